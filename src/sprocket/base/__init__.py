@@ -1,0 +1,1 @@
+"""The synchronous floor: what every layer may use and what knows nobody above it."""

@@ -1,0 +1,447 @@
+"""The one door to the file system.
+
+Nothing else in Sprocket opens, maps, renames or syncs a file. `RealDisk` is the operating system's;
+`testing.disk.SimulatedDisk` passes the same contract suite and loses what was not synced.
+
+Invariants
+
+1. No `OSError` leaves this module: lack of space is `DiskFull`, a missing name is `FileMissing`,
+   anything else is `DiskFailed`. Texts name the call and the path.
+2. `File.write` writes everything or raises. After an error any part of it may have reached the
+   file; the caller counts none of it and writes the same place again.
+3. Bytes are durable after `File.sync`, names after `sync_folder` of the folder that holds them.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+from collections.abc import Sequence
+from typing import NoReturn, Protocol, TypeAlias
+
+from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""What can be written or decoded without copying."""
+
+BUFFERS_MAX = 1024
+"""Buffers that one `pwritev` takes; Linux's IOV_MAX."""
+
+
+class File(Protocol):
+    """One open file. Positions and sizes are bytes."""
+
+    @property
+    def path(self) -> str:
+        """The path it was opened by."""
+
+    def size(self) -> int:
+        """Return the file's length."""
+
+    def data_end(self) -> int:
+        """Return a position from which on the file was never written and so is all zeros.
+
+        It may be later than the first such position, at most the file's length.
+        """
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`; fewer only at the end of the file."""
+
+    def view(self) -> memoryview:
+        """Return a read-only view of the whole file, without copying.
+
+        It sees later writes inside the length that the file has now; after `resize` ask again. It
+        stays readable after `close`. An empty file gives an empty view.
+        """
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        """Write `buffers` one after the other from `position` on; return the bytes written.
+
+        Raises:
+            DiskFull: There is no space; any part may have been written.
+            DiskFailed: The call was refused; any part may have been written.
+        Durability: none before `sync`.
+        """
+
+    def resize(self, size: int) -> None:
+        """Cut the file to `size`, or lengthen it with zeros that take no space."""
+
+    def sync(self) -> None:
+        """Return when content and size are on the disk (fdatasync).
+
+        Raises:
+            DiskFailed: What reached the disk is unknown, and a second sync would not tell.
+        Threads: any.
+        """
+
+    def close(self) -> None:
+        """Close the handle; views stay readable. Closing twice is allowed."""
+
+
+_CLOSED = 2**31 - 1  # a descriptor that no process has: the system answers EBADF
+
+
+class Lock(Protocol):
+    """An exclusive lock that is held."""
+
+    def release(self) -> None:
+        """Give the lock up; a second call does nothing."""
+
+
+class Disk(Protocol):
+    """A file system. Paths are strings and are not changed in any way."""
+
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, size: int | None = None
+    ) -> File:
+        """Open a file.
+
+        Args:
+            path: The file.
+            write: Allow writing.
+            create: Make it, empty, if it is not there; needs `write`.
+            size: Length in bytes to give it (sparse) when this call made it.
+
+        Raises:
+            FileMissing: It is not there and `create` is false.
+        """
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or folder of that name is there."""
+
+    def is_folder(self, path: str) -> bool:
+        """Tell whether a folder of that name is there."""
+
+    def size(self, path: str) -> int:
+        """Return the file's length in bytes; FileMissing if there is none."""
+
+    def modified_at_ms(self, path: str) -> int:
+        """Return when the content was last changed, ms since 1970; FileMissing if not there."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the sorted names of files and folders in `folder`; none if it is missing."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and the parents it lacks, all durable; an existing one is left alone."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; FileMissing if it is not there. Durable after `sync_folder`."""
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder with all it holds, or do nothing if it is not there."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file, replacing `target`. Durable after `sync_folder`."""
+
+    def sync_folder(self, path: str) -> None:
+        """Return when the names in the folder are on the disk."""
+
+    def lock(self, path: str) -> Lock:
+        """Lock the file (made if missing) against other processes and against this one.
+
+        Raises:
+            StoreLocked: Somebody holds it.
+        """
+
+    def used_ratio(self, path: str) -> float:
+        """Return the used part of the file system that holds `path`, from 0 to 1."""
+
+
+def read_file(disk: Disk, path: str) -> bytes:
+    """Return the whole content of a small file; FileMissing if it is not there."""
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def replace_file(disk: Disk, path: str, data: bytes, *, keep_backup: bool = False) -> None:
+    """Give a file a new content, so that after a crash it has the old or the new one whole.
+
+    Args:
+        disk: Where.
+        path: The file; its folder exists.
+        data: The new content.
+        keep_backup: First keep the old content as `<path>.bak`, durable as well.
+    Durability: on return the new content is on the disk.
+    """
+    folder = os.path.dirname(path)
+    if keep_backup and disk.exists(path):
+        _write_whole(disk, path + ".bak", read_file(disk, path))
+        disk.sync_folder(folder)
+    _write_whole(disk, path, data)
+    disk.sync_folder(folder)
+
+
+def _write_whole(disk: Disk, path: str, data: bytes) -> None:
+    temporary = path + ".tmp"
+    file = disk.open(temporary, write=True, create=True)
+    try:
+        file.resize(0)
+        file.write([data], 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+
+
+def _refuse(error: OSError, call: str, path: str) -> NoReturn:
+    """Raise the StoreError that stands for `error`."""
+    text = f"{call} {path}: {error.strerror or error}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise DiskFull(text) from error
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        raise FileMissing(text) from error
+    raise DiskFailed(text) from error
+
+
+class _RealFile:
+    """A file descriptor and, once asked for, one mapping."""
+
+    __slots__ = ("_descriptor", "_mapping", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._mapping: mmap.mmap | None = None
+
+    def size(self) -> int:
+        try:
+            return os.fstat(self._descriptor).st_size
+        except OSError as error:
+            _refuse(error, "fstat", self.path)
+
+    def data_end(self) -> int:
+        end = 0
+        try:
+            while True:
+                start = os.lseek(self._descriptor, end, os.SEEK_DATA)
+                end = os.lseek(self._descriptor, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # there is no more data
+                return end
+            _refuse(error, "lseek", self.path)
+
+    def read(self, position: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._descriptor, size, position)
+            while len(data) < size:
+                more = os.pread(self._descriptor, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            _refuse(error, "pread", self.path)
+        return data
+
+    def view(self) -> memoryview:
+        size = self.size()
+        if size == 0:
+            return memoryview(b"")
+        if self._mapping is None or len(self._mapping) != size:
+            try:
+                self._mapping = mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ)
+            except OSError as error:
+                _refuse(error, "mmap", self.path)
+        return memoryview(self._mapping)
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        done = 0
+        try:
+            for first in range(0, len(buffers), BUFFERS_MAX):
+                part = buffers[first : first + BUFFERS_MAX]
+                size = sum(map(len, part))
+                wrote = os.pwritev(self._descriptor, part, position + done)
+                if wrote < size:
+                    rest = memoryview(b"".join(part))
+                    while wrote < size:
+                        wrote += os.pwrite(self._descriptor, rest[wrote:], position + done + wrote)
+                done += size
+        except OSError as error:
+            _refuse(error, "pwritev", self.path)
+        return done
+
+    def resize(self, size: int) -> None:
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            _refuse(error, "ftruncate", self.path)
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            _refuse(error, "fdatasync", self.path)
+
+    def close(self) -> None:
+        self._mapping = None  # unmapped when the last view of it goes
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
+            with contextlib.suppress(OSError):  # nothing unsynced is promised to be there
+                os.close(descriptor)
+
+
+# POSIX locks belong to the process: a second lock by the same process would succeed. These are the
+# (device, inode) pairs that this process holds.
+_held: set[tuple[int, int]] = set()
+
+
+class _RealLock:
+    """A POSIX record lock on the first byte, which is what Java's `FileChannel.tryLock` takes."""
+
+    def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
+        self._descriptor = descriptor
+        self._identity = identity
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            _held.discard(self._identity)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class RealDisk:
+    """The operating system's file system."""
+
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, size: int | None = None
+    ) -> File:
+        """See `Disk.open`."""
+        assert write or not create
+        flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC
+        try:
+            if not create:
+                return _RealFile(path, os.open(path, flags))
+            try:
+                file = _RealFile(path, os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644))
+            except FileExistsError:
+                return _RealFile(path, os.open(path, flags))
+        except OSError as error:
+            _refuse(error, "open", path)
+        if size is not None:
+            try:
+                file.resize(size)
+            except BaseException:
+                file.close()
+                raise
+        return file
+
+    def exists(self, path: str) -> bool:
+        """See `Disk.exists`."""
+        return os.path.exists(path)
+
+    def is_folder(self, path: str) -> bool:
+        """See `Disk.is_folder`."""
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        """See `Disk.size`."""
+        return self._stat(path).st_size
+
+    def modified_at_ms(self, path: str) -> int:
+        """See `Disk.modified_at_ms`."""
+        return self._stat(path).st_mtime_ns // 1_000_000
+
+    def _stat(self, path: str) -> os.stat_result:
+        try:
+            return os.stat(path)
+        except OSError as error:
+            _refuse(error, "stat", path)
+
+    def list(self, folder: str) -> list[str]:
+        """See `Disk.list`."""
+        try:
+            return sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            _refuse(error, "listdir", folder)
+
+    def make_folder(self, path: str) -> None:
+        """See `Disk.make_folder`."""
+        if self.is_folder(path):
+            return
+        parent = os.path.dirname(path)
+        if parent and parent != path:
+            self.make_folder(parent)
+        try:
+            os.mkdir(path)
+        except FileExistsError as error:
+            if not self.is_folder(path):
+                _refuse(error, "mkdir", path)
+        except OSError as error:
+            _refuse(error, "mkdir", path)
+        self.sync_folder(parent or ".")
+
+    def remove(self, path: str) -> None:
+        """See `Disk.remove`."""
+        try:
+            os.unlink(path)
+        except OSError as error:
+            _refuse(error, "unlink", path)
+
+    def remove_tree(self, path: str) -> None:
+        """See `Disk.remove_tree`."""
+        if self.exists(path):
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                _refuse(error, "rmtree", path)
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Disk.rename`."""
+        try:
+            os.replace(source, target)
+        except OSError as error:
+            _refuse(error, "rename", source)
+
+    def sync_folder(self, path: str) -> None:
+        """See `Disk.sync_folder`."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            _refuse(error, "fsync", path)
+
+    def lock(self, path: str) -> Lock:
+        """See `Disk.lock`."""
+        try:
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in _held:
+                # Opening and closing it again would drop the lock that this process holds.
+                raise StoreLocked(f"{path} is locked by this process")
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _refuse(error, "stat", path)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            _refuse(error, "open", path)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            status = os.fstat(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise StoreLocked(f"{path} is locked by another process") from error
+            _refuse(error, "lockf", path)
+        identity = (status.st_dev, status.st_ino)
+        _held.add(identity)
+        return _RealLock(descriptor, identity)
+
+    def used_ratio(self, path: str) -> float:
+        """See `Disk.used_ratio`. Space kept for root counts neither as used nor as free."""
+        try:
+            status = os.statvfs(path)
+        except OSError as error:
+            _refuse(error, "statvfs", path)
+        used = status.f_blocks - status.f_bfree
+        whole = used + status.f_bavail
+        return used / whole if whole else 0.0

@@ -1,0 +1,148 @@
+"""Every error that Sprocket raises on purpose.
+
+SprocketError
+├── WireError               the peer sent bytes it must not send
+├── StoreError              the store cannot do what was asked
+│   ├── CorruptRecord       bytes in the store are not what the format demands
+│   ├── MessageTooLarge     body, properties, topic or record beyond a limit
+│   ├── OffsetTooSmall      asked for data that was cleaned away
+│   ├── OffsetTooLarge      asked for data that was never written
+│   ├── DiskFull            a write found no space; nothing of it counts as stored
+│   ├── DiskFailed          the file system refused a call
+│   │   └── FileMissing     there is no file of that name
+│   ├── StoreFailed         a sync failed: writes are refused until the store is reopened
+│   ├── SyncLate            stored, but not known to be on the disk within the time allowed
+│   ├── StoreLocked         another process has the store open
+│   └── ForeignStore        the folder is not a store, or one of another geometry
+├── RequestRefused          a correct request that a server declines, with the product's code
+├── ClientError             what users of the clients catch
+│   ├── BrokerRefused       the broker answered with a code that is an error
+│   ├── RequestTimeout      no answer in time; the request may have been carried out
+│   ├── NotConnected        no connection to the peer, or it was lost
+│   ├── NoRoute             no NameServer knows a broker for the topic
+│   ├── ClientBusy          a limit of the client on unanswered messages is reached
+│   ├── InvalidMessage      the message breaks a rule and was not sent
+│   └── DataLost            what a reader was to go on with is gone
+└── SettingsError           a setting is unknown or out of range
+"""
+
+
+class SprocketError(Exception):
+    """The root of the tree."""
+
+
+class WireError(SprocketError):
+    """The peer sent bytes it must not send."""
+
+
+class StoreError(SprocketError):
+    """The store cannot do what was asked."""
+
+
+class CorruptRecord(StoreError):
+    """Bytes in the store break the format; the text names file, offset, expected and found."""
+
+
+class MessageTooLarge(StoreError):
+    """A body, property string, topic or record is beyond its limit."""
+
+
+class OffsetTooSmall(StoreError):
+    """The data asked for was cleaned away; `lowest` is the smallest offset that is left."""
+
+    def __init__(self, wanted: int, lowest: int) -> None:
+        super().__init__(f"offset {wanted} was cleaned away, the lowest kept is {lowest}")
+        self.wanted = wanted
+        self.lowest = lowest
+
+
+class OffsetTooLarge(StoreError):
+    """The data asked for was never written; `highest` is where the next byte or message goes."""
+
+    def __init__(self, wanted: int, highest: int) -> None:
+        super().__init__(f"offset {wanted} is past the end {highest}")
+        self.wanted = wanted
+        self.highest = highest
+
+
+class DiskFull(StoreError):
+    """A write found no space. Nothing of it counts as stored; it may be tried again later."""
+
+
+class DiskFailed(StoreError):
+    """The file system refused a call for a reason other than space."""
+
+
+class FileMissing(DiskFailed):
+    """There is no file or folder of that name."""
+
+
+class StoreFailed(StoreError):
+    """A sync failed, so what reached the disk is unknown; writes are refused until a reopen."""
+
+
+class SyncLate(StoreError):
+    """The record is stored, but no sync was seen to end within the time allowed."""
+
+
+class StoreLocked(StoreError):
+    """Another process has the store open."""
+
+
+class ForeignStore(StoreError):
+    """The folder is not a store, or one whose geometry differs from the settings."""
+
+
+class RequestRefused(SprocketError):
+    """A correct request that the server declines.
+
+    Args:
+        code: The product's response code, for RocketMQ one of `codec.codes.ResponseCode`.
+        remark: One sentence for the person who reads it.
+    """
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(f"{remark} (code {code})")
+        self.code = code
+        self.remark = remark
+
+
+class ClientError(SprocketError):
+    """What users of the clients catch."""
+
+
+class BrokerRefused(ClientError):
+    """The broker answered with a code that is an error; `code` and `remark` are the answer's."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(f"{remark or 'no remark'} (code {code})")
+        self.code = code
+        self.remark = remark
+
+
+class RequestTimeout(ClientError):
+    """No answer came in time; the request may have been carried out all the same."""
+
+
+class NotConnected(ClientError):
+    """There is no connection to the peer, or it was lost before the answer came."""
+
+
+class NoRoute(ClientError):
+    """No NameServer knows a broker that serves the topic."""
+
+
+class ClientBusy(ClientError):
+    """A limit of the client on unanswered messages is reached; the message was not accepted."""
+
+
+class InvalidMessage(ClientError):
+    """The message breaks a rule that is checked before sending; it was not sent."""
+
+
+class DataLost(ClientError):
+    """What a reader was to go on with is gone: cleaned away, or lost by its broker."""
+
+
+class SettingsError(SprocketError):
+    """A setting is unknown, unreadable or out of range."""

@@ -1,0 +1,56 @@
+"""Log events, where the program that runs us wants them.
+
+A program that configured structlog gets our events through it, as `sprocket up` does. In any other
+program they go to the standard library's `logging`, under the name of the module, so that a library
+never writes to somebody else's stdout.
+"""
+
+import logging
+from typing import Any
+
+import structlog
+
+
+class Log:
+    """A logger of events with named values; made by `get_logger`."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def debug(self, event: str, **values: Any) -> None:
+        """Tell what only a developer of Sprocket wants to know."""
+        self._tell("debug", event, values)
+
+    def info(self, event: str, **values: Any) -> None:
+        """Tell what happens in the normal course of things."""
+        self._tell("info", event, values)
+
+    def warning(self, event: str, **values: Any) -> None:
+        """Tell what somebody may have to look at."""
+        self._tell("warning", event, values)
+
+    def error(self, event: str, **values: Any) -> None:
+        """Tell what went wrong, and goes on."""
+        self._tell("error", event, values)
+
+    def critical(self, event: str, **values: Any) -> None:
+        """Tell what went wrong, and does not go on."""
+        self._tell("critical", event, values)
+
+    def exception(self, event: str, **values: Any) -> None:
+        """Tell what went wrong, with the exception that is being handled."""
+        self._tell("exception", event, values)
+
+    def _tell(self, level: str, event: str, values: dict[str, Any]) -> None:
+        if structlog.is_configured():
+            getattr(structlog.get_logger(self._name), level)(event, **values)
+            return
+        text = " ".join([event, *(f"{name}={value!r}" for name, value in values.items())])
+        getattr(logging.getLogger(self._name), level)("%s", text)
+
+
+def get_logger(name: str) -> Log:
+    """Return the logger of a module; `name` is its `__name__`."""
+    return Log(name)

@@ -1,0 +1,237 @@
+"""The one loader of settings: declarations in, a checked value and where each part came from out.
+
+A *root* is a frozen dataclass whose fields are *groups*, frozen dataclasses themselves. Each field
+of a group is `Annotated[type, msgspec.Meta(ge=…, description=…)]` with a default. Sources, later
+ones win: the declared defaults, a TOML file, the environment, the command line.
+"""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from sprocket.base.errors import SettingsError
+
+ENVIRONMENT_PREFIX = "SPROCKET_"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declared:
+    """One field of one group, as declared."""
+
+    group: str
+    name: str
+    default: Any
+    kind: Any
+    """The type without its annotations."""
+    limits: str
+    """The range in words, such as `1 to 65535`; empty when there is none."""
+    description: str
+
+    @property
+    def full_name(self) -> str:
+        """The name with its group, `group.name`."""
+        return f"{self.group}.{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded(Generic[T]):
+    """Settings with their origins."""
+
+    root: T
+    origins: Mapping[str, str]
+    """Full name to source, for the fields that no default gave."""
+
+
+def declarations(root: type) -> list[Declared]:
+    """Return every field of every group of `root`, in the order of declaration."""
+    found = []
+    for group, group_type in _hints(root).items():
+        kinds = _hints(group_type)
+        for field in dataclasses.fields(group_type):
+            kind, limits, description = _describe(kinds[field.name])
+            default = field.default
+            if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory()
+            found.append(
+                Declared(
+                    group=group,
+                    name=field.name,
+                    default=default,
+                    kind=kind,
+                    limits=limits,
+                    description=description,
+                )
+            )
+    return found
+
+
+def load(
+    root: type[T],
+    *,
+    file_text: str | None = None,
+    file_name: str = "settings file",
+    environment: Mapping[str, str] | None = None,
+    overrides: Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Loaded[T]:
+    """Return the settings that the sources give, checked against their declarations.
+
+    Args:
+        root: The dataclass of groups.
+        file_text: TOML with one table for each group, or None.
+        file_name: What errors call that file.
+        environment: Variables; those named `SPROCKET_<GROUP>__<NAME>` count.
+        overrides: `group.name=value` texts of the command line. The group may be left out where
+            the name is the only one of its kind.
+        options: Full name to value, for settings that have an option of their own on the command
+            line; they win over everything.
+
+    Raises:
+        SettingsError: a source is unreadable, a name unknown (the text suggests the nearest) or a
+            value out of its range (the text names setting and source).
+    """
+    declared = {one.full_name: one for one in declarations(root)}
+    values: dict[str, dict[str, Any]] = {}
+    origins: dict[str, str] = {}
+
+    def put(full_name: str, value: Any, source: str) -> None:
+        one = declared[full_name]
+        values.setdefault(one.group, {})[one.name] = _checked(one, root, value, source)
+        origins[full_name] = source
+
+    for name, value in _from_file(file_text, file_name):
+        put(_find(name, declared, file_name), value, file_name)
+    for variable, value in (environment or {}).items():
+        if (wanted := _environment_name(variable)) is not None:
+            put(_find(wanted, declared, variable), value, variable)
+    for text in overrides:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {text}: expected NAME=VALUE")
+        put(_find(name.strip(), declared, "--set"), value.strip(), "--set")
+    for name, value in (options or {}).items():
+        put(_find(name, declared, "command line"), value, "command line")
+
+    groups = {name: kind(**values.get(name, {})) for name, kind in _hints(root).items()}
+    return Loaded(root=root(**groups), origins=origins)
+
+
+def markdown(root: type) -> str:
+    """Return the page that lists every setting of `root`: one table for each group."""
+    lines: list[str] = []
+    group = ""
+    for one in declarations(root):
+        if one.group != group:
+            group = one.group
+            summary = (_hints(root)[group].__doc__ or "").strip().splitlines()[0]
+            lines += ["", f"## {group}", "", summary, ""]
+            lines += ["| name | type | default | range | meaning |", "|---|---|---|---|---|"]
+        kind = _kind_name(one.kind).replace("|", "\\|")
+        default = _default_text(one.default)
+        lines.append(
+            f"| `{one.name}` | {kind} | {default} | {one.limits or '–'} | {one.description} |"
+        )
+    return "\n".join(lines).strip() + "\n"
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind, include_extras=True)
+
+
+def _describe(annotated: Any) -> tuple[Any, str, str]:
+    """Return bare type, limits in words and description of one annotation."""
+    if typing.get_origin(annotated) is not typing.Annotated:
+        return annotated, "", ""
+    kind, *marks = typing.get_args(annotated)
+    meta = next((mark for mark in marks if isinstance(mark, msgspec.Meta)), msgspec.Meta())
+    low = meta.ge if meta.ge is not None else meta.gt
+    high = meta.le if meta.le is not None else meta.lt
+    limits = ""
+    if low is not None and high is not None:
+        limits = f"{low} to {high}"
+    elif low is not None:
+        limits = f"from {low}" if meta.ge is not None else f"above {low}"
+    elif high is not None:
+        limits = f"to {high}"
+    return kind, limits, meta.description or ""
+
+
+def _from_file(text: str | None, name: str) -> Iterable[tuple[str, Any]]:
+    if text is None:
+        return
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{name}: {error}") from error
+    for group, table in tables.items():
+        if not isinstance(table, dict):
+            yield group, table
+            continue
+        for key, value in table.items():
+            yield f"{group}.{key}", value
+
+
+def _environment_name(variable: str) -> str | None:
+    """Return the full name that a variable sets, None when it is none of ours."""
+    if not variable.startswith(ENVIRONMENT_PREFIX) or "__" not in variable:
+        return None
+    group, _, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
+    return f"{group}.{name}"
+
+
+def _find(name: str, declared: Mapping[str, Declared], source: str) -> str:
+    if name in declared:
+        return name
+    same = [full for full in declared if full.partition(".")[2] == name]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        raise SettingsError(f"{source}: {name} could be {' or '.join(same)}")
+    candidates = [*declared, *(one.name for one in declared.values())]
+    near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise SettingsError(f"{source}: there is no setting {name}{hint}")
+
+
+def _checked(one: Declared, root: type, value: Any, source: str) -> Any:
+    """Return `value` converted to the declared type, or raise naming setting and source."""
+    annotated = _hints(_hints(root)[one.group])[one.name]
+    if typing.get_origin(one.kind) is tuple and isinstance(value, str):
+        value = [part.strip() for part in value.replace(";", ",").split(",") if part.strip()]
+    try:
+        return msgspec.convert(value, annotated, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{source}: {one.full_name} = {value!r}: {error}") from error
+
+
+def _kind_name(kind: Any) -> str:
+    origin = typing.get_origin(kind)
+    if origin is typing.Literal:
+        return " or ".join(f"`{choice}`" for choice in typing.get_args(kind))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_kind_name(part) for part in typing.get_args(kind))
+    if origin is tuple:
+        return f"list of {_kind_name(typing.get_args(kind)[0])}"
+    names = {
+        int: "integer",
+        str: "text",
+        bool: "true or false",
+        float: "number",
+        types.NoneType: "nothing",
+    }
+    return names.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _default_text(value: Any) -> str:
+    if value == "" or value == ():
+        return "–"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"

@@ -1,0 +1,355 @@
+"""A disk in memory that remembers what was synced and can lose the rest.
+
+It passes the same contract suite as `base.disk.RealDisk`. What a crash may do to it:
+
+* Content: of every block of 512 bytes that was written since the last sync of its file, any version
+  since then may be found, each block by itself. A changed length may be found or not.
+* Names: of the creations, renames and removals since the last `sync_folder` of their folder, any
+  subset may have happened. Folders made by `make_folder` are durable at once.
+* A failed sync leaves what it should have synced in doubt for good: a later sync that succeeds does
+  not make it durable, as on Linux, where the pages count as clean after the error.
+
+A crash does not change the disk itself but returns a new one, so that one run of operations can be
+crashed at many points and in many ways.
+"""
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from sprocket.base.disk import Buffer, File, Lock
+from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
+
+BLOCK = 512
+"""Bytes that a disk writes whole or not at all."""
+
+Choose = Callable[[int], int]
+"""Returns a number from 0 to one below its argument; `random.Random(seed).randrange` is one."""
+
+
+class _Node:
+    """The content of one file: current bytes and, per dirty block, what a crash could leave."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+        self.durable_size = len(data)
+        self.versions: dict[int, list[bytes]] = {}
+        self.doubtful: set[int] = set()
+        self.modified_at_ms = 0
+
+    def write(self, position: int, data: bytes) -> None:
+        end = position + len(data)
+        if end > len(self.data):
+            self.resize(end)
+        self._keep(position, end)
+        self.data[position:end] = data
+
+    def resize(self, size: int) -> None:
+        if size < len(self.data):
+            self._keep(size, len(self.data))
+        self.data = self.data[:size] + bytes(max(0, size - len(self.data)))
+
+    def _keep(self, start: int, end: int) -> None:
+        """Remember the blocks that are about to change."""
+        for block in range(start // BLOCK, -(-end // BLOCK)):
+            old = bytes(self.data[block * BLOCK : (block + 1) * BLOCK])
+            self.versions.setdefault(block, []).append(old)
+            self.doubtful.discard(block)
+
+    def sync(self) -> None:
+        self.durable_size = len(self.data)
+        if self.doubtful:
+            self.versions = {b: v for b, v in self.versions.items() if b in self.doubtful}
+        else:
+            self.versions.clear()
+
+    def fail_sync(self) -> None:
+        self.doubtful.update(self.versions)
+
+    def copy(self) -> "_Node":
+        same = _Node()
+        same.data = bytearray(self.data)
+        same.durable_size = self.durable_size
+        same.versions = {block: list(versions) for block, versions in self.versions.items()}
+        same.doubtful = set(self.doubtful)
+        same.modified_at_ms = self.modified_at_ms
+        return same
+
+    def after_crash(self, choose: Choose) -> "_Node":
+        size = len(self.data)
+        if self.durable_size != size and choose(2):
+            size = self.durable_size
+        data = bytearray(self.data[:size]) + bytes(max(0, size - len(self.data)))
+        blocks = sorted(self.versions)
+        lost = self._lost(blocks, choose)
+        for block in lost:
+            versions = self.versions[block]
+            old = versions[choose(len(versions)) if len(versions) > 1 else 0]
+            start = block * BLOCK
+            room = data[start : start + BLOCK]
+            data[start : start + BLOCK] = (old + bytes(BLOCK))[: len(room)]
+        return _Node(bytes(data))
+
+    @staticmethod
+    def _lost(blocks: list[int], choose: Choose) -> list[int]:
+        """Choose which dirty blocks are not as they were last written; biased to the edges."""
+        if not blocks:
+            return []
+        match choose(5):
+            case 0:
+                return blocks
+            case 1:
+                return []
+            case 2:  # the disk got so far
+                return blocks[choose(len(blocks) + 1) :]
+            case 3:  # one block is missing
+                return [blocks[choose(len(blocks))]]
+        mask = choose(1 << len(blocks))
+        return [block for bit, block in enumerate(blocks) if mask >> bit & 1]
+
+
+class _SimulatedFile:
+    def __init__(self, disk: "SimulatedDisk", path: str, node: _Node, *, write: bool) -> None:
+        self.path = path
+        self._disk = disk
+        self._node = node
+        self._write = write
+        self._open = True
+
+    def size(self) -> int:
+        return len(self._node.data)
+
+    def data_end(self) -> int:
+        return len(self._node.data.rstrip(b"\0"))
+
+    def read(self, position: int, size: int) -> bytes:
+        self._disk._enter("read", self.path)
+        return bytes(self._node.data[position : position + size])
+
+    def view(self) -> memoryview:
+        return memoryview(self._node.data).toreadonly()
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        self._check("write")
+        data = b"".join(buffers)
+        self._node.modified_at_ms = self._disk.now_ms
+        try:
+            self._disk._enter("write", self.path)
+        except DiskFull:
+            self._node.write(position, data[: len(data) // 2])  # a part got there
+            raise
+        self._node.write(position, data)
+        return len(data)
+
+    def resize(self, size: int) -> None:
+        self._check("resize")
+        self._disk._enter("resize", self.path)
+        self._node.resize(size)
+
+    def sync(self) -> None:
+        self._check("sync", write=False)
+        try:
+            self._disk._enter("sync", self.path)
+        except (DiskFull, DiskFailed):
+            self._node.fail_sync()
+            raise
+        self._node.sync()
+
+    def close(self) -> None:
+        self._open = False
+
+    def _check(self, call: str, *, write: bool = True) -> None:
+        if not self._open or (write and not self._write):
+            raise DiskFailed(f"{call} {self.path}: Bad file descriptor")
+
+
+class _SimulatedLock:
+    def __init__(self, disk: "SimulatedDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        self._disk._locked.discard(self._path)
+
+
+class SimulatedDisk:
+    """An empty disk with one folder, `/`. Attribute `calls` counts the calls of each kind."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _Node] = {}
+        self._durable: dict[str, _Node] = {}
+        self._changes: list[tuple[str, str | None, str | None, _Node]] = []
+        self._folders: set[str] = {"/"}
+        self._locked: set[str] = set()
+        self._failures: dict[tuple[str, int], int] = {}
+        self.calls: Counter[str] = Counter()
+        self.now_ms = 0
+        self.used = 0.0
+
+    # -- faults
+
+    def fail(self, call: str, nth: int = 1, error: int = errno.EIO) -> None:
+        """Make a coming call fail.
+
+        Args:
+            call: `open` (of a new file), `read`, `write`, `resize`, `sync`, `sync_folder`,
+                `rename`, `remove` or `make_folder`.
+            nth: Which one, counted from now; 1 is the next.
+            error: Its errno. A write that fails with ENOSPC leaves its first half behind.
+        """
+        self._failures[call, self.calls[call] + nth] = error
+
+    def crash(self, choose: Choose) -> "SimulatedDisk":
+        """Return the disk as it may be found after a loss of power now; this one stays as it is."""
+        names = dict(self._durable)
+        mode = choose(3)
+        for _folder, source, target, node in self._changes:
+            if mode == 0 or (mode == 2 and choose(2)):
+                continue
+            if source is not None:
+                names.pop(source, None)
+            if target is not None:
+                names[target] = node
+        found = SimulatedDisk()
+        found._folders = set(self._folders)
+        found.now_ms = self.now_ms
+        copies = {id(node): node.after_crash(choose) for node in names.values()}
+        found._files = {path: copies[id(node)] for path, node in sorted(names.items())}
+        found._durable = dict(found._files)
+        return found
+
+    def kill(self) -> "SimulatedDisk":
+        """Return the disk as it is found after the process died and the machine went on.
+
+        Nothing is lost, but what was not synced still is not: a later crash may take it.
+        """
+        found = SimulatedDisk()
+        nodes = [*self._files.values(), *self._durable.values(), *(c[3] for c in self._changes)]
+        copies = {id(node): node.copy() for node in nodes}
+        found._folders = set(self._folders)
+        found.now_ms = self.now_ms
+        found._files = {path: copies[id(node)] for path, node in self._files.items()}
+        found._durable = {path: copies[id(node)] for path, node in self._durable.items()}
+        found._changes = [(*change[:3], copies[id(change[3])]) for change in self._changes]
+        return found
+
+    def _enter(self, call: str, path: str) -> None:
+        self.calls[call] += 1
+        error = self._failures.pop((call, self.calls[call]), None)
+        if error is None:
+            return
+        text = f"{call} {path}: {os.strerror(error)}"
+        raise (DiskFull if error in (errno.ENOSPC, errno.EDQUOT) else DiskFailed)(text)
+
+    # -- the protocol
+
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, size: int | None = None
+    ) -> File:
+        """See `Disk.open`."""
+        assert write or not create
+        if path in self._folders:
+            raise DiskFailed(f"open {path}: Is a directory")
+        node = self._files.get(path)
+        if node is None:
+            folder = os.path.dirname(path)
+            if not create or folder not in self._folders:
+                raise FileMissing(f"open {path}: No such file or directory")
+            self._enter("open", path)
+            node = self._files[path] = _Node()
+            node.modified_at_ms = self.now_ms
+            self._changes.append((folder, None, path, node))
+            file = _SimulatedFile(self, path, node, write=write)
+            if size is not None:
+                file.resize(size)
+            return file
+        return _SimulatedFile(self, path, node, write=write)
+
+    def exists(self, path: str) -> bool:
+        """See `Disk.exists`."""
+        return path in self._files or path in self._folders
+
+    def is_folder(self, path: str) -> bool:
+        """See `Disk.is_folder`."""
+        return path in self._folders
+
+    def size(self, path: str) -> int:
+        """See `Disk.size`."""
+        return len(self._node(path).data)
+
+    def modified_at_ms(self, path: str) -> int:
+        """See `Disk.modified_at_ms`; the time is the attribute `now_ms`, which tests set."""
+        return self._node(path).modified_at_ms
+
+    def _node(self, path: str) -> _Node:
+        try:
+            return self._files[path]
+        except KeyError:
+            raise FileMissing(f"stat {path}: No such file or directory") from None
+
+    def list(self, folder: str) -> list[str]:
+        """See `Disk.list`."""
+        prefix = folder.rstrip("/") + "/"
+        inside = (p for p in [*self._files, *self._folders] if p.startswith(prefix) and p != prefix)
+        return sorted({path[len(prefix) :].partition("/")[0] for path in inside})
+
+    def make_folder(self, path: str) -> None:
+        """See `Disk.make_folder`."""
+        if path in self._files:
+            raise DiskFailed(f"mkdir {path}: File exists")
+        while path not in self._folders:
+            self._enter("make_folder", path)
+            self._folders.add(path)
+            path = os.path.dirname(path)
+
+    def remove(self, path: str) -> None:
+        """See `Disk.remove`."""
+        node = self._node(path)
+        self._enter("remove", path)
+        del self._files[path]
+        self._changes.append((os.path.dirname(path), path, None, node))
+
+    def remove_tree(self, path: str) -> None:
+        """See `Disk.remove_tree`."""
+        prefix = path + "/"
+        for name in [name for name in self._files if name.startswith(prefix)]:
+            self.remove(name)
+        self._folders = {f for f in self._folders if f != path and not f.startswith(prefix)}
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Disk.rename`."""
+        node = self._node(source)
+        self._enter("rename", source)
+        del self._files[source]
+        self._files[target] = node
+        self._changes.append((os.path.dirname(target), source, target, node))
+
+    def sync_folder(self, path: str) -> None:
+        """See `Disk.sync_folder`."""
+        self._enter("sync_folder", path)
+        left = []
+        for change in self._changes:
+            folder, source, target, node = change
+            if folder != path:
+                left.append(change)
+                continue
+            if source is not None:
+                self._durable.pop(source, None)
+            if target is not None:
+                self._durable[target] = node
+        self._changes = left
+
+    def lock(self, path: str) -> Lock:
+        """See `Disk.lock`."""
+        if path in self._locked:
+            raise StoreLocked(f"{path} is locked")
+        self.open(path, write=True, create=True)
+        self._locked.add(path)
+        return _SimulatedLock(self, path)
+
+    def used_ratio(self, path: str) -> float:
+        """See `Disk.used_ratio`; it is the attribute `used`, which tests set."""
+        if not self.exists(path):
+            raise FileMissing(f"statvfs {path}: No such file or directory")
+        return self.used

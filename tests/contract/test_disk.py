@@ -1,0 +1,204 @@
+"""What every disk does, the real one and the simulated one alike."""
+
+import pathlib
+
+import pytest
+
+from sprocket.base.disk import Disk, RealDisk, read_file, replace_file
+from sprocket.base.errors import DiskFailed, FileMissing, StoreLocked
+from sprocket.testing.disk import SimulatedDisk
+
+
+@pytest.fixture(params=["real", "simulated"])
+def disk(request: pytest.FixtureRequest) -> Disk:
+    """The disk under test."""
+    return RealDisk() if request.param == "real" else SimulatedDisk()
+
+
+@pytest.fixture
+def folder(disk: Disk, tmp_path: pathlib.Path) -> str:
+    """An empty folder on it."""
+    path = str(tmp_path / "folder")
+    disk.make_folder(path)
+    return path
+
+
+def test_a_created_file_is_full_of_zeros(disk: Disk, folder: str) -> None:
+    """A file made with a size has it at once."""
+    file = disk.open(f"{folder}/a", write=True, create=True, size=1000)
+    assert file.path == f"{folder}/a"
+    assert file.size() == 1000 == disk.size(f"{folder}/a")
+    assert file.read(0, 1000) == bytes(1000)
+
+
+def test_the_size_is_for_new_files_only(disk: Disk, folder: str) -> None:
+    """Opening an existing file with `create` and `size` leaves its content alone."""
+    disk.open(f"{folder}/a", write=True, create=True).write([b"hello"], 0)
+    assert disk.open(f"{folder}/a", write=True, create=True, size=2).read(0, 9) == b"hello"
+
+
+def test_buffers_are_written_one_after_the_other(disk: Disk, folder: str) -> None:
+    """Any kind of buffer, any number of them, at any position."""
+    file = disk.open(f"{folder}/a", write=True, create=True)
+    assert file.write([b"ab", bytearray(b"cd"), memoryview(b"ef")], 3) == 6
+    assert file.read(0, 100) == b"\0\0\0abcdef"
+    assert file.write([], 0) == 0
+    assert file.write([b"x"] * 2500, 1) == 2500
+    assert file.read(0, 3000) == b"\0" + b"x" * 2500
+
+
+def test_a_read_is_short_only_at_the_end(disk: Disk, folder: str) -> None:
+    """Reading past the end gives what is there."""
+    file = disk.open(f"{folder}/a", write=True, create=True)
+    file.write([b"hello"], 0)
+    assert file.read(3, 10) == b"lo"
+    assert file.read(5, 10) == b""
+
+
+def test_a_view_sees_later_writes_and_outlives_the_file(disk: Disk, folder: str) -> None:
+    """Views are the file, not a copy, and cannot be written through."""
+    file = disk.open(f"{folder}/a", write=True, create=True, size=8192)
+    view = file.view()
+    assert len(view) == 8192
+    assert view.readonly
+    file.write([b"late"], 5000)
+    assert bytes(view[5000:5004]) == b"late"
+    file.close()
+    file.close()
+    assert bytes(view[5000:5004]) == b"late"
+
+
+def test_a_view_of_nothing_is_empty(disk: Disk, folder: str) -> None:
+    """An empty file has an empty view."""
+    assert len(disk.open(f"{folder}/a", write=True, create=True).view()) == 0
+
+
+def test_a_view_after_resize_has_the_new_length(disk: Disk, folder: str) -> None:
+    """Asking again after `resize` gives the whole file."""
+    file = disk.open(f"{folder}/a", write=True, create=True, size=10)
+    assert len(file.view()) == 10
+    file.resize(5000)
+    assert len(file.view()) == 5000
+
+
+def test_resize_cuts_and_fills_with_zeros(disk: Disk, folder: str) -> None:
+    """What was cut does not come back."""
+    file = disk.open(f"{folder}/a", write=True, create=True)
+    file.write([b"hello"], 0)
+    file.resize(2)
+    file.resize(4)
+    assert file.read(0, 10) == b"he\0\0"
+    file.sync()
+
+
+def test_data_ends_behind_the_last_write(disk: Disk, folder: str) -> None:
+    """What lies behind it is zero; a file that was never written has no data."""
+    file = disk.open(f"{folder}/a", write=True, create=True, size=10_000_000)
+    assert file.data_end() == 0
+    file.write([b"hello"], 5_000_000)
+    assert 5_000_005 <= file.data_end() <= 5_000_005 + 70_000
+
+
+def test_a_missing_file_is_file_missing(disk: Disk, folder: str) -> None:
+    """Every call that needs the file says so, with its path."""
+    path = f"{folder}/none"
+    for call in (disk.open, disk.size, disk.remove, disk.modified_at_ms):
+        with pytest.raises(FileMissing, match="none"):
+            call(path)
+    with pytest.raises(FileMissing, match="none"):
+        disk.rename(path, f"{folder}/other")
+    with pytest.raises(FileMissing, match="none"):
+        disk.open(f"{folder}/none/a", write=True, create=True)
+    assert not disk.exists(path)
+    assert disk.list(path) == []
+
+
+def test_a_file_opened_for_reading_refuses_writes(disk: Disk, folder: str) -> None:
+    """The error is ours, not the system's."""
+    disk.open(f"{folder}/a", write=True, create=True).close()
+    with pytest.raises(DiskFailed):
+        disk.open(f"{folder}/a").write([b"x"], 0)
+    with pytest.raises(DiskFailed):
+        disk.open(f"{folder}/a").resize(5)
+
+
+def test_a_closed_file_refuses_writes(disk: Disk, folder: str) -> None:
+    """Nothing is written by way of a handle that was given up."""
+    file = disk.open(f"{folder}/a", write=True, create=True)
+    file.close()
+    with pytest.raises(DiskFailed):
+        file.write([b"x"], 0)
+    with pytest.raises(DiskFailed):
+        file.sync()
+
+
+def test_a_folder_is_no_file(disk: Disk, folder: str) -> None:
+    """Opening a folder and making a folder over a file are refused."""
+    disk.open(f"{folder}/a", write=True, create=True).close()
+    with pytest.raises(DiskFailed):
+        disk.open(folder, write=True)
+    with pytest.raises(DiskFailed):
+        disk.make_folder(f"{folder}/a")
+
+
+def test_folders_are_made_with_their_parents(disk: Disk, folder: str) -> None:
+    """Making one that exists does nothing; files and folders are told apart."""
+    disk.make_folder(f"{folder}/x/y/z")
+    disk.make_folder(f"{folder}/x/y/z")
+    disk.open(f"{folder}/x/file", write=True, create=True).close()
+    assert disk.is_folder(f"{folder}/x/y")
+    assert not disk.is_folder(f"{folder}/x/file")
+    assert disk.exists(f"{folder}/x/y")
+    assert disk.list(f"{folder}/x") == ["file", "y"]
+    disk.remove_tree(f"{folder}/x")
+    disk.remove_tree(f"{folder}/x")
+    assert disk.list(folder) == []
+
+
+def test_rename_replaces_and_remove_removes(disk: Disk, folder: str) -> None:
+    """The target's old content is gone, and so is the source's name."""
+    disk.open(f"{folder}/a", write=True, create=True).write([b"new"], 0)
+    disk.open(f"{folder}/b", write=True, create=True).write([b"old one"], 0)
+    disk.rename(f"{folder}/a", f"{folder}/b")
+    disk.sync_folder(folder)
+    assert disk.list(folder) == ["b"]
+    assert read_file(disk, f"{folder}/b") == b"new"
+    disk.remove(f"{folder}/b")
+    assert disk.list(folder) == []
+
+
+def test_replace_file_keeps_a_backup_if_asked(disk: Disk, folder: str) -> None:
+    """The new content is there, the old one in .bak, and no temporary file."""
+    path = f"{folder}/a"
+    replace_file(disk, path, b"one", keep_backup=True)
+    replace_file(disk, path, b"two", keep_backup=True)
+    assert read_file(disk, path) == b"two"
+    assert read_file(disk, path + ".bak") == b"one"
+    assert disk.list(folder) == ["a", "a.bak"]
+    replace_file(disk, path, b"three")
+    assert read_file(disk, path + ".bak") == b"one"
+
+
+def test_a_lock_excludes_until_it_is_released(disk: Disk, folder: str) -> None:
+    """A second lock is refused, by the same process too; releasing twice is allowed."""
+    path = f"{folder}/lock"
+    lock = disk.lock(path)
+    with pytest.raises(StoreLocked):
+        disk.lock(path)
+    lock.release()
+    lock.release()
+    disk.lock(path).release()
+    assert disk.exists(path)
+
+
+def test_how_full_the_disk_is_lies_between_0_and_1(disk: Disk, folder: str) -> None:
+    """The ratio needs a path that exists."""
+    assert 0 <= disk.used_ratio(folder) <= 1
+    with pytest.raises(DiskFailed):
+        disk.used_ratio(f"{folder}/none")
+
+
+def test_modified_at_is_in_milliseconds(disk: Disk, folder: str) -> None:
+    """A file that was written has a time of change."""
+    disk.open(f"{folder}/a", write=True, create=True).write([b"x"], 0)
+    assert disk.modified_at_ms(f"{folder}/a") >= 0

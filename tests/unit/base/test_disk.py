@@ -1,0 +1,156 @@
+"""`RealDisk` turns every refusal of the system into an error of ours. See tests/contract too."""
+
+import errno
+import fcntl
+import mmap
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sprocket.base.disk import RealDisk, replace_file
+from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
+from sprocket.testing.disk import SimulatedDisk
+
+
+def _failing(number: int) -> Callable[..., Any]:
+    def call(*arguments: object, **keywords: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "use"),
+    [
+        (os, "fstat", lambda _d, f, _p: f.size()),
+        (os, "lseek", lambda _d, f, _p: f.data_end()),
+        (os, "pread", lambda _d, f, _p: f.read(0, 1)),
+        (mmap, "mmap", lambda _d, f, _p: f.view()),
+        (os, "pwritev", lambda _d, f, _p: f.write([b"x"], 0)),
+        (os, "ftruncate", lambda _d, f, _p: f.resize(1)),
+        (os, "fdatasync", lambda _d, f, _p: f.sync()),
+        (os, "open", lambda d, _f, p: d.open(p)),
+        (os, "open", lambda d, _f, p: d.open(p + "2", write=True, create=True)),
+        (os, "ftruncate", lambda d, _f, p: d.open(p + "2", write=True, create=True, size=2)),
+        (os, "stat", lambda d, _f, p: d.size(p)),
+        (os, "listdir", lambda d, _f, p: d.list(p)),
+        (os, "mkdir", lambda d, _f, p: d.make_folder(p + "2")),
+        (os, "unlink", lambda d, _f, p: d.remove(p)),
+        (shutil, "rmtree", lambda d, _f, p: d.remove_tree(p)),
+        (os, "replace", lambda d, _f, p: d.rename(p, p + "2")),
+        (os, "fsync", lambda d, _f, p: d.sync_folder(os.path.dirname(p))),
+        (os, "stat", lambda d, _f, p: d.lock(p + "2")),
+        (os, "open", lambda d, _f, p: d.lock(p + "2")),
+        (fcntl, "lockf", lambda d, _f, p: d.lock(p + "2")),
+        (os, "statvfs", lambda d, _f, p: d.used_ratio(p)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, DiskFull),
+        (errno.EDQUOT, DiskFull),
+        (errno.EIO, DiskFailed),
+        (errno.ENOTDIR, FileMissing),
+    ],
+)
+def test_no_os_error_leaves(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+    name: str,
+    use: Callable[[RealDisk, Any, str], object],
+    number: int,
+    expected: type[Exception],
+) -> None:
+    """Whatever call fails, the error is ours and names what was done to which path."""
+    disk = RealDisk()
+    path = str(tmp_path / "file")
+    file = disk.open(path, write=True, create=True, size=10)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, _failing(number))
+        with pytest.raises((DiskFull, DiskFailed)) as caught:
+            use(disk, file, path)
+    assert str(tmp_path) in str(caught.value)
+    assert type(caught.value) is expected
+
+
+def test_a_short_write_is_continued(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the system takes a part, the rest follows."""
+    file = RealDisk().open(str(tmp_path / "a"), write=True, create=True)
+
+    def short(descriptor: int, buffers: list[bytes], position: int) -> int:
+        return os.pwrite(descriptor, b"".join(buffers)[:3], position)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    assert file.write([b"ab", b"cd", b"efg"], 1) == 7
+    assert file.read(0, 10) == b"\0abcdefg"
+
+
+def test_a_short_read_is_continued(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the system gives a part, the rest is asked for."""
+    file = RealDisk().open(str(tmp_path / "a"), write=True, create=True)
+    file.write([b"hello"], 0)
+    whole = os.pread
+    monkeypatch.setattr(os, "pread", lambda d, size, position: whole(d, min(size, 2), position))
+    assert file.read(0, 9) == b"hello"
+
+
+def test_a_lock_holds_against_other_processes(tmp_path: pathlib.Path) -> None:
+    """It is the lock that Java's FileChannel takes: POSIX, on the first byte."""
+    path = str(tmp_path / "lock")
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+b')\n"
+        "try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)\n"
+        "except OSError: sys.exit(7)"
+    )
+    lock = RealDisk().lock(path)
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 7
+    lock.release()
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 0
+
+
+def test_a_lock_of_another_process_is_store_locked(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the system says then is told in our words."""
+    monkeypatch.setattr(fcntl, "lockf", _failing(errno.EAGAIN))
+    with pytest.raises(StoreLocked, match="another process"):
+        RealDisk().lock(str(tmp_path / "lock"))
+
+
+def test_an_empty_file_system_is_not_full(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems without blocks of their own do not divide by zero."""
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result((0,) * 10))
+    assert RealDisk().used_ratio(str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_replace_file_leaves_the_old_or_the_new_content(seed: int) -> None:
+    """At every step of it, a crash leaves one of the two, whole."""
+    import random
+
+    for step in range(1, 12):
+        disk = SimulatedDisk()
+        disk.make_folder("/x")
+        replace_file(disk, "/x/a", b"old" * 300)
+        calls = ("write", "sync", "rename", "sync_folder", "resize", "open")
+        for kind in calls:
+            disk.fail(kind, step)
+        try:
+            replace_file(disk, "/x/a", b"new" * 300, keep_backup=True)
+            allowed = {b"new" * 300}
+        except DiskFailed:
+            allowed = {b"old" * 300, b"new" * 300}
+        found = disk.crash(random.Random(seed * 100 + step).randrange)
+        assert found.open("/x/a").read(0, 2000) in allowed

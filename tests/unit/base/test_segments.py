@@ -1,0 +1,164 @@
+"""`SegmentFiles` keeps its files in order and opens none before it is needed."""
+
+import random
+
+import pytest
+
+from sprocket.base.errors import DiskFailed, ForeignStore, OffsetTooLarge, OffsetTooSmall
+from sprocket.base.segments import SegmentFiles, create_segment, segment_name
+from sprocket.testing.disk import SimulatedDisk
+
+
+def _make(starts: list[int], *, size: int = 100, write: bool = True) -> SegmentFiles:
+    disk = SimulatedDisk()
+    disk.make_folder("/log")
+    for start in starts:
+        create_segment(disk, f"/log/{segment_name(start)}", size, durable=False)
+    return SegmentFiles(disk, "/log", 100, write=write)
+
+
+def _disk(files: SegmentFiles) -> SimulatedDisk:
+    assert isinstance(files._disk, SimulatedDisk)
+    return files._disk
+
+
+def test_names_have_20_digits() -> None:
+    """The second file of RocketMQ's default size."""
+    assert segment_name(1 << 30) == "00000000001073741824"
+
+
+def test_an_empty_set_has_no_bytes() -> None:
+    """Without files every offset is too large."""
+    files = _make([])
+    assert files.load() == []
+    assert (files.first, files.end_of_files, len(files)) == (0, 0, 0)
+    with pytest.raises(OffsetTooLarge):
+        files.segment(0)
+
+
+def test_offsets_find_their_file() -> None:
+    """The first and the last byte of each file, and one before and one past all."""
+    files = _make([200, 300])
+    files.load()
+    assert (files.first, files.end_of_files, len(files)) == (200, 400, 2)
+    assert [files.segment(o).start for o in (200, 299, 300, 399)] == [200, 200, 300, 300]
+    with pytest.raises(OffsetTooSmall):
+        files.segment(199)
+    with pytest.raises(OffsetTooLarge):
+        files.segment(400)
+
+
+def test_files_are_added_and_dropped_at_both_ends() -> None:
+    """What is dropped is gone from the disk; the rest is found as before."""
+    files = _make([])
+    for start in (0, 100, 200, 300):
+        assert files.add(start, durable=start == 0).start == start
+    assert files.segment(250).end == 300
+    assert files.drop_before(100) == [0]
+    assert files.drop_before(199) == []
+    assert files.drop_from(250) == [300]
+    assert files.drop_from(200) == [200]
+    assert [s.start for s in files.segments] == [100]
+    assert _disk(files).list("/log") == [segment_name(100)]
+
+
+def test_no_file_is_opened_before_it_is_needed() -> None:
+    """A released segment opens again when it is used again."""
+    files = _make([0])
+    files.load()
+    segment = files.segment(0)
+    assert not segment.is_open
+    segment.file.write([b"x"], 3)
+    assert segment.is_open
+    assert bytes(segment.view[3:4]) == b"x"
+    files.close()
+    assert not segment.is_open
+    assert bytes(segment.view[3:4]) == b"x"
+    assert segment.is_open
+
+
+def test_an_empty_last_file_is_removed() -> None:
+    """A crash between creating and lengthening leaves one; a reader leaves it where it is."""
+    for write in (True, False):
+        files = _make([0], write=write)
+        _disk(files).open(f"/log/{segment_name(100)}", write=True, create=True)
+        assert files.load() == [segment_name(100)]
+        assert len(files) == 1
+        assert len(_disk(files).list("/log")) == (1 if write else 2)
+
+
+def test_folders_inside_are_not_files() -> None:
+    """Sub-folders are skipped, as RocketMQ skips them."""
+    files = _make([0])
+    _disk(files).make_folder("/log/other")
+    files.load()
+    assert len(files) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "text"),
+    [
+        ("readme", 100, "20 digits"),
+        ("0000000000000000010x", 100, "20 digits"),
+        (segment_name(150), 100, "multiple"),
+        (segment_name(100), 99, "expected 100 bytes, found 99"),
+        (segment_name(100), 101, "expected 100 bytes, found 101"),
+        (segment_name(200), 100, "before it"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(name: str, size: int, text: str) -> None:
+    """The text names the file, what was expected and what was found."""
+    files = _make([0])
+    _disk(files).open(f"/log/{name}", write=True, create=True, size=size)
+    with pytest.raises(ForeignStore, match=text):
+        files.load()
+
+
+@pytest.mark.parametrize(("name", "size"), [(segment_name(100), 99), (segment_name(200), 100)])
+def test_derived_files_that_a_crash_left_short_are_removed(name: str, size: int) -> None:
+    """And so is all that follows them, to be made again."""
+    files = _make([0, 300])
+    _disk(files).open(f"/log/{name}", write=True, create=True, size=size)
+    assert files.load(derived=True) == [name, segment_name(300)]
+    assert _disk(files).list("/log") == [segment_name(0)]
+
+
+def test_derived_files_that_are_too_long_are_refused() -> None:
+    """No crash makes a file longer: the settings are of another store."""
+    files = _make([0], size=101)
+    with pytest.raises(ForeignStore, match="found 101"):
+        files.load(derived=True)
+
+
+def test_a_file_made_elsewhere_is_adopted() -> None:
+    """Filling ahead makes the next file on another thread."""
+    files = _make([0])
+    files.load()
+    path = f"/log/{segment_name(100)}"
+    _disk(files).open(path, write=True, create=True, size=7).write([b"left"], 0)
+    create_segment(_disk(files), path, 100, durable=True)
+    assert files.adopt(100).file.read(0, 200) == bytes(100)
+    assert files.end_of_files == 200
+
+
+def test_durable_deletions_leave_no_gap() -> None:
+    """Whatever a crash keeps of them, the files that are left follow each other."""
+    for seed in range(40):
+        for count in (0, 1, 2):
+            files = _make([0, 100, 200, 300])
+            disk = _disk(files)
+            disk.sync_folder("/log")
+            files.load()
+            for segment in files.segments:
+                segment.file.sync()
+            disk.fail("remove", count + 1)
+            with pytest.raises(DiskFailed):
+                files.drop_from(0, durable=True)
+            found = disk.crash(random.Random(seed).randrange)
+            left = SegmentFiles(found, "/log", 100)
+            left.load()
+            assert len(left) == 4 - count
+            files = SegmentFiles(found, "/log", 100)
+            files.load()
+            files.drop_before(10**6, durable=True)
+            assert found.crash(random.Random(seed).randrange).list("/log") == []

@@ -1,0 +1,176 @@
+"""`SimulatedDisk` loses what was not synced, and nothing else. See tests/contract too."""
+
+import errno
+import random
+from collections.abc import Callable
+
+import pytest
+
+from sprocket.base.disk import File
+from sprocket.base.errors import DiskFailed, DiskFull
+from sprocket.testing.disk import BLOCK, SimulatedDisk
+
+SEEDS = range(300)
+
+
+def _file(disk: SimulatedDisk, size: int = 0, path: str = "/x/a") -> File:
+    disk.make_folder("/x")
+    return disk.open(path, write=True, create=True, size=size)
+
+
+def _durable(size: int = 0) -> tuple[SimulatedDisk, File]:
+    disk = SimulatedDisk()
+    file = _file(disk, size)
+    file.sync()
+    disk.sync_folder("/x")
+    return disk, file
+
+
+def _crashes(disk: SimulatedDisk, path: str = "/x/a") -> set[bytes | None]:
+    """What is found in a file after many crashes."""
+    found = set()
+    for seed in SEEDS:
+        after = disk.crash(random.Random(seed).randrange)
+        found.add(after.open(path).read(0, 10**6) if after.exists(path) else None)
+    return found
+
+
+def test_what_was_synced_is_always_found() -> None:
+    """Content and name, whatever the crash chooses."""
+    disk, file = _durable()
+    file.write([b"hello"], 0)
+    file.sync()
+    assert _crashes(disk) == {b"hello"}
+
+
+def test_unsynced_blocks_are_lost_each_by_itself() -> None:
+    """Two blocks: none, either one, both."""
+    disk, file = _durable(2 * BLOCK)
+    file.write([b"a" * BLOCK, b"b" * BLOCK], 0)
+    zero = bytes(BLOCK)
+    a, b = b"a" * BLOCK, b"b" * BLOCK
+    assert _crashes(disk) == {zero + zero, a + zero, zero + b, a + b}
+
+
+def test_any_version_since_the_sync_may_be_found() -> None:
+    """A block written twice may hold the first of the two."""
+    disk, file = _durable(1)
+    file.write([b"1"], 0)
+    file.write([b"2"], 0)
+    assert _crashes(disk) == {b"\0", b"1", b"2"}
+
+
+def test_a_length_may_be_lost() -> None:
+    """Growing and cutting are found or not."""
+    disk, file = _durable(3)
+    file.write([b"abcd"], 0)
+    assert {b"\0\0\0", b"abcd"} <= _crashes(disk)
+    file.sync()
+    file.resize(1)
+    assert {b"a", b"abcd"} <= _crashes(disk)
+
+
+def test_a_new_name_is_lost_without_sync_of_its_folder() -> None:
+    """Syncing the file does not make its name durable."""
+    disk = SimulatedDisk()
+    file = _file(disk)
+    file.write([b"hello"], 0)
+    file.sync()
+    assert _crashes(disk) == {None, b"hello"}
+
+
+def test_a_rename_happened_or_not() -> None:
+    """With content synced before, the target is the old or the new one."""
+    disk, file = _durable()
+    file.write([b"old"], 0)
+    file.sync()
+    new = _file(disk, path="/x/b")
+    new.write([b"new"], 0)
+    new.sync()
+    disk.sync_folder("/x")
+    disk.rename("/x/b", "/x/a")
+    assert _crashes(disk) == {b"old", b"new"}
+    disk.sync_folder("/x")
+    assert _crashes(disk) == {b"new"}
+    disk.remove("/x/a")
+    assert _crashes(disk) == {None, b"new"}
+
+
+def test_changes_in_other_folders_stay_unsynced() -> None:
+    """Each folder is synced by itself."""
+    disk, _ = _durable()
+    disk.make_folder("/y")
+    disk.open("/y/b", write=True, create=True)
+    disk.sync_folder("/x")
+    assert _crashes(disk, "/y/b") == {None, b""}
+
+
+def test_a_failed_sync_leaves_doubt_that_a_later_one_does_not_remove() -> None:
+    """Only writing again does."""
+    disk, file = _durable(1)
+    file.write([b"1"], 0)
+    disk.fail("sync")
+    with pytest.raises(DiskFailed, match="sync /x/a"):
+        file.sync()
+    file.sync()
+    assert _crashes(disk) == {b"\0", b"1"}
+    file.write([b"1"], 0)
+    file.sync()
+    assert _crashes(disk) == {b"1"}
+
+
+def test_a_crash_leaves_the_disk_itself_alone() -> None:
+    """The crashed disk is another one, and all it has is durable."""
+    disk, file = _durable()
+    file.write([b"hello"], 0)
+    after = disk.crash(lambda _count: 0)
+    assert file.read(0, 9) == b"hello"
+    assert _crashes(after) == {bytes(5)}
+
+
+def test_a_kill_loses_nothing() -> None:
+    """The operating system still has what was written, and may still lose it."""
+    disk, file = _durable(5)
+    file.write([b"hello"], 0)
+    disk.lock("/x/lock")
+    after = disk.kill()
+    assert after.open("/x/a").read(0, 9) == b"hello"
+    after.lock("/x/lock")
+    assert _crashes(after) == {b"hello", bytes(5)}
+    file.sync()
+    assert _crashes(disk) == {b"hello"}
+
+
+@pytest.mark.parametrize(
+    ("call", "use"),
+    [
+        ("open", lambda d, _f: d.open("/x/new", write=True, create=True)),
+        ("read", lambda _d, f: f.read(0, 1)),
+        ("write", lambda _d, f: f.write([b"x"], 0)),
+        ("resize", lambda _d, f: f.resize(1)),
+        ("sync", lambda _d, f: f.sync()),
+        ("sync_folder", lambda d, _f: d.sync_folder("/x")),
+        ("rename", lambda d, _f: d.rename("/x/a", "/x/c")),
+        ("remove", lambda d, _f: d.remove("/x/a")),
+        ("make_folder", lambda d, _f: d.make_folder("/z")),
+    ],
+)
+def test_any_call_can_be_made_to_fail(
+    call: str, use: Callable[[SimulatedDisk, File], object]
+) -> None:
+    """The nth from now, once."""
+    disk, file = _durable(5)
+    disk.fail(call, 1, errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        use(disk, file)
+    use(disk, file)
+
+
+def test_a_write_without_space_leaves_a_part() -> None:
+    """The first half is in the file."""
+    disk, file = _durable(4)
+    disk.fail("write", 2, errno.ENOSPC)
+    file.write([b"ab"], 0)
+    with pytest.raises(DiskFull):
+        file.write([b"cd"], 2)
+    assert file.read(0, 4) == b"abc\0"
