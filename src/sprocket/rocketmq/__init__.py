@@ -1,0 +1,1 @@
+"""The RocketMQ column: model, codec, store, broker, NameServer, server and client."""

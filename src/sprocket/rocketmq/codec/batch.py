@@ -1,0 +1,71 @@
+"""The body of a batch send: messages without topic, queue or hosts, one behind the other.
+
+Each is `i32 size, i32 magic, i32 crc, i32 flag, i32 n, n bytes of body, i16 p, p bytes of
+properties`; magic and crc are written 0 and not read. The topic, queue, system flag and times of
+all of them are those of the request.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sprocket.base.errors import MessageTooLarge, WireError
+from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
+
+_HEAD = struct.Struct(">iiiii")
+_PROPERTIES_LENGTH = struct.Struct(">h")
+_FRAME_BYTES = _HEAD.size + _PROPERTIES_LENGTH.size
+
+
+class Part(NamedTuple):
+    """One message of a batch; body and properties are as a record stores them."""
+
+    flag: int
+    body: bytes | memoryview
+    properties: bytes
+
+
+def split(data: bytes | bytearray | memoryview) -> list[Part]:
+    """Return the messages of a batch body; their bodies are slices, not copies.
+
+    Raises:
+        WireError: The lengths do not add up; the text says at which byte.
+    """
+    view = memoryview(data)
+    parts: list[Part] = []
+    position, end = 0, len(view)
+    while position < end:
+        if end - position < _FRAME_BYTES:
+            raise WireError(f"batch breaks off at byte {position} of {end}")
+        size, _magic, _crc, flag, body_length = _HEAD.unpack_from(view, position)
+        body = position + _HEAD.size
+        body_end = body + body_length
+        if body_length < 0 or body_end + 2 > end:
+            raise WireError(f"batch message at byte {position} claims a body of {body_length}")
+        (length,) = _PROPERTIES_LENGTH.unpack_from(view, body_end)
+        part_end = body_end + 2 + length
+        if length < 0 or part_end > end or part_end - position != size:
+            raise WireError(f"batch message at byte {position} has sizes that do not add up")
+        parts.append(Part(flag, view[body:body_end], bytes(view[body_end + 2 : part_end])))
+        position = part_end
+    return parts
+
+
+def join(parts: Iterable[Part | tuple[int, bytes, bytes]]) -> bytes:
+    """Return the batch body of messages given as `(flag, body, properties)`.
+
+    Raises:
+        MessageTooLarge: A property string is longer than 32,767 bytes.
+    """
+    buffers: list[bytes | memoryview] = []
+    for flag, body, properties in parts:
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            raise MessageTooLarge(f"{len(properties)} bytes of properties exceed 32767")
+        size = _FRAME_BYTES + len(body) + len(properties)
+        buffers += (
+            _HEAD.pack(size, 0, 0, flag, len(body)),
+            body,
+            _PROPERTIES_LENGTH.pack(len(properties)),
+            properties,
+        )
+    return b"".join(buffers)

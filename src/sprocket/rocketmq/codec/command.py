@@ -1,0 +1,322 @@
+"""One command, request or answer: what a frame's header says, and its body.
+
+Reading is lazy in one point: the ext fields of a JSON header stay bytes until somebody says which
+header they are (`Command.header`), because then they become typed fields in one step.
+
+Reading is tolerant in the ways in which RocketMQ's own reader is (fastjson): what the fast decoder
+does not take — member names in another case, numbers for texts, unknown members — is read again by
+the slow one.
+
+Source: `RemotingCommand`; docs/formats/remoting-frame.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from sprocket.base.errors import WireError
+from sprocket.base.units import KIB
+from sprocket.rocketmq.codec import binary_header, fastjson, frame, values
+from sprocket.rocketmq.codec.codes import LANGUAGE, LANGUAGES, OTHER_LANGUAGE, VERSION
+from sprocket.rocketmq.codec.ext import Header, Int32, codec
+from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
+
+RESPONSE_FLAG = 1
+ONEWAY_FLAG = 2
+REMARK_CHARACTERS_MAX = 4096
+"""A remark may quote what the peer sent; it must not grow with it."""
+SLOW_BYTES_MAX = 256 * KIB
+"""Largest JSON header that is read slowly, which takes some 0.1 s of everybody's time; one that
+official clients write is read in microseconds however long it is, and has 40 KiB at the most."""
+
+H = TypeVar("H", bound=Header)
+
+
+class Command(msgspec.Struct, gc=False):
+    """A request or an answer as it came.
+
+    `code` is the request's or the answer's code; `body` is b"" for none; `serialize` is the type of
+    the header it came with; `ext` holds its ext fields, as raw JSON until they are asked for.
+    """
+
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    language: str = OTHER_LANGUAGE
+    version: int = 0
+    remark: str | None = None
+    body: bytes = b""
+    serialize: int = JSON
+    ext: msgspec.Raw | dict[str, str] | None = None
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request of ours."""
+        return self.flag & RESPONSE_FLAG != 0
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether the sender wants no answer, not even an error."""
+        return self.flag & ONEWAY_FLAG != 0
+
+    def header(self, kind: type[H]) -> H:
+        """Read the ext fields as a declared header; unknown fields are ignored.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; a required field is missing or unreadable.
+        """
+        chosen = codec(kind)
+        ext = self.ext
+        if isinstance(ext, msgspec.Raw):
+            try:
+                return chosen.decode(ext)
+            except (ValueError, RecursionError):
+                pass
+        return chosen.read(self.ext_map())
+
+    def ext_map(self) -> dict[str, str]:
+        """Return all ext fields as texts; numbers and booleans as Java would write them."""
+        if isinstance(self.ext, msgspec.Raw):
+            self.ext = _ext_texts(_read_json(bytes(self.ext)))
+        return self.ext or {}
+
+
+def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[], int]) -> Command:
+    """Read the header of one frame.
+
+    Args:
+        serialize: The frame's type byte; it decides, whatever the header says of itself.
+        header: The header's bytes; JSON may be followed by white space.
+        body: Kept as it is.
+        next_opaque: Gives an opaque to a header that has none.
+
+    Raises:
+        WireError: The header cannot be read, so the connection cannot go on.
+    """
+    if serialize == JSON:
+        try:
+            fast = _decode_fast(header)
+        except (ValueError, RecursionError):
+            return _decode_slow(header, body, next_opaque)
+        ext = fast.ext
+        return Command(
+            fast.code,
+            fast.opaque,
+            fast.flag,
+            fast.language,
+            fast.version,
+            fast.remark,
+            body,
+            JSON,
+            None if ext is _NO_EXT else ext,
+        )
+    if serialize == BINARY:
+        found = binary_header.decode(header)
+        return Command(
+            found.code,
+            found.opaque,
+            found.flag,
+            found.language,
+            found.version,
+            found.remark,
+            body,
+            BINARY,
+            found.ext,
+        )
+    raise WireError(f"serialize type {serialize}, expected 0 (JSON) or 1 (ROCKETMQ)")
+
+
+def request(
+    code: int,
+    opaque: int,
+    header: Header | None = None,
+    body: Buffer = b"",
+    *,
+    oneway: bool = False,
+    serialize: int = JSON,
+    extra: Mapping[str, str] | None = None,
+) -> list[Buffer]:
+    """Return the buffers of one request's frame.
+
+    Args:
+        code: One of `codes.RequestCode`.
+        opaque: From `Connection.next_opaque`, 32 bits.
+        header: The declared header of this code; absent fields are not sent.
+        body: Bytes, passed on without a copy.
+        oneway: Ask for no answer.
+        serialize: 0 JSON or 1 binary.
+        extra: More ext fields.
+    """
+    ext = _ext_of(header, extra)
+    flag = ONEWAY_FLAG if oneway else 0
+    parts = (body,) if len(body) else ()
+    return _frame(serialize, code, opaque, flag, None, ext, parts)
+
+
+def response(
+    request: Command,
+    code: int,
+    header: Header | None = None,
+    remark: str | None = None,
+    body: Sequence[Buffer] = (),
+    extra: Mapping[str, str] | None = None,
+) -> list[Buffer]:
+    """Return the buffers of the frame that answers `request`, in the form of its header.
+
+    Args:
+        request: Whose opaque and serialize type are echoed.
+        code: One of `codes.ResponseCode`.
+        header: The declared header of the answer. Ext fields are always there, if only as `{}`:
+            clients read some of them without looking.
+        remark: For a person; cut at 4096 characters.
+        body: Buffers in order, passed on without a copy.
+        extra: More ext fields.
+    """
+    if remark is None and not extra and request.serialize == JSON:
+        texts = _NO_TEXTS if header is None else codec(header.__class__).texts(header)
+        return frame.join(JSON, _encode_json(_PlainAnswer(code, texts, request.opaque)), body)
+    ext = _ext_of(header, extra)
+    return _frame(request.serialize, code, request.opaque, RESPONSE_FLAG, remark, ext, body)
+
+
+class _PlainAnswer(msgspec.Struct, gc=False):
+    """The header of an answer that says nothing but ext fields; nearly every one is."""
+
+    code: int
+    extFields: msgspec.Struct | dict[str, str]  # noqa: N815 - the name on the wire
+    opaque: int
+    flag: int = RESPONSE_FLAG
+    language: str = LANGUAGE
+    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
+    version: int = VERSION
+
+
+_NO_TEXTS: dict[str, str] = {}
+
+
+class _FastHeader(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A JSON header as official clients write it; anything else fails and is read slowly."""
+
+    code: Int32
+    flag: Int32
+    language: Literal[
+        "JAVA",
+        "CPP",
+        "DOTNET",
+        "PYTHON",
+        "DELPHI",
+        "ERLANG",
+        "RUBY",
+        "OTHER",
+        "HTTP",
+        "GO",
+        "PHP",
+        "OMS",
+        "RUST",
+        "NODE_JS",
+    ]
+    opaque: Int32
+    version: Int32
+    ext: msgspec.Raw = msgspec.field(name="extFields", default=msgspec.Raw(b""))
+    remark: str | None = None
+    serialize: str = msgspec.field(name="serializeTypeCurrentRPC", default="")
+
+
+_NO_EXT = _FastHeader(code=0, flag=0, language="OTHER", opaque=0, version=0).ext
+_decode_fast = msgspec.json.Decoder(_FastHeader).decode
+_encode_json = msgspec.json.Encoder().encode
+
+
+def _decode_slow(header: bytes, body: bytes, next_opaque: Callable[[], int]) -> Command:
+    """Read a JSON header as tolerantly as RocketMQ does."""
+    found = _read_json(header)
+    if not isinstance(found, dict):
+        raise WireError("a JSON header that is no object")
+    members = {values.text(name).lower(): member for name, member in found.items()}
+    opaque = members.get("opaque")
+    remark = members.get("remark")
+    ext = members.get("extfields")
+    return Command(
+        code=_int32(members, "code"),
+        opaque=next_opaque() if opaque is None else _int32(members, "opaque"),
+        flag=_int32(members, "flag"),
+        language=_language(members.get("language")),
+        version=_int32(members, "version"),
+        remark=None if remark is None else values.text(remark),
+        body=body,
+        ext=None if ext is None else _ext_texts(ext),
+    )
+
+
+def _read_json(data: bytes) -> Any:
+    """Read JSON in fastjson's dialect. Raises WireError."""
+    if len(data) > SLOW_BYTES_MAX:
+        raise WireError(
+            f"an unusual header of {len(data)} bytes, {SLOW_BYTES_MAX} are the most that is read"
+        )
+    return fastjson.read(data)
+
+
+def _int32(members: Mapping[str, object], name: str) -> int:
+    value = members.get(name)
+    return 0 if value is None else values.integer(value, name, bits=32)
+
+
+def _language(value: object) -> str:
+    """Return the name of a language; unknown ones count as OTHER, unknown numbers are refused."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value < len(LANGUAGES):
+            raise WireError(f"language {value}, expected 0 to {len(LANGUAGES) - 1}")
+        return LANGUAGES[value]
+    name = value.upper() if isinstance(value, str) else OTHER_LANGUAGE
+    return name if name in LANGUAGES else OTHER_LANGUAGE
+
+
+def _ext_texts(ext: object) -> dict[str, str]:
+    """Return ext fields as texts; null counts as absent."""
+    found = values.mapping(ext, "extFields")
+    return {
+        values.text(name): values.text(value) for name, value in found.items() if value is not None
+    }
+
+
+def _ext_of(header: Header | None, extra: Mapping[str, str] | None) -> dict[str, str] | None:
+    if header is None:
+        return dict(extra) if extra else None
+    ext = codec(header.__class__).write(header)
+    if extra:
+        ext.update(extra)
+    return ext
+
+
+_REQUEST = (
+    b'{"code":%d,%b"flag":%d,"language":"' + LANGUAGE.encode() + b'","opaque":%d,'
+    b'"serializeTypeCurrentRPC":"JSON","version":' + str(VERSION).encode() + b"}"
+)
+_ANSWER = (
+    b'{"code":%d,"extFields":%b,"flag":1,"language":"' + LANGUAGE.encode() + b'","opaque":%d,%b'
+    b'"serializeTypeCurrentRPC":"JSON","version":' + str(VERSION).encode() + b"}"
+)
+
+
+def _frame(
+    serialize: int,
+    code: int,
+    opaque: int,
+    flag: int,
+    remark: str | None,
+    ext: dict[str, str] | None,
+    body: Sequence[Buffer],
+) -> list[Buffer]:
+    if remark is not None:
+        remark = values.without_surrogates(remark[:REMARK_CHARACTERS_MAX])
+    if serialize == BINARY:
+        return frame.join(BINARY, binary_header.encode(code, opaque, flag, remark, ext or {}), body)
+    if flag & RESPONSE_FLAG:
+        text = b"" if remark is None else b'"remark":%b,' % _encode_json(remark)
+        header = _ANSWER % (code, _encode_json(ext) if ext else b"{}", opaque, text)
+    else:
+        fields = b"" if ext is None else b'"extFields":%b,' % _encode_json(ext)
+        header = _REQUEST % (code, fields, flag, opaque)
+    return frame.join(JSON, header, body)

@@ -1,0 +1,108 @@
+"""One side of a connection, without I/O: bytes in, commands out.
+
+Invariants:
+
+1. However the bytes are split, the same commands come out in the same order.
+2. Any bytes give commands or a WireError, and after a WireError nothing more comes out.
+3. It holds no more than one frame and what one `receive` brought.
+4. Bodies are copies: they stay valid, and hold nothing but themselves.
+
+Source: `NettyDecoder`; docs/formats/remoting-frame.md.
+"""
+
+from sprocket.base.errors import WireError
+from sprocket.rocketmq.codec import frame
+from sprocket.rocketmq.codec.command import Command, decode
+from sprocket.rocketmq.codec.frame import (
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_MIN,
+    HEADER_BYTES_MAX,
+    LENGTH_BYTES,
+    PREFIX,
+    PREFIX_BYTES,
+    Buffer,
+)
+
+LENGTH_MIN = FRAME_BYTES_MIN - LENGTH_BYTES
+
+
+class Connection:
+    """Turns the bytes of a peer into commands, and numbers the requests of this side.
+
+    Args:
+        frame_bytes_max: The largest frame to accept, its length field included.
+    """
+
+    def __init__(self, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._pending = bytearray()
+        self._wanted_bytes = FRAME_BYTES_MIN
+        self._is_used = False
+        self._opaque = -1
+        self.broken: WireError | None = None
+        """Why nothing more can be read, once the peer broke the protocol."""
+
+    def next_opaque(self) -> int:
+        """Return the number for the next request of this side: 0, 1 and so on, 2³¹−1, 0."""
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        return self._opaque
+
+    def receive(self, data: Buffer) -> list[Command]:
+        """Take bytes as they came and return every command that is now whole.
+
+        Commands before the break of the protocol are still returned; look at `broken` after them.
+
+        Raises:
+            WireError: The peer broke the protocol and no command came before that, or it had been
+                broken before this call.
+        """
+        if self.broken is not None:
+            raise self.broken
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._wanted_bytes:
+                return []
+            whole = bytes(self._pending)
+            self._pending = bytearray()
+        else:
+            whole = data if isinstance(data, bytes) else bytes(data)
+        commands: list[Command] = []
+        try:
+            position = self._read(whole, commands)
+        except WireError as error:
+            self.broken = error
+            if not commands:
+                raise
+        else:
+            if position < len(whole):
+                self._pending += memoryview(whole)[position:]
+        return commands
+
+    def _read(self, data: bytes, commands: list[Command]) -> int:
+        """Read whole frames from `data`; return where the first that is not whole begins."""
+        position = 0
+        end = len(data)
+        length_max = self._frame_bytes_max - LENGTH_BYTES
+        while end - position >= FRAME_BYTES_MIN:
+            self._is_used = True
+            length, mark = PREFIX.unpack_from(data, position)
+            header_bytes = mark & HEADER_BYTES_MAX
+            if not LENGTH_MIN <= length <= length_max or header_bytes > length - LENGTH_BYTES:
+                raise frame.bad_prefix(length, mark, self._frame_bytes_max)
+            final = position + LENGTH_BYTES + length
+            if final > end:
+                self._wanted_bytes = LENGTH_BYTES + length
+                return position
+            header_at = position + PREFIX_BYTES
+            body_at = header_at + header_bytes
+            commands.append(
+                decode(mark >> 24, data[header_at:body_at], data[body_at:final], self.next_opaque)
+            )
+            position = final
+        self._wanted_bytes = FRAME_BYTES_MIN
+        if self._is_used:
+            if end - position >= LENGTH_BYTES:
+                frame.check_length(data, position, self._frame_bytes_max)
+            else:
+                self._wanted_bytes = LENGTH_BYTES
+        return position

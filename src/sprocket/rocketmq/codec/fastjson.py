@@ -1,0 +1,388 @@
+"""JSON as RocketMQ's library (fastjson 1.2.83) writes and reads it.
+
+Written: integer keys may stand without quotes, an object may be a key, control characters are
+escaped and nothing else; the pretty form has a tab a level and no blank after a colon, lists of
+plain values and maps with integer keys stay on one line.
+
+Read, beyond strict JSON: keys that are numbers, names without quotes, objects or arrays; strings in
+single quotes; commas too many; comments; numbers with a letter behind; `{"$ref":"$.a[0]"}` for a
+value that occurred before. Strict JSON goes through msgspec. Limits on depth, size and what
+references may stand for keep any input from taking long.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from sprocket.base.errors import WireError
+from sprocket.base.units import MIB
+
+DEPTH_MAX = 64
+"""Objects and arrays in each other; RocketMQ's own bodies have fewer than ten."""
+TOLERANT_BYTES_MAX = 4 * MIB
+"""Texts that are not strict JSON are read in Python, some 3 MiB a second."""
+REFERENCED_VALUES_MAX = 1_000_000
+"""How many values all references of a text may stand for together."""
+
+_TOKEN = re.compile(
+    r"""[\s\ufeff]*(?:
+      (?P<mark>[{}\[\]:,])
+    | "(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"
+    | '(?P<single>[^'\\]*(?:\\.[^'\\]*)*)'
+    | (?P<number>-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[LSBFDlsbfd]?(?![\w$])
+    | (?P<name>[\w$]+(?:[.\-@%][\w$]+)*)
+    | (?P<comment>//[^\n]*|/\*.*?\*/)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
+_WORDS = {"true": True, "false": False, "null": None}
+_TO_ESCAPE = re.compile('[\x00-\x1f"\\\\\x7f-\x9f\u2028\u2029]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
+_INT_BITS_MAX = 128
+
+
+class ObjectKey(dict[str, Any]):
+    """An object that is a key, as RocketMQ writes maps by message queue; not to be changed."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Hash the plain members; equal objects have equal ones."""
+        plain = (str, int, float, type(None))
+        return hash(frozenset(item for item in self.items() if isinstance(item[1], plain)))
+
+
+def read(data: bytes | bytearray | memoryview | str, *, bytes_max: int = TOLERANT_BYTES_MAX) -> Any:
+    """Read a text in this dialect.
+
+    Args:
+        data: The text; bytes that are not UTF-8 become U+FFFD.
+        bytes_max: Largest text that is read if it is not strict JSON.
+
+    Returns:
+        Python values. A key that is an integer without quotes is an int, an object an `ObjectKey`,
+        an array a tuple, anything else a str.
+
+    Raises:
+        WireError: It is not even this dialect, or beyond a limit.
+    """
+    text = data if isinstance(data, str) else str(data, "utf-8", "replace")
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        if len(text) > bytes_max:
+            raise WireError(f"{len(text)} characters are no strict JSON, or too deep") from None
+        value = _Reader(text).whole()
+    else:
+        if text.count("[") + text.count("{") > DEPTH_MAX:
+            _check_depth(value)
+    return _resolved(value) if '$ref"' in text or "$ref'" in text else value
+
+
+def _check_depth(value: Any) -> None:
+    level, depth = [value], 0
+    while level:
+        if depth > DEPTH_MAX:
+            raise WireError(f"JSON is nested deeper than {DEPTH_MAX}")
+        depth += 1
+        inner: list[Any] = []
+        for one in level:
+            if type(one) is dict:
+                inner += [part for part in one.values() if type(part) in (dict, list)]
+            elif type(one) is list:
+                inner += [part for part in one if type(part) in (dict, list)]
+        level = inner
+
+
+class _Reader:
+    """Reads one text, token by token."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._token: re.Match[str] | None = None
+
+    def whole(self) -> Any:
+        """Return the value that the text is."""
+        self._next()
+        value = self._value(0)
+        if self._token is not None or self._text[self._position :].strip("\0 \t\r\n"):
+            raise self._wrong("text behind the value")
+        return value
+
+    def _wrong(self, what: str) -> WireError:
+        return WireError(f"JSON that cannot be read at character {self._position}: {what}")
+
+    def _next(self) -> None:
+        """Go to the next token; None at the end or where no token is."""
+        while True:
+            match = _TOKEN.match(self._text, self._position)
+            if match is not None:
+                self._position = match.end()
+                if match.lastgroup == "comment":
+                    continue
+            self._token = match
+            return
+
+    def _at(self, mark: str) -> bool:
+        return self._token is not None and self._token["mark"] == mark
+
+    def _value(self, depth: int) -> Any:
+        """Return the value at the token and go behind it."""
+        if depth > DEPTH_MAX:
+            raise WireError(f"JSON is nested deeper than {DEPTH_MAX}")
+        token = self._token
+        if token is None:
+            raise self._wrong("a value was expected")
+        if token["mark"] == "{":
+            return self._object(depth)
+        if token["mark"] == "[":
+            return self._array(depth)
+        if token["mark"] is not None:
+            raise self._wrong(f"{token['mark']!r} where a value was expected")
+        self._next()
+        if token["name"] is not None:
+            if token["name"] not in _WORDS:
+                raise self._wrong(f"the word {token['name'][:40]!r}")
+            return _WORDS[token["name"]]
+        return self._scalar(token)
+
+    def _scalar(self, token: re.Match[str]) -> Any:
+        kind = token.lastgroup or ""
+        if kind != "number":
+            return _unescaped(token[kind])
+        digits = token["number"]
+        if len(digits) > _INT_BITS_MAX:
+            raise self._wrong("a number of too many digits")
+        return int(digits) if digits.lstrip("-").isdigit() else float(digits)
+
+    def _array(self, depth: int) -> list[Any]:
+        self._next()
+        values: list[Any] = []
+        while not self._at("]"):
+            if self._at(","):
+                self._next()
+                continue
+            values.append(self._value(depth + 1))
+            if not self._at(",") and not self._at("]"):
+                raise self._wrong("expected , or ]")
+        self._next()
+        return values
+
+    def _object(self, depth: int) -> dict[Any, Any]:
+        self._next()
+        members: dict[Any, Any] = {}
+        while not self._at("}"):
+            if self._at(","):
+                self._next()
+                continue
+            key = self._key(depth + 1)
+            if not self._at(":"):
+                raise self._wrong("expected :")
+            self._next()
+            members[key] = self._value(depth + 1)
+            if not self._at(",") and not self._at("}"):
+                raise self._wrong("expected , or }")
+        self._next()
+        return members
+
+    def _key(self, depth: int) -> Any:
+        token = self._token
+        if token is not None and token["name"] is not None:
+            self._next()
+            return token["name"]
+        key = self._value(depth)
+        if isinstance(key, float):
+            return repr(key)
+        return _as_key(key)
+
+
+def _as_key(value: Any) -> Any:
+    if isinstance(value, dict):
+        return ObjectKey(value)
+    return tuple(map(_as_key, value)) if isinstance(value, list) else value
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(_unescape, text) if "\\" in text else text
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    if code:
+        return chr(int(code, 16))
+    return _ESCAPES.get(match[3], match[3])
+
+
+# References.
+
+
+class _References:
+    """Puts in place of each reference what it stands for."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._left = REFERENCED_VALUES_MAX
+        self._sizes: dict[int, int] = {}
+
+    def resolve(self, value: Any, above: tuple[Any, ...]) -> Any:
+        """Return `value` with its references resolved; `above` are the values around it."""
+        if isinstance(value, dict):
+            if len(value) == 1 and isinstance(value.get("$ref"), str):
+                return self._target(value["$ref"], above)
+            around = (*above, value)
+            for key in value:
+                value[key] = self.resolve(value[key], around)
+        elif isinstance(value, list):
+            around = (*above, value)
+            value[:] = [self.resolve(one, around) for one in value]
+        return value
+
+    def _target(self, path: str, above: tuple[Any, ...]) -> Any:
+        target = _followed(self._root, path)
+        if any(target is one for one in above):
+            raise WireError(f"reference {path[:80]!r} leads to a value that it is part of")
+        size = self._sizes.get(id(target))
+        if size is None:
+            size = self._sizes[id(target)] = _size(target, self._left)
+        self._left -= size
+        if self._left < 0:
+            raise WireError("references stand for too many values")
+        return target
+
+
+def _resolved(value: Any) -> Any:
+    return _References(value).resolve(value, ())
+
+
+def _followed(root: Any, path: str) -> Any:
+    """Return the value at a path such as `$.brokers[0].name`; `..` is always a value around it."""
+    value = root
+    steps = re.findall(r"\.([^.\[\]]+)|\[(\d{1,9})\]", path)
+    if (
+        not path.startswith("$")
+        or "".join(f".{n}" if n else f"[{i}]" for n, i in steps) != path[1:]
+    ):
+        raise WireError(f"reference {path[:80]!r} cannot be followed")
+    for name, index in steps:
+        try:
+            value = value[int(index)] if index else value[name]
+        except (KeyError, IndexError, TypeError) as error:
+            raise WireError(f"reference {path[:80]!r} leads nowhere") from error
+    return value
+
+
+def _size(target: Any, size_max: int) -> int:
+    """Return how many values are in `target`, at most one more than `size_max`.
+
+    A reference that is not resolved yet may not be among them, so no value can hold itself.
+    """
+    count, waiting = 0, [target]
+    while waiting and count <= size_max:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, dict):
+            if "$ref" in one:
+                raise WireError("a reference leads to a value that holds one")
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return count
+
+
+# Writing.
+
+
+def write(value: Any, *, int_keys_unquoted: bool = False, pretty: bool = False) -> bytes:
+    """Write a value in this dialect, members in the order they have; those that are None are not.
+
+    Args:
+        value: Mappings, lists, tuples, sets, str, int, float, bool, None. A key may be an int or,
+            for maps by message queue, a mapping.
+        int_keys_unquoted: Write an integer key as RocketMQ does; with quotes it is strict JSON.
+        pretty: Write it as RocketMQ writes its files.
+    """
+    parts: list[str] = []
+    _Writer(parts.append, int_keys_unquoted, pretty).write(value, 0)
+    return "".join(parts).encode("utf-8", "replace")
+
+
+class _Writer:
+    """Writes one value."""
+
+    def __init__(self, put: Callable[[str], None], int_keys_unquoted: bool, pretty: bool) -> None:
+        self._put = put
+        self._int_keys_unquoted = int_keys_unquoted
+        self._pretty = pretty
+
+    def write(self, value: Any, depth: int) -> None:
+        """Write `value`, whose lines begin with `depth` tabs."""
+        if isinstance(value, Mapping):
+            self._object(value, depth)
+        elif isinstance(value, list | tuple | set | frozenset):
+            self._array(list(value), depth)
+        else:
+            self._put(_scalar(value))
+
+    def _line(self, depth: int) -> None:
+        if self._pretty:
+            self._put("\n" + "\t" * depth)
+
+    def _object(self, members: Mapping[Any, Any], depth: int) -> None:
+        self._put("{")
+        comma = ""
+        for key, value in members.items():
+            if value is None:
+                continue
+            self._put(comma)
+            comma = ","
+            if isinstance(key, Mapping):
+                self.write(key, depth + 1)
+            elif isinstance(key, int) and self._int_keys_unquoted:
+                self._put(str(int(key)))
+            else:
+                self._line(depth + 1)
+                self._put(quoted(str(key)))
+            self._put(":")
+            self.write(value, depth + 1)
+        if comma:
+            self._line(depth)
+        self._put("}")
+
+    def _array(self, values: list[Any], depth: int) -> None:
+        """Write a list; only one that holds objects or lists goes over several lines."""
+        nested = any(isinstance(value, Mapping | list | tuple) for value in values)
+        self._put("[")
+        for position, value in enumerate(values):
+            if position:
+                self._put(",")
+            if nested:
+                self._line(depth + 1)
+            self.write(value, depth + 1)
+        if nested:
+            self._line(depth)
+        self._put("]")
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value) if value - value == 0 else "null"
+    return str(int(value))
+
+
+def quoted(text: str) -> str:
+    """Return a string as JSON: control characters, quotes and backslashes escaped, no others."""
+    return '"' + _TO_ESCAPE.sub(_escape, text) + '"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    return _SHORT.get(character) or f"\\u{ord(character):04X}"

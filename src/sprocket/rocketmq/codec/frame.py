@@ -1,0 +1,57 @@
+"""The frame around every command: four fields, all integers big-endian.
+
+    length: int32         bytes that follow = 4 + size of header + size of body
+    mark: int32           serialize type << 24 | size of header
+    header                JSON text or a binary header, by the type
+    body                  bytes that the frame does not look into
+
+Source: `NettyDecoder`, `RemotingCommand.encodeHeader`; docs/formats/remoting-frame.md.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+
+from sprocket.base.errors import WireError
+from sprocket.base.units import MIB
+
+Buffer = bytes | bytearray | memoryview
+
+JSON = 0
+BINARY = 1
+FRAME_BYTES_MAX = 16 * MIB
+"""Largest frame, its length field included (`com.rocketmq.remoting.frameMaxLength`)."""
+FRAME_BYTES_MIN = 12
+"""The server sees nothing of a new connection before these (protocol detection); no header that
+says anything is shorter than the 4 bytes that then are left for it."""
+HEADER_BYTES_MAX = (1 << 24) - 1
+LENGTH_BYTES = 4
+PREFIX_BYTES = 8
+
+PREFIX = Struct(">II")
+"""`length` and `mark`, at the head of a frame."""
+
+
+def bad_prefix(length: int, mark: int, frame_bytes_max: int) -> WireError:
+    """Return the error that says why a frame with this prefix cannot be."""
+    if not FRAME_BYTES_MIN - LENGTH_BYTES <= length <= frame_bytes_max - LENGTH_BYTES:
+        return WireError(
+            f"a frame says {length} bytes follow, expected {FRAME_BYTES_MIN - LENGTH_BYTES} to "
+            f"{frame_bytes_max - LENGTH_BYTES}"
+        )
+    return WireError(f"a header of {mark & HEADER_BYTES_MAX} bytes in a frame of {length}")
+
+
+def check_length(data: Buffer, position: int, frame_bytes_max: int) -> None:
+    """Raise WireError if the length at `position` (4 bytes are enough) can begin no frame."""
+    length = int.from_bytes(data[position : position + LENGTH_BYTES], "big")
+    if not FRAME_BYTES_MIN - LENGTH_BYTES <= length <= frame_bytes_max - LENGTH_BYTES:
+        raise bad_prefix(length, 0, frame_bytes_max)
+
+
+def join(serialize: int, header: bytes, body: Sequence[Buffer]) -> list[Buffer]:
+    """Put the length fields before a header; the buffers of the body are passed on as they are."""
+    header_bytes = len(header)
+    length = 4 + header_bytes + (sum(map(len, body)) if body else 0)
+    assert header_bytes <= HEADER_BYTES_MAX, f"a header of {header_bytes} bytes"
+    assert length <= FRAME_BYTES_MAX - LENGTH_BYTES, f"a frame of {length} bytes"
+    return [PREFIX.pack(length, serialize << 24 | header_bytes) + header, *body]

@@ -1,0 +1,309 @@
+"""Every header of the requests and answers that Sprocket speaks, each declared once.
+
+The name of a class is that of the request; `…Answer` is what comes back. A field without default is
+one that a request is refused without. Defaults stand for what RocketMQ does with an absent field,
+and `None` where handlers must know that it was absent. How texts become fields: `codec.ext`.
+
+Source: `org.apache.rocketmq.remoting.protocol.header`, 5.3.3.
+"""
+
+from typing import ClassVar
+
+from msgspec import field
+
+from sprocket.rocketmq.codec.ext import Header, Int32, Int64
+
+# Sending
+
+
+class SendMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """SEND_MESSAGE 10: one message, or a batch when `batch` is set."""
+
+    topic: str
+    queue_id: Int32
+    """Negative: the broker chooses."""
+    sys_flag: Int32
+    born_timestamp: Int64
+    """Milliseconds since 1970."""
+    flag: Int32
+    producer_group: str = ""
+    default_topic: str = ""
+    default_topic_queue_nums: Int32 = 4
+    properties: str = ""
+    """name U+0001 value U+0002, repeated."""
+    reconsume_times: Int32 = 0
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+    batch: bool = False
+    bname: str | None = None
+
+
+class SendMessageV2(SendMessage, frozen=True, kw_only=True, gc=False):
+    """SEND_MESSAGE_V2 310 and SEND_BATCH_MESSAGE 320: the same fields under one letter each."""
+
+    producer_group: str = field(name="a", default="")
+    topic: str = field(name="b")
+    default_topic: str = field(name="c", default="")
+    default_topic_queue_nums: Int32 = field(name="d", default=4)
+    queue_id: Int32 = field(name="e")
+    sys_flag: Int32 = field(name="f")
+    born_timestamp: Int64 = field(name="g")
+    flag: Int32 = field(name="h")
+    properties: str = field(name="i", default="")
+    reconsume_times: Int32 = field(name="j", default=0)
+    unit_mode: bool = field(name="k", default=False)
+    max_reconsume_times: Int32 | None = field(name="l", default=None)
+    batch: bool = field(name="m", default=False)
+    bname: str | None = field(name="n", default=None)
+
+
+class SendMessageAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """Where the message lies. Clients read region and trace switch without looking for them."""
+
+    msg_id: str
+    """Offset message id; of a batch, one for each message, joined by commas."""
+    queue_id: Int32
+    queue_offset: Int64
+    """Of a batch, that of its first message."""
+    transaction_id: str | None = None
+    region: str = field(name="MSG_REGION", default="DefaultRegion")
+    trace_on: bool = field(name="TRACE_ON", default=True)
+
+
+class SendMessageBack(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """CONSUMER_SEND_MSG_BACK 36: deliver a message again, later."""
+
+    offset: Int64
+    """Bytes into the log."""
+    group: str
+    delay_level: Int32
+    """0: the broker chooses; negative: to the dead letters."""
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+    bname: str | None = None
+
+
+# Pulling
+
+
+class PullMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """PULL_MESSAGE 11."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: Int64
+    max_msg_nums: Int32
+    sys_flag: Int32
+    """1 commit offset, 2 suspend, 4 subscription is in the request, 8 class filter, 16 lite."""
+    commit_offset: Int64 = 0
+    suspend_timeout_millis: Int64 = 0
+    subscription: str | None = None
+    sub_version: Int64 = 0
+    expression_type: str | None = None
+    """Absent: TAG."""
+    max_msg_bytes: Int32 | None = None
+    request_source: Int32 | None = None
+    bname: str | None = None
+
+
+class PullMessageAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """Where to go on; Java reads all four numbers of every answer that is no refusal."""
+
+    suggest_which_broker_id: Int64 = 0
+    next_begin_offset: Int64
+    min_offset: Int64
+    max_offset: Int64
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    forbidden_type: Int32 | None = None
+    """1 broker, 2 group, 3 topic, 4 broadcast disabled, 5 group for this topic."""
+
+
+# Offsets
+
+
+class QueryConsumerOffset(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """QUERY_CONSUMER_OFFSET 14, answered by `OffsetAnswer`."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    set_zero_if_not_found: bool = True
+    bname: str | None = None
+
+
+class UpdateConsumerOffset(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """UPDATE_CONSUMER_OFFSET 15. Number fields that are absent or unreadable are None: code 29."""
+
+    unparsable_is_absent: ClassVar[bool] = True
+    consumer_group: str
+    topic: str
+    queue_id: Int32 | None = None
+    commit_offset: Int64 | None = None
+    bname: str | None = None
+
+
+class TopicQueue(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
+
+    topic: str
+    queue_id: Int32
+    bname: str | None = None
+
+
+class SearchOffset(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """SEARCH_OFFSET_BY_TIMESTAMP 29, answered by `OffsetAnswer`."""
+
+    topic: str
+    queue_id: Int32
+    timestamp: Int64
+    """Milliseconds since 1970."""
+    boundary_type: str | None = None
+    bname: str | None = None
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether the last message not after the time is meant, not the first not before it."""
+        return self.boundary_type is not None and self.boundary_type.lower() == "upper"
+
+
+class OffsetAnswer(Header, frozen=True, kw_only=True, gc=False):
+    """The answer of 14, 29, 30 and 31."""
+
+    offset: Int64
+
+
+class TimestampAnswer(Header, frozen=True, kw_only=True, gc=False):
+    """The answer of 32; −1 for an empty queue."""
+
+    timestamp: Int64
+
+
+# Queries
+
+
+class QueryMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """QUERY_MESSAGE 12: by key, in the index. An absent topic or key is found nowhere."""
+
+    topic: str = ""
+    key: str = ""
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+    is_unique_key: bool = field(name="_UNIQUE_KEY_QUERY", default=False)
+
+
+class QueryMessageAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """How far the index goes."""
+
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
+
+
+class ViewMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """VIEW_MESSAGE_BY_ID 33."""
+
+    offset: Int64
+    """Bytes into the log."""
+    topic: str | None = None
+
+
+# Clients
+
+
+class HeartbeatAnswer(Header, frozen=True, kw_only=True, gc=False):
+    """The answer of HEART_BEAT 34, whose own fields are all in its body."""
+
+    supports_v2: bool = field(name="IS_SUPPORT_HEART_BEAT_V2", default=True)
+    has_changed: bool = field(name="IS_SUB_CHANGE", default=True)
+
+
+class UnregisterClient(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """UNREGISTER_CLIENT 35."""
+
+    client_id: str = field(name="clientID")
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class GetConsumerList(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """GET_CONSUMER_LIST_BY_GROUP 38."""
+
+    consumer_group: str
+    bname: str | None = None
+
+
+class NotifyConsumerIdsChanged(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """NOTIFY_CONSUMER_IDS_CHANGED 40, from broker to consumer, one-way."""
+
+    consumer_group: str
+
+
+# Topics
+
+
+class CreateTopic(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """UPDATE_AND_CREATE_TOPIC 17."""
+
+    topic: str
+    default_topic: str = ""
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: Int32 = 0
+    order: bool = False
+    attributes: str = ""
+    force: bool = False
+
+
+class TopicOnly(Header, frozen=True, kw_only=True, gc=False):
+    """GET_TOPIC_STATS_INFO 202 and GET_TOPIC_CONFIG 351."""
+
+    topic: str
+
+
+# NameServer
+
+
+class GetRoute(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """GET_ROUTEINFO_BY_TOPIC 105."""
+
+    topic: str
+    accept_standard_json_only: bool = False
+
+
+class RegisterBroker(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """REGISTER_BROKER 103."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str = ""
+    broker_id: Int64
+    heartbeat_timeout_millis: Int64 | None = None
+    enable_acting_master: bool | None = None
+    """Absent: a broker older than 5."""
+    compressed: bool = False
+    body_crc32: Int32 = 0
+    """CRC-32 of the body as sent without its top bit; 0: unchecked."""
+    zone_name: str | None = field(name="__ZONE_NAME", default=None)
+
+
+class RegisterBrokerAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """What a slave learns of its master."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class UnregisterBroker(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """UNREGISTER_BROKER 104."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Int64

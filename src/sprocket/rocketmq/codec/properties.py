@@ -1,0 +1,137 @@
+"""The property string of a message: `name 0x01 value 0x02`, again and again, as UTF-8.
+
+The format cannot carry an empty value (a reader drops the pair), nor 0x02 anywhere, nor 0x01 in a
+name; a value may hold 0x01. See `docs/formats/properties.md`.
+"""
+
+from collections.abc import Mapping
+
+from sprocket.base.errors import InvalidMessage
+
+KEYS = "KEYS"
+TAGS = "TAGS"
+UNIQ_KEY = "UNIQ_KEY"
+WAIT = "WAIT"
+DELAY = "DELAY"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QID = "REAL_QID"
+RETRY_TOPIC = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+TRAN_MSG = "TRAN_MSG"
+PGROUP = "PGROUP"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+CLUSTER = "CLUSTER"
+MSG_REGION = "MSG_REGION"
+TRACE_ON = "TRACE_ON"
+SHARDING_KEY = "__SHARDINGKEY"
+INNER_NUM = "INNER_NUM"
+INNER_BASE = "INNER_BASE"
+CRC32 = "__CRC32#"
+TRANSIENT_PREFIX = "__RMQ.TRANSIENT."
+
+PROPERTIES_BYTES_MAX = 32_767
+"""The length is an i16; the CRC tail and the separator before it count as well."""
+
+_NAME_END = "\x01"
+_PAIR_END = "\x02"
+_PAIR_END_BYTES = b"\x02"
+
+
+def encode(pairs: Mapping[str, str]) -> bytes:
+    """Encode pairs in their own order.
+
+    Raises:
+        InvalidMessage: A name is empty or holds 0x01 or 0x02, or a value holds 0x02.
+    """
+    text = "".join([f"{name}\x01{value}\x02" for name, value in pairs.items()])
+    if text.count(_PAIR_END) != len(pairs) or "" in pairs:
+        raise InvalidMessage(_complaint(pairs))
+    if text.count(_NAME_END) != len(pairs) and any(_NAME_END in name for name in pairs):
+        raise InvalidMessage(_complaint(pairs))
+    return text.encode("utf-8", "replace")
+
+
+def _complaint(pairs: Mapping[str, str]) -> str:
+    for name, value in pairs.items():
+        if not name:
+            return "a property has an empty name"
+        if _NAME_END in name or _PAIR_END in name:
+            return f"the name of property {name!r} holds 0x01 or 0x02"
+        if _PAIR_END in value:
+            return f"the value of property {name!r} holds 0x02"
+    return "a property holds a separator"
+
+
+def decode(data: bytes | bytearray | memoryview | str) -> dict[str, str]:
+    """Decode a property string as RocketMQ's `MessageDecoder` does.
+
+    Pieces without 0x01, with an empty name or an empty value are dropped; of two pairs with one
+    name the later wins; a missing last 0x02 does not matter. Bytes that are not UTF-8 become
+    U+FFFD. Never raises.
+    """
+    text = data if isinstance(data, str) else str(data, "utf-8", "replace")
+    pairs: dict[str, str] = {}
+    for piece in text.split(_PAIR_END):
+        name, _, value = piece.partition(_NAME_END)
+        if name and value:
+            pairs[name] = value
+    return pairs
+
+
+def append(encoded: bytes, name: str, value: str) -> bytes:
+    """Add one pair behind the others, closing the last of them if it is open."""
+    return join(encoded, f"{name}\x01{value}\x02".encode())
+
+
+def join(first: bytes, then: bytes) -> bytes:
+    """Put two property strings behind each other, closing the first if it is open."""
+    if not first or not then or first.endswith(_PAIR_END_BYTES):
+        return first + then
+    return first + _PAIR_END_BYTES + then
+
+
+def find(encoded: bytes, name: str) -> str | None:
+    """Return one value without decoding the rest; None if `decode` would not give it."""
+    return value_of(_PAIR_END_BYTES + encoded, f"\x02{name}\x01".encode())
+
+
+def value_of(closed: bytes, mark: bytes) -> str | None:
+    """Return one value of a property string that is given with one 0x02 before it.
+
+    Args:
+        closed: 0x02 and the property string, so that every name follows a 0x02.
+        mark: 0x02, the name, 0x01.
+    """
+    start = closed.rfind(mark)
+    while start >= 0:
+        value_start = start + len(mark)
+        end = closed.find(_PAIR_END_BYTES, value_start)
+        value = closed[value_start:] if end < 0 else closed[value_start:end]
+        if value:
+            return value.decode("utf-8", "replace")
+        start = closed.rfind(mark, 0, start + 1)
+    return None
+
+
+def remove(encoded: bytes, name: str) -> bytes:
+    """Return the property string without any pair of this name."""
+    mark = f"{name}\x01".encode()
+    if mark not in encoded:
+        return encoded
+    pieces = encoded.split(_PAIR_END_BYTES)
+    return _PAIR_END_BYTES.join([piece for piece in pieces if not piece.startswith(mark)])
+
+
+def index_keys(unique_key: str | None, keys: str | None) -> tuple[str, ...]:
+    """Return what the index finds a message by: the unique key, then each word of KEYS.
+
+    Words are split at single blanks and not made unique, as `IndexService` does.
+    """
+    if unique_key and keys and " " not in keys:
+        return unique_key, keys
+    words = tuple([word for word in keys.split(" ") if word]) if keys else ()
+    return (unique_key, *words) if unique_key else words

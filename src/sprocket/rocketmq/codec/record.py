@@ -1,0 +1,386 @@
+"""The stored message: the one place that knows how its bytes lie.
+
+Where the fields are stands in `record_layout`, the walk over a file in `record_scan`; what others
+need of both is to be had from here.
+
+The layout on disk is the layout on the wire; see `docs/formats/record.md`. All integers are
+big-endian and signed. With hosts of B and S bytes (8 for IPv4, 20 for IPv6), T = 1 in version 1
+and 2 in version 2:
+
+    0 size · 4 magic · 8 body crc · 12 queue id · 16 flag · 20 queue offset · 28 physical offset ·
+    36 system flag · 40 born at · 48 born host (B) · 48+B stored at · 56+B store host (S) ·
+    56+B+S reconsume times · 60+B+S prepared transaction offset · 68+B+S body length, body ·
+    T topic length, topic · 2 properties length, properties
+
+Invariants:
+
+1. A record's physical offset field equals its place in the log; `scan` stops where it does not.
+2. A record that `encode` makes with a CRC tail ends in 20 bytes `__CRC32#` 0x01, ten digits, 0x02;
+   one that it makes without has no such property at all, so a tail is never a forged one.
+3. `decode` and `entry` raise `WireError` and nothing else, whatever the bytes.
+"""
+
+import struct
+from functools import lru_cache
+
+from msgspec import Struct
+
+from sprocket.base.checksum import cached_hash32, crc32
+from sprocket.base.disk import Buffer
+from sprocket.base.errors import MessageTooLarge, WireError
+from sprocket.rocketmq.codec import ids, properties
+from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
+from sprocket.rocketmq.codec.record_layout import (
+    BLANK_BYTES,
+    BODY_CRC_AT,
+    BORN_AT_MS_AT,
+    BORN_HOST_AT,
+    CRC_MARK,
+    CRC_NAME,
+    CRC_TAIL_BYTES,
+    FIXED,
+    FIXED_BYTES,
+    FIXED_V4,
+    FLAG_AT,
+    HEAD,
+    HOST_V6_EXTRA,
+    HOSTS_V6,
+    I8,
+    I16,
+    MAGIC_AT,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PHYSICAL_OFFSET_AT,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    RECORD_BYTES_MIN,
+    SIZE_AT,
+    STORED_AT_MS_AT,
+    STORED_AT_MS_END,
+    SYS_FLAG_AT,
+    TOPIC_BYTES_MAX,
+    TOPIC_BYTES_MAX_V1,
+    crc_digits,
+    parts,
+    stored_at_ms,
+    tail_is_wrong,
+    topic_text,
+)
+from sprocket.rocketmq.codec.record_scan import Scan, ScanStop, scan
+from sprocket.rocketmq.model.message import NewRecord, StoredMessage, is_queueable
+
+__all__ = [
+    "BLANK_BYTES",
+    "BODY_CRC_AT",
+    "BORN_AT_MS_AT",
+    "BORN_HOST_AT",
+    "CRC_TAIL_BYTES",
+    "FIXED_BYTES",
+    "FLAG_AT",
+    "HOST_V6_EXTRA",
+    "MAGIC_AT",
+    "MAGIC_BLANK",
+    "MAGIC_V1",
+    "MAGIC_V2",
+    "PHYSICAL_OFFSET_AT",
+    "QUEUE_ID_AT",
+    "QUEUE_OFFSET_AT",
+    "RECORD_BYTES_MIN",
+    "SCHEDULE_TOPIC",
+    "SIZE_AT",
+    "STORED_AT_MS_AT",
+    "STORED_AT_MS_END",
+    "SYS_FLAG_AT",
+    "TOPIC_BYTES_MAX",
+    "TOPIC_BYTES_MAX_V1",
+    "Entry",
+    "Scan",
+    "ScanStop",
+    "blank",
+    "decode",
+    "decode_all",
+    "encode",
+    "encoded_size",
+    "entry",
+    "scan",
+    "stored_at_ms",
+    "tags_code",
+    "tail_is_wrong",
+]
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_DELAYS_MS = (
+    *(1_000, 5_000, 10_000, 30_000),
+    *(60_000 * minutes for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120)),
+)
+"""Delay levels 1 to 18 of the default `messageDelayLevel`."""
+
+
+@lru_cache(maxsize=4096)
+def _topic_field(topic: str) -> tuple[int, bytes]:
+    """Return the magic and the topic field with its length.
+
+    RocketMQ counts UTF-16 units to choose version 2, but stores bytes: a topic that is short in
+    one and long in the other would read back with a negative length. Bytes decide here.
+    """
+    try:
+        data = topic.encode()
+    except UnicodeEncodeError as error:
+        raise WireError(f"topic {topic!r} is not valid Unicode") from error
+    if len(data) <= TOPIC_BYTES_MAX_V1:
+        return MAGIC_V1, I8.pack(len(data)) + data
+    if len(data) <= TOPIC_BYTES_MAX:
+        return MAGIC_V2, I16.pack(len(data)) + data
+    raise MessageTooLarge(f"a topic of {len(data)} bytes exceeds {TOPIC_BYTES_MAX}")
+
+
+def _stored_properties(given: bytes, crc_tail: bool) -> bytes:
+    """Return the properties as stored, without the CRC tail but ready to take it."""
+    if CRC_NAME in given:
+        given = properties.remove(given, properties.CRC32)
+    if crc_tail and given and given[-1] != 2:
+        given += b"\x02"
+    size = len(given) + (CRC_TAIL_BYTES if crc_tail else 0)
+    if size > PROPERTIES_BYTES_MAX:
+        raise MessageTooLarge(f"{size} bytes of properties exceed {PROPERTIES_BYTES_MAX}")
+    return given
+
+
+def _fixed_part(born_host: bytes, store_host: bytes) -> struct.Struct:
+    """Return the layout for these hosts, and so their bits of the system flag."""
+    if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
+        raise WireError(f"hosts of {len(born_host)} and {len(store_host)} bytes, not 8 or 20")
+    return FIXED[(len(born_host) == 20) + 2 * (len(store_host) == 20)]
+
+
+def encoded_size(record: NewRecord, crc_tail: bool) -> int:
+    """Return how many bytes `encode` will make.
+
+    Raises:
+        MessageTooLarge: Topic or properties exceed their limits.
+    """
+    fixed = _fixed_part(record.born_host, record.store_host).size
+    stored = _stored_properties(record.properties, crc_tail)
+    size = fixed + len(record.body) + len(_topic_field(record.topic)[1]) + 2 + len(stored)
+    return size + CRC_TAIL_BYTES if crc_tail else size
+
+
+def encode(
+    record: NewRecord,
+    *,
+    queue_offset: int,
+    physical_offset: int,
+    stored_at_ms: int,
+    crc_tail: bool,
+) -> bytes:
+    """Return the bytes to store; the bits for IPv6 hosts in the system flag are set as needed.
+
+    It is on the hot path: one pack, one join, two checksums, and few calls beside them.
+
+    Args:
+        record: What to store.
+        queue_offset: Its place in the queue; 0 for what gets no unit.
+        physical_offset: Its place in the log.
+        stored_at_ms: Wall time at the broker.
+        crc_tail: End in a property that covers the whole record. A property of that name that
+            the producer sent is dropped in either case.
+
+    Raises:
+        MessageTooLarge: Topic, properties or a number exceed the width of their fields.
+        WireError: The topic is not valid Unicode, or a host has neither 8 nor 20 bytes.
+    """
+    magic, topic = _topic_field(record.topic)
+    body, born_host, store_host = record.body, record.born_host, record.store_host
+    stored = record.properties
+    if CRC_MARK in stored or (crc_tail and stored[-1:] != b"\x02"):
+        stored = _stored_properties(stored, crc_tail)
+    length = len(stored) + CRC_TAIL_BYTES if crc_tail else len(stored)
+    sys_flag = record.sys_flag & ~HOSTS_V6
+    if len(born_host) == 8 and len(store_host) == 8:
+        fixed = FIXED_V4
+    else:
+        fixed = _fixed_part(born_host, store_host)
+        sys_flag |= FIXED.index(fixed) << 4
+    try:
+        head = fixed.pack(
+            fixed.size + len(body) + len(topic) + 2 + length,
+            magic,
+            crc32(body) & 0x7FFFFFFF,
+            record.queue_id,
+            record.flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            record.born_at_ms,
+            born_host,
+            stored_at_ms,
+            store_host,
+            record.reconsume_times,
+            record.prepared_transaction_offset,
+            len(body),
+        )
+        data = b"".join((head, body, topic, I16.pack(length), stored))
+    except struct.error as error:
+        if length > PROPERTIES_BYTES_MAX:
+            text = f"{length} bytes of properties exceed {PROPERTIES_BYTES_MAX}"
+            raise MessageTooLarge(text) from error
+        raise MessageTooLarge(f"a field of the record does not fit: {error}") from error
+    if crc_tail:
+        digits = crc_digits(crc32(data) & 0x7FFFFFFF)
+        return b"".join((data, CRC_NAME, digits, b"\x02"))
+    return data
+
+
+def blank(size: int) -> bytes:
+    """Return the record that ends a file, 8 bytes; `size` bytes are left from its start."""
+    assert size >= BLANK_BYTES, size
+    return HEAD.pack(size, MAGIC_BLANK)
+
+
+def decode(
+    data: Buffer, position: int = 0, *, check_crc: bool = True, check_tail: bool = False
+) -> StoredMessage:
+    """Decode the record that starts at `position`.
+
+    Args:
+        data: Bytes that hold the whole record; what follows it does not matter.
+        position: Where in `data` it starts.
+        check_crc: Compare the body with its CRC.
+        check_tail: If the record ends in a CRC tail, compare that as well. Only for stores that
+            write it: elsewhere a producer may have sent a property that looks like one.
+
+    Raises:
+        WireError: There is no record, its lengths do not add up, the topic is not UTF-8, or a
+            checksum is wrong.
+    """
+    fields, body_at, topic, topic_end, end = parts(data, position)
+    (
+        size,
+        magic,
+        body_crc,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_at_ms,
+        born_host,
+        stored_at_ms,
+        store_host,
+        reconsume_times,
+        prepared_transaction_offset,
+        body_bytes,
+    ) = fields
+    body = bytes(data[body_at : body_at + body_bytes])
+    if check_crc and crc32(body) & 0x7FFFFFFF != body_crc:
+        raise WireError(f"body of the record at {position} does not fit its checksum")
+    if check_tail and tail_is_wrong(data, position, end):
+        raise WireError(f"record at {position} does not fit its checksum")
+    return StoredMessage(
+        topic_text(data, topic, topic_end),
+        queue_id,
+        queue_offset,
+        physical_offset,
+        size,
+        magic,
+        born_at_ms,
+        ids.host_text(born_host),
+        stored_at_ms,
+        ids.host_text(store_host),
+        sys_flag,
+        flag,
+        body_crc,
+        reconsume_times,
+        prepared_transaction_offset,
+        properties.decode(data[topic_end + 2 : end]),
+        body,
+        ids.offset_message_id(store_host, physical_offset),
+    )
+
+
+def decode_all(data: Buffer, *, check_crc: bool = True) -> list[StoredMessage]:
+    """Decode records that lie one behind the other, as a pull answers them.
+
+    Raises:
+        WireError: As `decode`; also if bytes are left over.
+    """
+    messages: list[StoredMessage] = []
+    position, end = 0, len(data)
+    while position < end:
+        message = decode(data, position, check_crc=check_crc)
+        messages.append(message)
+        position += message.store_size
+    return messages
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """What queue and index need to know of one record.
+
+    Attributes:
+        size: Bytes of the whole record.
+        tags_code: What the queue unit holds: the hash of the tag, 0 without one.
+        keys: What the index finds it by, the unique key first if `unique`.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+    stored_at_ms: int
+    keys: tuple[str, ...] = ()
+    sys_flag: int = 0
+    prepared_transaction_offset: int = 0
+    unique: bool = False
+
+    @property
+    def queueable(self) -> bool:
+        """Whether it gets a unit in its queue."""
+        return is_queueable(self.sys_flag)
+
+
+def tags_code(tags: str) -> int:
+    """Return the code of a tag: its `hash32`, 0 for no tag."""
+    return cached_hash32(tags) if tags else 0
+
+
+def entry(data: Buffer, position: int = 0) -> Entry:
+    """Return what dispatch needs of the record at `position`; its checksums are not compared.
+
+    Raises:
+        WireError: There is no record, its lengths do not add up, or the topic is not UTF-8.
+    """
+    fields, _body, topic_at, topic_end, end = parts(data, position)
+    pairs = b"\x02" + data[topic_end + 2 : end]
+    tags = properties.value_of(pairs, b"\x02TAGS\x01")
+    keys = properties.value_of(pairs, b"\x02KEYS\x01")
+    unique_key = properties.value_of(pairs, b"\x02UNIQ_KEY\x01")
+    topic = topic_text(data, topic_at, topic_end)
+    code = cached_hash32(tags) if tags else 0
+    if topic == SCHEDULE_TOPIC:
+        code = _delivery_at_ms(pairs, fields[10]) or code
+    return Entry(
+        topic,
+        fields[3],
+        fields[5],
+        fields[6],
+        fields[0],
+        code,
+        fields[10],
+        properties.index_keys(unique_key, keys),
+        fields[7],
+        fields[13],
+        unique_key is not None,
+    )
+
+
+def _delivery_at_ms(pairs: bytes, stored_at_ms: int) -> int | None:
+    """Return when a delayed message is due, which is the code of its unit; None without a level."""
+    text = properties.find(pairs, properties.DELAY)
+    try:
+        level = min(int(text or ""), len(_DELAYS_MS))
+    except ValueError:
+        return None
+    return stored_at_ms + _DELAYS_MS[level - 1] if level > 0 else None

@@ -1,0 +1,1 @@
+"""Values of the RocketMQ column; no bytes, no disk, no network."""

@@ -1,0 +1,100 @@
+"""Consumer groups and what they subscribe to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sprocket.base.checksum import hash32
+
+ALL = "*"
+TAG = "TAG"
+SQL92 = "SQL92"
+
+BROADCASTING = "BROADCASTING"
+CLUSTERING = "CLUSTERING"
+
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
+CONSUME_POP = "CONSUME_POP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionGroup:
+    """What a broker knows of one consumer group; the defaults are those of a new one.
+
+    Attributes:
+        name: The group.
+        consume_enable: Whether it may pull.
+        consume_from_min_enable: Whether it may start at the oldest message.
+        consume_broadcast_enable: Whether its members may each consume everything.
+        consume_message_orderly: Whether POP must keep the order.
+        retry_queues: Queues of its retry topic.
+        retry_times_max: Deliveries before a message goes to the dead letters.
+        retry_policy: 5.x's `groupRetryPolicy`, as JSON values.
+        broker_id: Which broker to read from while all is well.
+        slow_broker_id: Which broker to read from when far behind.
+        notify_ids_changed_enable: Whether members are told when others come and go.
+        sys_flag: Bits for units.
+        consume_timeout_minutes: After which clients give a message back.
+        subscriptions: Fixed subscriptions, as JSON values; None for none.
+        attributes: 5.x settings by name.
+    """
+
+    name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queues: int = 1
+    retry_times_max: int = 16
+    retry_policy: Mapping[str, object] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    broker_id: int = 0
+    slow_broker_id: int = 1
+    notify_ids_changed_enable: bool = True
+    sys_flag: int = 0
+    consume_timeout_minutes: int = 15
+    subscriptions: tuple[Mapping[str, object], ...] | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which messages of a topic a group wants. Made by `parse`, which fills the tags in.
+
+    Attributes:
+        topic: The topic.
+        expression: As written: `*`, or tags with `||` between them, or SQL.
+        type: TAG or SQL92.
+        version: When the client made it, ms since 1970; a newer one replaces an older.
+        tags: Hashes of the tags wanted, as queue units hold them; None for every message.
+        tag_names: The tags themselves, sorted; empty for every message.
+    """
+
+    topic: str
+    expression: str = ALL
+    type: str = TAG
+    version: int = 0
+    tags: frozenset[int] | None = None
+    tag_names: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(
+        cls,
+        topic: str,
+        expression: str | None,
+        *,
+        type: str | None = None,  # noqa: A002 - the field's name
+        version: int = 0,
+    ) -> "Subscription":
+        """Read an expression; empty and `*` mean every message.
+
+        Expressions of another type than TAG are kept unread. Two tags may have one hash: whoever
+        needs to be exact must compare names, as consumers do.
+
+        Source: RocketMQ `FilterAPI.buildSubscriptionData`.
+        """
+        kind = type or TAG
+        text = expression or ALL
+        if kind != TAG or text == ALL:
+            return cls(topic, text, kind, version)
+        names = sorted({name.strip() for name in text.split("||")} - {""})
+        return cls(topic, text, kind, version, frozenset(map(hash32, names)), tuple(names))

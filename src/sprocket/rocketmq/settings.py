@@ -1,0 +1,364 @@
+"""Settings of the RocketMQ column. `Geometry` fixes the files of a store; the rest may change.
+
+Each group is a frozen dataclass; a component is given its group and nothing else.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sprocket.base.units import GIB, KIB, MIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogGeometry:
+    """Files of the CommitLog."""
+
+    segment_bytes: Annotated[
+        int,
+        Meta(
+            ge=512,
+            le=2 * GIB - 1,
+            description="Length of a log file; RocketMQ's mappedFileSizeCommitLog.",
+        ),
+    ] = GIB
+
+    @classmethod
+    def small(cls) -> "LogGeometry":
+        """Return files so small that tests roll."""
+        return cls(segment_bytes=4 * KIB)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueGeometry:
+    """Files of a ConsumeQueue."""
+
+    units_per_file: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000_000,
+            description="Units of 20 bytes in a queue file; mappedFileSizeConsumeQueue / 20.",
+        ),
+    ] = 300_000
+
+    @property
+    def file_bytes(self) -> int:
+        """The length of a queue file."""
+        return self.units_per_file * 20
+
+    @classmethod
+    def small(cls) -> "QueueGeometry":
+        """Return files so small that tests roll."""
+        return cls(units_per_file=10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexGeometry:
+    """Files of the key index."""
+
+    slots: Annotated[
+        int,
+        Meta(ge=1, le=500_000_000, description="Hash slots of an index file; maxHashSlotNum."),
+    ] = 5_000_000
+    units: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=100_000_000,
+            description="Units of an index file, the unused unit 0 included; maxIndexNum.",
+        ),
+    ] = 20_000_000
+
+    @property
+    def file_bytes(self) -> int:
+        """The length of an index file: header, slots, units."""
+        return 40 + 4 * self.slots + 20 * self.units
+
+    @classmethod
+    def small(cls) -> "IndexGeometry":
+        """Return files so small that tests fill them and slots collide."""
+        return cls(slots=7, units=40)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Geometry:
+    """What fixes the files of a store; written into it when it is made, compared at each open."""
+
+    log: LogGeometry = field(default_factory=LogGeometry)
+    queue: QueueGeometry = field(default_factory=QueueGeometry)
+    index: IndexGeometry = field(default_factory=IndexGeometry)
+
+    @classmethod
+    def small(cls) -> "Geometry":
+        """Return the small geometry of every part."""
+        return cls(
+            log=LogGeometry.small(), queue=QueueGeometry.small(), index=IndexGeometry.small()
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreSettings:
+    """How a store keeps messages."""
+
+    flush: Annotated[
+        Literal["sync", "async"],
+        Meta(
+            description="When a message counts as stored: `sync` after the disk has it, `async` "
+            "after the operating system has it (a power cut may lose the last moments)."
+        ),
+    ] = "sync"
+    crc_tail: Annotated[
+        bool,
+        Meta(
+            description="Append a checksum over the whole record, not only its body; costs 20 "
+            "bytes and about 0.3 µs a message. RocketMQ's enabledAppendPropCRC."
+        ),
+    ] = True
+    message_bytes_max: Annotated[
+        int, Meta(ge=1, le=GIB, description="Largest body; RocketMQ's maxMessageSize.")
+    ] = 4 * MIB
+    fill_ahead_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=GIB,
+            description="How far the log is filled with zeros ahead of the writer, so that a sync "
+            "need not write metadata; takes that much disk space. 0 is off.",
+        ),
+    ] = 64 * MIB
+    index_messages: Annotated[
+        bool,
+        Meta(description="Keep the key index, which queries by key need; messageIndexEnable."),
+    ] = True
+
+    @classmethod
+    def small(cls) -> "StoreSettings":
+        """Return limits that fit the small geometry."""
+        return cls(message_bytes_max=2 * KIB, fill_ahead_bytes=2 * KIB)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerSettings:
+    """Where NameServer and broker listen, and what one connection may take."""
+
+    host: Annotated[
+        str,
+        Meta(
+            description="Address to listen on. Brokers and clients of other machines need "
+            "`0.0.0.0` here and `advertised_host` set; there is no authentication."
+        ),
+    ] = "127.0.0.1"
+    nameserver_port: Annotated[
+        int, Meta(ge=0, le=65535, description="Port of the NameServer; 0 is any free one.")
+    ] = 9876
+    broker_port: Annotated[
+        int, Meta(ge=0, le=65535, description="Port of the broker; 0 is any free one.")
+    ] = 10911
+    advertised_host: Annotated[
+        str,
+        Meta(
+            description="Address that clients are told to reach the broker at, RocketMQ's "
+            "brokerIP1; it goes into message ids too. Empty: `host`."
+        ),
+    ] = ""
+    frame_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=64 * KIB,
+            le=GIB,
+            description="Largest request; a connection that announces more is closed.",
+        ),
+    ] = 16 * MIB
+    idle_close_seconds: Annotated[
+        int,
+        Meta(ge=1, le=86400, description="A connection without any traffic for so long is closed."),
+    ] = 120
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BrokerSettings:
+    """Who the broker is and whom it registers with."""
+
+    name: Annotated[
+        str, Meta(min_length=1, max_length=127, description="Name of the broker; brokerName.")
+    ] = "broker-a"
+    cluster: Annotated[
+        str,
+        Meta(min_length=1, max_length=127, description="Name of its cluster; brokerClusterName."),
+    ] = "DefaultCluster"
+    nameservers: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Further NameServers to register with, `host:port` each, besides the one "
+            "in this process."
+        ),
+    ] = ()
+    register_seconds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=60,
+            description="How often the broker registers with each NameServer again; more often "
+            "finds a restarted NameServer sooner.",
+        ),
+    ] = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NameServerSettings:
+    """How long a NameServer believes in a broker."""
+
+    broker_expiry_ms: Annotated[
+        int,
+        Meta(
+            ge=1000,
+            description="A broker that has not registered for so long leaves the routes, unless "
+            "it announced another limit; a lost connection counts at once.",
+        ),
+    ] = 120_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicSettings:
+    """How topics come about."""
+
+    auto_create: Annotated[
+        bool,
+        Meta(
+            description="Make a topic at the first send to it; autoCreateTopicEnable. Off, a "
+            "misspelt name is an error instead of a topic."
+        ),
+    ] = True
+    auto_create_queues: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="Most queues of such a topic (clients ask for 4); defaultTopicQueueNums. "
+            "Counts when the store is made.",
+        ),
+    ] = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupSettings:
+    """How consumer groups come about."""
+
+    auto_create: Annotated[
+        bool,
+        Meta(description="Make a group when it is first used; autoCreateSubscriptionGroup."),
+    ] = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DurabilitySettings:
+    """When an append is acknowledged under sync flush."""
+
+    sync_on_loop_ms_max: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=100,
+            description="Syncs run on the event loop while they take less than this on average, "
+            "on a thread otherwise, which costs about 40 µs a message. 0 is always the thread.",
+        ),
+    ] = 1.0
+    sync_timeout_ms: Annotated[
+        int,
+        Meta(
+            ge=100,
+            le=600_000,
+            description="A send whose sync takes longer is answered FLUSH_DISK_TIMEOUT: stored, "
+            "but perhaps not on the disk; syncFlushTimeout.",
+        ),
+    ] = 5000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PullSettings:
+    """What one pull may take, and how many may wait."""
+
+    messages_max: Annotated[
+        int, Meta(ge=1, le=1024, description="Most messages in one answer.")
+    ] = 32
+    bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=8 * MIB,
+            description="Most bytes in one answer; the first message is sent whatever its size.",
+        ),
+    ] = 256 * KIB
+    hold_count_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Most pulls that wait for messages; further ones are answered at once. "
+            "One takes about 1 KiB.",
+        ),
+    ] = 100_000
+    hold_ms_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=600_000,
+            description="Longest wait, whatever the client asks for; it must stay below the "
+            "clients' time limit of 30 s.",
+        ),
+    ] = 29_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemberSettings:
+    """How long a silent client counts as there."""
+
+    expiry_ms: Annotated[
+        int,
+        Meta(
+            ge=1000,
+            description="A client without a heartbeat for so long leaves its groups; "
+            "channelExpiredTimeout.",
+        ),
+    ] = 120_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OffsetSettings:
+    """How the offsets of consumer groups are kept."""
+
+    flush_ms: Annotated[
+        int,
+        Meta(
+            ge=100,
+            le=600_000,
+            description="How often committed offsets are made durable in consumerOffset.json. A "
+            "killed process loses none; a power cut may take those of this interval, and consumers "
+            "see some messages again.",
+        ),
+    ] = 5000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Everything that `sprocket up` can be told."""
+
+    server: ServerSettings = field(default_factory=ServerSettings)
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    nameserver: NameServerSettings = field(default_factory=NameServerSettings)
+    topics: TopicSettings = field(default_factory=TopicSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    durability: DurabilitySettings = field(default_factory=DurabilitySettings)
+    pull: PullSettings = field(default_factory=PullSettings)
+    members: MemberSettings = field(default_factory=MemberSettings)
+    offsets: OffsetSettings = field(default_factory=OffsetSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+    log: LogGeometry = field(default_factory=LogGeometry)
+    queue: QueueGeometry = field(default_factory=QueueGeometry)
+    index: IndexGeometry = field(default_factory=IndexGeometry)
+
+    @property
+    def geometry(self) -> Geometry:
+        """The groups that fix the files of a store made with these settings."""
+        return Geometry(log=self.log, queue=self.queue, index=self.index)

@@ -1,0 +1,154 @@
+"""Any bytes on the port.
+
+Invariant: whatever bytes arrive, each request is answered at most once, with a frame of its own
+opaque, or the connection is closed; nothing but a WireError ever comes out of the parser; what it
+keeps is bounded by the largest frame; and the next connection is served as if nothing had been.
+
+A failure names its seed and the number of the frame: `mutated_frames(seed, number + 1)` gives it.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rocketmq.codec import bodies, command
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.server import remoting
+from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
+from sprocket.runtime import driver
+from sprocket.runtime.driver import Peer
+from sprocket.testing.frames import KINDS, good_frames, mutated_frames
+
+SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))
+PARSED_COUNT = 100_000
+SENT_COUNT = 4_000
+FRAME_BYTES_MAX = 1 << 20
+
+READERS: dict[int, Callable[[bytes], Any]] = {
+    RequestCode.HEART_BEAT: bodies.decode_heartbeat,
+    RequestCode.CHECK_CLIENT_CONFIG: bodies.decode_client_check,
+    RequestCode.LOCK_BATCH_MQ: bodies.decode_lock,
+    RequestCode.UNLOCK_BATCH_MQ: bodies.decode_lock,
+    RequestCode.REGISTER_BROKER: bodies.decode_register_broker,
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Log nothing: a hundred thousand refusals would be most of the time."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
+
+
+class Escaped(BaseException):
+    """What a reader must not raise; not an Exception, so that nobody on the way catches it."""
+
+
+def handle(_peer: Peer, request: Command) -> Answer:
+    """Read everything that a real handler would read."""
+    try:
+        kind = KINDS.get(RequestCode(request.code))
+        header = None if kind is None else request.header(kind)
+        if (reader := READERS.get(request.code)) is not None:
+            reader(request.body)
+        return Answer(0, header, request.remark, [request.body], request.ext_map())
+    except (RequestRefused, WireError):
+        raise
+    except Exception as error:
+        raise Escaped(repr(error)) from error
+
+
+DISPATCHER = Dispatcher(dict.fromkeys([*KINDS, *READERS], handle))
+
+
+class Caught:
+    """A peer that keeps what it is sent."""
+
+    address = "fuzz"
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send(self, buffers: list[Any]) -> None:
+        """Keep one answer."""
+        self.sent.append(b"".join(buffers))
+
+
+def check_frame(data: bytes) -> None:
+    """Feed one mutated frame in two pieces and handle what comes out."""
+    connection = Connection(frame_bytes_max=FRAME_BYTES_MAX)
+    found: list[Command] = []
+    for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
+        try:
+            found += connection.receive(piece)
+        except WireError:
+            break
+    assert len(connection._pending) <= FRAME_BYTES_MAX
+    for request in found:
+        peer = Caught()
+        DISPATCHER(peer, request)  # type: ignore[arg-type] # all it needs of a peer is there
+        wanted = 0 if request.is_response or request.is_oneway else 1
+        assert len(peer.sent) == wanted
+        for sent in peer.sent:
+            (answer,) = Connection().receive(sent)
+            assert (answer.opaque, answer.is_response) == (request.opaque, True)
+
+
+def test_every_good_frame_is_answered() -> None:
+    """The corpus is what it should be: mutations begin at frames that get through."""
+    for frame in good_frames():
+        (found,) = Connection().receive(frame)
+        peer = Caught()
+        DISPATCHER(peer, found)  # type: ignore[arg-type]
+        assert len(peer.sent) == (0 if found.is_response else 1)
+
+
+@pytest.mark.slow
+def test_mutated_frames_are_answered_or_refused() -> None:
+    """100,000 of them, at the parser and the handlers' readers."""
+    for number, frame in enumerate(mutated_frames(SEED, PARSED_COUNT)):
+        try:
+            check_frame(frame)
+        except BaseException as error:
+            error.add_note(f"seed {SEED}, frame {number}: {frame[:400].hex()}")
+            raise
+
+
+@pytest.mark.slow
+def test_a_live_server_goes_on() -> None:
+    """4,000 mutated frames on real sockets, 20 to a connection; then it serves as before."""
+
+    async def main() -> None:
+        server = await remoting.listen(DISPATCHER, "127.0.0.1", 0, frame_bytes_max=FRAME_BYTES_MAX)
+        frames = list(mutated_frames(SEED + 1, SENT_COUNT))
+        for start in range(0, SENT_COUNT, 20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            drained = asyncio.ensure_future(reader.read())
+            writer.writelines(frames[start : start + 20])
+            writer.write_eof()
+            await drained
+            writer.close()
+            await answered(server.port)
+        while server.peers:
+            await asyncio.sleep(0)
+        await server.close()
+
+    driver.run(main())
+
+
+async def answered(port: int) -> None:
+    """Ask something on a new connection and get the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.writelines(command.request(9999, 1))
+    (answer,) = Connection().receive(await reader.read(1000))
+    assert answer.code == 3
+    writer.close()

@@ -1,0 +1,115 @@
+"""Hypothesis strategies for RocketMQ's values, gathered in one place."""
+
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from sprocket.rocketmq.codec import properties
+from sprocket.rocketmq.codec.batch import Part
+from sprocket.rocketmq.model.message import (
+    COMPRESSED,
+    MULTI_TAGS,
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    NewRecord,
+)
+
+INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+
+_NO_SURROGATES: list[Literal["Cs"]] = ["Cs"]
+
+topics: SearchStrategy[str] = st.one_of(
+    st.sampled_from(["T", "TopicTest", "%RETRY%group", "RMQ_SYS_TRACE_TOPIC"]),
+    st.text(alphabet="abcXYZ019_-|%", min_size=1, max_size=255),
+    st.integers(120, 135).map(lambda count: "é" * count),
+)
+"""Names on both sides of the limit of version 1; some with fewer characters than bytes."""
+
+names = st.text(
+    st.characters(exclude_categories=_NO_SURROGATES, exclude_characters="\x01\x02"),
+    min_size=1,
+    max_size=12,
+)
+property_values = st.text(
+    st.characters(exclude_categories=_NO_SURROGATES, exclude_characters="\x02"),
+    min_size=1,
+    max_size=40,
+)
+words = st.text(
+    st.characters(exclude_categories=_NO_SURROGATES, exclude_characters="\x02 "),
+    min_size=1,
+    max_size=20,
+)
+
+
+@st.composite
+def property_maps(draw: DrawFn) -> dict[str, str]:
+    """Draw properties that can be carried: users' own, and those that dispatch looks at."""
+    pairs: dict[str, str] = draw(st.dictionaries(names, property_values, max_size=5))
+    pairs.pop(properties.CRC32, None)
+    if draw(st.booleans()):
+        pairs[properties.TAGS] = draw(property_values)
+    if draw(st.booleans()):
+        pairs[properties.KEYS] = " ".join(draw(st.lists(words, min_size=1, max_size=4)))
+    if draw(st.booleans()):
+        pairs[properties.UNIQ_KEY] = draw(words)
+    return pairs
+
+
+hosts = st.one_of(st.binary(min_size=8, max_size=8), st.binary(min_size=20, max_size=20))
+bodies = st.one_of(st.binary(max_size=64), st.binary(max_size=2000), st.just(b""))
+sys_flags = st.sampled_from(
+    [0, MULTI_TAGS, TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, 0x7FFF_F800]
+).filter(lambda flag: not flag & COMPRESSED)
+
+
+@st.composite
+def new_records(draw: DrawFn) -> NewRecord:
+    """Draw a record that can be stored."""
+    pairs = draw(property_maps())
+    return NewRecord(
+        topic=draw(topics),
+        queue_id=draw(INT32),
+        body=draw(bodies),
+        properties=properties.encode(pairs),
+        born_host=draw(hosts),
+        store_host=draw(hosts),
+        flag=draw(INT32),
+        sys_flag=draw(sys_flags),
+        born_at_ms=draw(INT64),
+        reconsume_times=draw(INT32),
+        prepared_transaction_offset=draw(INT64),
+        tags=pairs.get(properties.TAGS, ""),
+        keys=properties.index_keys(pairs.get(properties.UNIQ_KEY), pairs.get(properties.KEYS)),
+    )
+
+
+batch_parts: SearchStrategy[list[Part]] = st.lists(
+    st.builds(Part, INT32, bodies, property_maps().map(properties.encode)), max_size=6
+)
+
+
+@st.composite
+def damages(draw: DrawFn, data: bytes) -> bytes:
+    """Draw a damaged copy: cut, bits flipped, or a field overwritten; biased to the edges."""
+    kind = draw(st.sampled_from(["cut", "flip", "field", "insert"]))
+    edges = [0, 1, 4, 8, len(data) - 1, len(data) - 2, len(data) - 20]
+    within: SearchStrategy[Any] = st.one_of(
+        st.sampled_from([edge for edge in edges if 0 <= edge < len(data)]),
+        st.integers(0, len(data) - 1),
+    )
+    at = draw(within)
+    if kind == "cut":
+        return data[:at]
+    if kind == "insert":
+        return data[:at] + draw(st.binary(min_size=1, max_size=4)) + data[at:]
+    damaged = bytearray(data)
+    if kind == "flip":
+        damaged[at] ^= 1 << draw(st.integers(0, 7))
+    else:
+        value = draw(st.sampled_from([b"\0" * 4, b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0"]))
+        damaged[at : at + 4] = value[: len(damaged[at : at + 4])]
+    return bytes(damaged)

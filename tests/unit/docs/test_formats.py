@@ -1,0 +1,105 @@
+"""The pages of docs/formats: their examples are what the code reads and writes."""
+
+import re
+from pathlib import Path
+
+from tests.stores import filled, new
+
+from sprocket.base.disk import read_file
+from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.settings import IndexGeometry, QueueGeometry
+from sprocket.rocketmq.store import checkpoint, mend
+from sprocket.rocketmq.store.checkpoint import Checkpoint
+from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.walk import Damage
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+PAGES = Path(__file__).parents[3] / "docs" / "formats"
+
+
+def example(page: str) -> bytes:
+    """Return the bytes of the one hex example of a page."""
+    blocks = re.findall(r"```hex\n(.*?)```", (PAGES / page).read_text(), re.DOTALL)
+    assert len(blocks) == 1
+    return bytes.fromhex(blocks[0])
+
+
+def test_the_record_on_its_page() -> None:
+    """It is what encoding gives and decoding understands."""
+    data = example("record.md")
+    message = record.decode(data, check_tail=True)
+    assert message.properties == {"TAGS": "TagA", "KEYS": "k1", "__CRC32#": "6197673541"}
+    assert (message.topic, message.body, message.queue_offset) == ("TopicTest", b"hello", 7)
+    new = NewRecord(
+        "TopicTest",
+        3,
+        b"hello",
+        properties.encode({"TAGS": "TagA", "KEYS": "k1"}),
+        ids.host_bytes("127.0.0.1", 12345),
+        ids.host_bytes("192.168.0.1", 10911),
+        born_at_ms=1_700_000_000_000,
+    )
+    assert data == record.encode(
+        new,
+        queue_offset=7,
+        physical_offset=1024,
+        stored_at_ms=1_700_000_000_123,
+        crc_tail=True,
+    )
+
+
+def test_the_queue_file_on_its_page() -> None:
+    """Putting its messages gives it, and it loads as told."""
+    disk = SimulatedDisk()
+    made = FileQueues(disk, "/made", QueueGeometry(units_per_file=4))
+    made.put("T", 0, 1, 1024, 168, record.tags_code("TagA"))
+    made.put("T", 0, 2, 1192, 168, 0)
+    assert example("consume-queue.md") == read_file(disk, f"/made/T/0/{0:020d}")
+    loaded = FileQueues(disk, "/made", QueueGeometry(units_per_file=4))
+    loaded.load(clean=True)
+    assert (loaded.min_offset("T", 0), loaded.max_offset("T", 0), loaded.end) == (1, 3, 1360)
+
+
+def test_the_index_file_on_its_page() -> None:
+    """Its keys are found."""
+    disk = SimulatedDisk()
+    disk.make_folder("/index")
+    file = disk.open("/index/20231114221320123", write=True, create=True)
+    file.write([example("index-file.md")], 0)
+    indexes = Indexes(disk, "/index", IndexGeometry(slots=5, units=8), FakeClock())
+    indexes.load()
+    assert indexes.find(key_string("TopicTest", "k1"), 64) == [300, 100]
+    assert indexes.find(key_string("TopicTest", "k2"), 64) == [500]
+
+
+def test_the_properties_on_their_page() -> None:
+    """They decode as told."""
+    expected = {"TAGS": "TagA", "KEYS": "k1 k2", "größe": "7"}
+    assert expected == properties.decode(example("properties.md"))
+    assert properties.encode(expected)[:-1] == example("properties.md")
+
+
+def test_the_checkpoint_on_its_page() -> None:
+    """It is what encoding gives and decoding understands."""
+    wanted = Checkpoint(1_700_000_003_000, 1_700_000_003_000, 0, 0, 1192)
+    assert checkpoint.decode(example("checkpoint.md")) == wanted
+    assert checkpoint.encode(wanted) == example("checkpoint.md")
+
+
+def test_the_padding_on_the_folders_page() -> None:
+    """Mending a damaged record gives it, and it is in no queue and in no index."""
+    data = example("store-folder.md")
+    padding = record.decode(data)
+    assert (padding.topic, padding.store_size, padding.sys_flag) == ("DAMAGED", 163, 12)
+    assert not record.entry(data).queueable
+    _, store = filled(0)
+    store.append(new("topic", 0, b"x" * 40))
+    store.append(new("topic", 0, b"y"))
+    store.write()
+    segment = store._files.segment(0)
+    segment.file.write([b"????"], record.BODY_CRC_AT)
+    mend.pad(store._files, [Damage(0, 163, "", 0)])
+    assert bytes(segment.view[:163]) == data
