@@ -1,0 +1,1 @@
+"""The storage engine, a synchronous library that needs no broker."""

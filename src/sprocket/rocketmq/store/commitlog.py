@@ -1,0 +1,277 @@
+"""The log: every record of every topic, one behind the other, in files of one size.
+
+A record is encoded when it is appended, so its offset is known at once, and held in memory until
+`write` hands everything appended since then to the file system, one call per file touched. When a
+record and the 8 bytes of a blank record do not fit into the rest of a file, a blank ends the file
+and the record begins the next one.
+
+Invariants
+
+1. `written` ≤ `end`; both lie inside a file or at the beginning of one that is yet to be made.
+2. Behind each record at least 8 bytes of its file are left, for the blank.
+3. After a failed `write` nothing that was appended since the last good one exists: `end` is back at
+   `written` and what reached the files is overwritten with zeros. If even that fails, the log
+   refuses to go on.
+
+Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
+"""
+
+from collections.abc import Sequence
+
+from sprocket.base.errors import (
+    CorruptRecord,
+    DiskFailed,
+    DiskFull,
+    MessageTooLarge,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    StoreFailed,
+)
+from sprocket.base.segments import Segment, SegmentFiles
+from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import BLANK_BYTES
+from sprocket.rocketmq.model.message import NewRecord
+
+_ZERO_CHUNK = bytes(256 * KIB)
+
+
+class CommitLog:
+    """Appends to and reads from the log's files.
+
+    Args:
+        files: Its files, loaded.
+        end: Where the next record goes, as recovery found it.
+        crc_tail: Whether records get a checksum over all of them.
+    Threads: one at a time; `sync` of its files may run elsewhere (see `flush`).
+    """
+
+    def __init__(self, files: SegmentFiles, end: int, *, crc_tail: bool) -> None:
+        self.files = files
+        self.failure: str | None = None
+        self._crc_tail = crc_tail
+        self._segment_bytes = files.segment_bytes
+        self._runs: list[tuple[int, list[bytes]]] = []
+        self._written = end
+        self._go_to(end)
+
+    def _go_to(self, end: int) -> None:
+        """Set the place of the next record."""
+        self._end = end
+        self._room = self._segment_bytes - end % self._segment_bytes - BLANK_BYTES
+        self._buffers: list[bytes] | None = None
+
+    @property
+    def end(self) -> PhysicalOffset:
+        """Where the next record goes."""
+        return PhysicalOffset(self._end)
+
+    @property
+    def written(self) -> PhysicalOffset:
+        """Up to where the files hold what was appended."""
+        return PhysicalOffset(self._written)
+
+    @property
+    def first(self) -> PhysicalOffset:
+        """The beginning of the oldest file."""
+        return PhysicalOffset(self.files.first)
+
+    def append(self, new: NewRecord, queue_offset: int, stored_at_ms: int) -> tuple[int, int]:
+        """Take a record up, in memory.
+
+        Returns:
+            Its place in the log and its size in bytes.
+
+        Raises:
+            MessageTooLarge: It fits into no file, or a part exceeds its limit; nothing changed.
+        Durability: none before `write` and a sync.
+        """
+        data = record.encode(
+            new,
+            queue_offset=queue_offset,
+            physical_offset=self._end,
+            stored_at_ms=stored_at_ms,
+            crc_tail=self._crc_tail,
+        )
+        size = len(data)
+        if size > self._room:
+            self._roll(size)
+            data = record.encode(
+                new,
+                queue_offset=queue_offset,
+                physical_offset=self._end,
+                stored_at_ms=stored_at_ms,
+                crc_tail=self._crc_tail,
+            )
+        offset = self._end
+        if self._buffers is None:
+            self._take(data, size)
+        else:  # the same without a call, on the hot path
+            self._buffers.append(data)
+            self._end = offset + size
+            self._room -= size
+        return offset, size
+
+    def append_batch(
+        self, records: Sequence[tuple[NewRecord, int]], stored_at_ms: int
+    ) -> list[tuple[int, int]]:
+        """Take up records that must lie in one file, each given with its queue offset.
+
+        Returns:
+            Place and size of each.
+
+        Raises:
+            MessageTooLarge: Together they fit into no file, or a part exceeds its limit; nothing
+                changed.
+        """
+        encoded = self._encode_batch(records, stored_at_ms, self._end)
+        size = sum(map(len, encoded))
+        if size > self._room:
+            start = self._end + self._room + BLANK_BYTES
+            if size + BLANK_BYTES <= self._segment_bytes:
+                encoded = self._encode_batch(records, stored_at_ms, start)
+            self._roll(size)
+        places = []
+        for data in encoded:
+            places.append((self._end, len(data)))
+            self._take(data, len(data))
+        return places
+
+    def _encode_batch(
+        self, records: Sequence[tuple[NewRecord, int]], stored_at_ms: int, start: int
+    ) -> list[bytes]:
+        encoded = []
+        for new, queue_offset in records:
+            data = record.encode(
+                new,
+                queue_offset=queue_offset,
+                physical_offset=start,
+                stored_at_ms=stored_at_ms,
+                crc_tail=self._crc_tail,
+            )
+            encoded.append(data)
+            start += len(data)
+        return encoded
+
+    def _take(self, data: bytes, size: int) -> None:
+        buffers = self._buffers
+        if buffers is None:
+            buffers = self._buffers = []
+            self._runs.append((self._end, buffers))
+        buffers.append(data)
+        self._end += size
+        self._room -= size
+
+    def _roll(self, size: int) -> None:
+        """End the file with a blank, if `size` bytes fit into the next one."""
+        if size + BLANK_BYTES > self._segment_bytes:
+            raise MessageTooLarge(
+                f"{size} bytes of records do not fit into a log file of {self._segment_bytes}"
+            )
+        left = self._room + BLANK_BYTES
+        self._take(record.blank(left), BLANK_BYTES)
+        self._go_to(self._end - BLANK_BYTES + left)
+
+    def write(self) -> PhysicalOffset:
+        """Hand everything appended to the file system; return the new `written`.
+
+        Raises:
+            DiskFull: There is no space. Nothing appended since the last good write is stored.
+            DiskFailed: A file refused; as above.
+            StoreFailed: As above, and what reached the files could not be undone.
+        Durability: none before a sync; see `flush`.
+        """
+        if self._runs:
+            try:
+                for start, buffers in self._runs:
+                    segment = self._segment_to_write(start)
+                    segment.file.write(buffers, start - segment.start)
+            except (DiskFull, DiskFailed) as error:
+                self._take_back(error)
+                raise
+            self._runs = []
+            self._buffers = None
+            self._written = self._end
+        return PhysicalOffset(self._written)
+
+    def _segment_to_write(self, offset: int) -> Segment:
+        if not self.files:
+            start = offset - offset % self._segment_bytes
+            return self.files.add(start, durable=True)
+        if offset >= self.files.end_of_files:
+            return self.files.add(self.files.end_of_files, durable=True)
+        return self.files.segment(offset)
+
+    def _take_back(self, error: DiskFull | DiskFailed) -> None:
+        """Forget what was appended since the last good write, in the files as well."""
+        failed_end = min(self._end, self.files.end_of_files)
+        self._runs = []
+        self._go_to(self._written)
+        try:
+            self.zero(self._written, failed_end)
+            # Other records will get these places and queue offsets; were the zeros not on the disk
+            # before them, a crash could bring both back.
+            for segment in self.segments_between(self._written, failed_end):
+                segment.file.sync()
+        except (DiskFull, DiskFailed) as second:
+            self.failure = f"a failed write could not be undone: {error}; {second}"
+            raise StoreFailed(self.failure) from second
+
+    def zero(self, start: int, end: int) -> int:
+        """Overwrite what is not zero in a range; return the bytes of the chunks written.
+
+        Blocks that were never written stay so: no space is needed.
+        """
+        zeroed = 0
+        while start < end:
+            segment = self.files.segment(start)
+            stop = min(end, segment.end, start + len(_ZERO_CHUNK))
+            size = stop - start
+            if segment.view[start - segment.start : stop - segment.start] != _ZERO_CHUNK[:size]:
+                segment.file.write([_ZERO_CHUNK[:size]], start - segment.start)
+                zeroed += size
+            start = stop
+        return zeroed
+
+    def segments_between(self, start: int, end: int) -> list[Segment]:
+        """Return the files that hold bytes of `[start, end)`."""
+        return [s for s in self.files.segments if s.start < end and start < s.end]
+
+    def slice(self, offset: int, size: int) -> memoryview:
+        """Return `size` stored bytes from `offset`, without copying and without a look at them.
+
+        Raises:
+            OffsetTooSmall: They were cleaned away.
+            OffsetTooLarge: They are past what has been written, or reach beyond a file.
+        """
+        if offset < self.files.first or offset < 0:
+            raise OffsetTooSmall(offset, self.files.first)
+        end = offset + size
+        if end > self._written:
+            raise OffsetTooLarge(offset, self._written)
+        segment = self.files.segment(offset)
+        if end > segment.end:
+            raise OffsetTooLarge(end, segment.end)
+        return segment.view[offset - segment.start : end - segment.start]
+
+    def record_at(self, offset: int) -> memoryview:
+        """Return one whole record; its lengths and its place are checked, not its checksums.
+
+        Raises:
+            OffsetTooSmall: It was cleaned away.
+            OffsetTooLarge: It is past what has been written.
+            CorruptRecord: No record begins there.
+        """
+        head = self.slice(offset, BLANK_BYTES)
+        size = int.from_bytes(head[:4], "big", signed=True)
+        segment = self.files.segment(offset)
+        position = offset - segment.start
+        limit = min(segment.end, self._written) - segment.start
+        if 0 < size <= limit - position:
+            walk = record.scan(
+                segment.view, segment.start, position, position + size, check_crc=False
+            )
+            for at, found in walk:
+                if at == position and found == size:
+                    return segment.view[position : position + size]
+        raise CorruptRecord(f"{segment.path}: no record begins at {offset}")

@@ -1,0 +1,152 @@
+"""From the log to the queues and the index, in rounds.
+
+Entries come in the order of the log. The queues follow first, since consumers wait for them; the
+index may lag. Both pass over what they have already, so that a round which failed half-way, or a
+log that is walked once more, does no harm.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.queues.files import FileQueues
+
+INDEX_BACKLOG_MAX = 65_536
+"""Entries that may wait for the index; one more and they are put in at the next dispatch."""
+
+ARRIVALS_MAX = 100_000
+"""Arrivals kept for `take_arrivals`; a store whose owner never asks loses the oldest."""
+
+
+class Arrival(Struct):
+    """What a round brought to one queue, for those who wait for it.
+
+    Attributes:
+        next_offset: The queue's new maximum.
+        tags_codes: Of the new messages, in order.
+    """
+
+    topic: str
+    queue_id: int
+    next_offset: QueueOffset
+    tags_codes: list[int]
+
+
+class Dispatch:
+    """Holds the entries that queues and index have yet to get.
+
+    Args:
+        queues: The queues.
+        index: The key index, None if the store keeps none.
+        position: Up to where both have the log.
+    """
+
+    def __init__(self, queues: FileQueues, index: Indexes | None, position: int) -> None:
+        self._queues = queues
+        self._index = index
+        self._waiting: list[Entry] = []
+        self._to_index: list[Entry] = []
+        self._arrivals: list[Arrival] = []
+        self._queued_to = position
+        self._queued_at_ms = 0
+
+    @property
+    def queued_to(self) -> PhysicalOffset:
+        """Up to where the queues have the log."""
+        return PhysicalOffset(self._queued_to)
+
+    @property
+    def queued_at_ms(self) -> int:
+        """The store time of the last record that the queues have, 0 if none since the opening."""
+        return self._queued_at_ms
+
+    @property
+    def index_backlog(self) -> int:
+        """How many entries wait for the index."""
+        return len(self._to_index)
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Take up entries of records that were written, in the order of the log."""
+        self._waiting.extend(entries)
+
+    def take_arrivals(self) -> list[Arrival]:
+        """Return what has come into the queues since the last call, whoever dispatched it."""
+        arrivals, self._arrivals = self._arrivals, []
+        return arrivals
+
+    def to_queues(self, limit: int) -> None:
+        """Put into the queues what lies before `limit` in the log; see `take_arrivals`.
+
+        Args:
+            limit: Physical offset up to which consumers may see.
+
+        Raises:
+            DiskFull, DiskFailed: Nothing is forgotten; the next call tries again.
+        """
+        waiting = self._waiting
+        if not waiting or waiting[0].physical_offset >= limit:
+            return
+        if waiting[-1].physical_offset < limit:
+            ready, rest = waiting, []
+        else:
+            count = next(i for i, e in enumerate(waiting) if e.physical_offset >= limit)
+            ready, rest = waiting[:count], waiting[count:]
+        self._queues.put_round(ready)
+        self._waiting = rest
+        last = ready[-1]
+        self._queued_to = last.physical_offset + last.size
+        self._queued_at_ms = last.stored_at_ms
+        if self._index is not None:
+            if self._to_index:
+                self._to_index.extend(ready)
+            else:
+                self._to_index = ready
+            if len(self._to_index) > INDEX_BACKLOG_MAX:
+                self.to_index()
+        self._arrivals += _arrivals(ready)
+        if len(self._arrivals) > ARRIVALS_MAX:
+            del self._arrivals[:-ARRIVALS_MAX]
+
+    def to_index(self, limit: int | None = None) -> int:
+        """Put keys of dispatched records into the index.
+
+        Args:
+            limit: Records to take at most; all by default.
+
+        Returns:
+            How many records were taken.
+
+        Raises:
+            DiskFull, DiskFailed: Nothing is forgotten; the next call tries again.
+        """
+        if self._index is None or not self._to_index:
+            return 0
+        if limit is None or limit >= len(self._to_index):
+            ready, rest = self._to_index, []
+        else:
+            ready = list(islice(self._to_index, limit))
+            rest = self._to_index[limit:]
+        self._index.put_round(ready)
+        self._to_index = rest
+        return len(ready)
+
+
+def _arrivals(entries: Sequence[Entry]) -> list[Arrival]:
+    codes: dict[tuple[str, int], list[int]] = {}
+    last: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well: they get no unit
+            continue
+        key = entry.topic, entry.queue_id
+        last[key] = entry.queue_offset
+        known = codes.get(key)
+        if known is None:
+            codes[key] = [entry.tags_code]
+        else:
+            known.append(entry.tags_code)
+    return [Arrival(*key, QueueOffset(last[key] + 1), known) for key, known in codes.items()]

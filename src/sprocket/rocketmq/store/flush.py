@@ -1,0 +1,235 @@
+"""Making the log durable, and zeros ahead of its writer.
+
+Both are cut into jobs. A job is begun and finished by whoever owns the store and may run on any
+thread in between, so that the owner decides whether the disk is quick enough to be waited for.
+
+Life of a group: `append` … `write` … `begin_sync` → `SyncJob.run` → `finish_sync`: everything
+written before `begin_sync` is durable. What is written while the job runs belongs to the next one.
+
+Zeros ahead: the first write to a block that was never written makes a sync carry metadata of the
+file system. So the log is filled with zeros in small synced steps ahead of the writer, and the next
+file is made before the roll. The bytes of a step in flight must not be written by anybody else:
+while `fill_blocks_write` is true the owner waits for the step to finish before it calls `write`.
+
+Invariants
+
+1. `synced` ≤ `written`; it moves only by a sync that succeeded.
+2. After a sync that failed, it never moves again: what reached the disk is unknown.
+3. At most one sync and one fill are in flight.
+"""
+
+from sprocket.base.disk import Disk, File
+from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
+from sprocket.base.segments import create_segment, segment_name
+from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.rocketmq.store.commitlog import CommitLog
+
+FILL_STEP_BYTES = 256 * KIB
+"""Zeros a fill writes and syncs at once; larger steps make the log's own syncs wait behind them."""
+
+_ZEROS = bytes(FILL_STEP_BYTES)
+
+
+class SyncJob:
+    """One sync of the log. `target` is what is durable once it has run."""
+
+    __slots__ = ("_files", "target")
+
+    def __init__(self, files: list[File], target: PhysicalOffset) -> None:
+        self._files = files
+        self.target = target
+
+    def run(self) -> None:
+        """Sync the files.
+
+        Raises:
+            DiskFull: The file system found no space for what it had accepted.
+            DiskFailed: What reached the disk is unknown.
+        Threads: any.
+        """
+        for file in self._files:
+            file.sync()
+
+
+class FillJob:
+    """One step of filling ahead: the bytes from `start` to `end` of the log become zeros.
+
+    Attributes:
+        is_syncing: The file's sync has begun and not succeeded.
+    """
+
+    __slots__ = (
+        "_create",
+        "_disk",
+        "_path",
+        "_segment_bytes",
+        "_segment_start",
+        "end",
+        "is_syncing",
+        "start",
+    )
+
+    def __init__(
+        self, disk: Disk, folder: str, segment_bytes: int, start: int, end: int, *, create: bool
+    ) -> None:
+        self.start = start
+        self.end = end
+        self._disk = disk
+        self._segment_bytes = segment_bytes
+        self._segment_start = start - start % segment_bytes
+        self._path = f"{folder}/{segment_name(self._segment_start)}"
+        self._create = create
+        self.is_syncing = False
+
+    @property
+    def creates(self) -> int | None:
+        """The start of the file that the step makes, if it makes one."""
+        return self._segment_start if self._create else None
+
+    def run(self) -> None:
+        """Write and sync the zeros, in a new file if the log needs one.
+
+        Raises:
+            DiskFull: There is no space for them; the log itself is not touched by that.
+            DiskFailed: The file refused.
+        Threads: any.
+        """
+        if self._create:
+            create_segment(self._disk, self._path, self._segment_bytes, durable=True)
+        file = self._disk.open(self._path, write=True)
+        try:
+            zeros = memoryview(_ZEROS)[: self.end - self.start]
+            file.write([zeros], self.start - self._segment_start)
+            self.is_syncing = True
+            file.sync()
+            self.is_syncing = False
+        finally:
+            file.close()
+
+
+class Flush:
+    """Knows how far the log is durable and how far it is filled.
+
+    Args:
+        disk: Where the log lies.
+        log: The log; what it holds now is durable already.
+        fill_ahead_bytes: How far to fill ahead of the writer; 0 is not at all.
+    """
+
+    def __init__(self, disk: Disk, log: CommitLog, fill_ahead_bytes: int) -> None:
+        self._disk = disk
+        self._log = log
+        self._synced = log.written
+        self._sync: SyncJob | None = None
+        self.failure: str | None = None
+        self._fill: FillJob | None = None
+        self._fill_ahead_bytes = fill_ahead_bytes
+        self._filled = 0
+        self._step = min(FILL_STEP_BYTES, max(512, log.files.segment_bytes // 8))
+
+    @property
+    def synced(self) -> PhysicalOffset:
+        """Up to where the log is durable."""
+        return self._synced
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a sync is in flight."""
+        return self._sync is not None
+
+    def begin_sync(self) -> SyncJob | None:
+        """Return the job that makes all that is written durable; None if there is nothing to do.
+
+        None also while another one is in flight: what was written since then needs the next.
+
+        Raises:
+            StoreFailed: A sync failed before.
+        """
+        if self.failure is not None:
+            raise StoreFailed(self.failure)
+        target = self._log.written
+        if self._sync is not None or target == self._synced:
+            return None
+        segments = self._log.segments_between(self._synced, target)
+        self._sync = SyncJob([segment.file for segment in segments], target)
+        return self._sync
+
+    def finish_sync(self, job: SyncJob, error: BaseException | None) -> None:
+        """Take the outcome of a job: `synced` moves to its target, or stays for good."""
+        assert job is self._sync
+        self._sync = None
+        if error is not None:
+            self.fail(error)
+            return
+        assert self._synced <= job.target <= self._log.written
+        if self.failure is None:
+            self._synced = job.target
+
+    def fail(self, error: BaseException) -> None:
+        """Note that a sync failed: nothing becomes durable from now on."""
+        self.failure = f"a sync of the log failed, reopen the store to go on: {error}"
+
+    def sync(self) -> PhysicalOffset:
+        """Make all that is written durable, here and now; return the new `synced`.
+
+        Raises:
+            StoreFailed: The sync failed, now or before.
+        """
+        assert self._sync is None, "a sync is in flight"
+        job = self.begin_sync()
+        if job is not None:
+            try:
+                job.run()
+            except (DiskFull, DiskFailed) as error:
+                self.finish_sync(job, error)
+                raise StoreFailed(self.failure) from error
+            self.finish_sync(job, None)
+        return self._synced
+
+    def begin_fill(self) -> FillJob | None:
+        """Return the next step of zeros; None if far enough ahead, off, or one is in flight."""
+        if not self._fill_ahead_bytes or self._fill is not None or self.failure is not None:
+            return None
+        end, step = self._log.end, self._step
+        if self._filled < end:  # the start, or the writer was faster: begin well ahead of it
+            self._filled = -(-end // step) * step + step
+        start = self._filled
+        if start >= end + self._fill_ahead_bytes:
+            return None
+        segment_bytes = self._log.files.segment_bytes
+        first_missing = self._log.files.end_of_files
+        if not len(self._log.files):
+            return None
+        if start > first_missing:
+            start = first_missing
+        rest = segment_bytes - start % segment_bytes
+        self._fill = FillJob(
+            self._disk,
+            self._log.files.folder,
+            segment_bytes,
+            start,
+            start + min(step, rest),
+            create=start == first_missing,
+        )
+        return self._fill
+
+    def finish_fill(self, job: FillJob, error: BaseException | None) -> None:
+        """Take the outcome of a step; after an error the fill rests for a while.
+
+        A sync that failed counts as one of the log's own: it may have been about its records.
+        """
+        assert job is self._fill
+        self._fill = None
+        if error is not None:
+            if job.is_syncing:
+                self.fail(error)
+            # The next attempt comes when the writer has passed what was to be filled now.
+            self._filled = job.end + self._fill_ahead_bytes
+            return
+        if job.creates is not None:
+            self._log.files.adopt(job.creates)
+        self._filled = job.end
+
+    def fill_blocks_write(self) -> bool:
+        """Say whether a write now would touch bytes that a fill in flight is writing."""
+        return self._fill is not None and self._log.end > self._fill.start

@@ -1,0 +1,415 @@
+"""The key index: which records of the log have a key, by its hash.
+
+A row of files, each named by the time of its making; only the newest is written (see
+`index_file`). Keys that share a hash are not told apart here: whoever asks compares topic and key
+of the records, as RocketMQ's clients do.
+
+Theory of operation. Records are put in rounds in the order of the log; a record that lies before
+the last one put is there already and passed over. `flush` makes durable what was put up to then.
+After a crash `recover` drops what the disk may lack and says from which record on the log is to be
+put again; that record may then be in the index twice, which `find` hides.
+
+Unlike RocketMQ's, this index is cut together with the log, so a record written where another one
+lay before the crash is found.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from operator import mul
+from typing import Any
+
+from sprocket.base.checksum import abs_hash, hash32
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.base.errors import ForeignStore
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.message import is_indexable
+from sprocket.rocketmq.settings import IndexGeometry
+from sprocket.rocketmq.store.index_file import Header, IndexFile
+
+try:
+    import numpy as np
+except ImportError:  # the light install; plain Python does the same
+    np = None  # type: ignore[assignment]
+
+ARRAY_KEYS_MIN = 16
+"""From this many keys in a round on numpy is quicker than plain Python."""
+
+CLOCK_SLACK_MS = 60_000
+"""How far the wall clock may have gone back without a query by time missing a message."""
+
+_SECOND_MS = 1000
+_WORD = 0xFFFF_FFFF
+_POWERS_MAX = 512
+_POWERS = tuple(pow(31, n, 1 << 32) for n in range(_POWERS_MAX))
+_POWERS_DOWN = _POWERS[::-1]
+
+
+def key_string(topic: str, key: str) -> str:
+    """Return what is hashed for a key of a topic."""
+    return f"{topic}#{key}"
+
+
+@lru_cache(maxsize=4096)
+def _topic_hash(topic: str) -> int:
+    """Return the hash of `topic#`, on which those of its keys go on; not below 0."""
+    return hash32(key_string(topic, "")) & _WORD
+
+
+def _units_of(key: str) -> bytes | memoryview:
+    """Return the UTF-16 units of a key."""
+    if key.isascii():
+        return key.encode()
+    return memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H")
+
+
+def _key_hash(topic_hash: int, key: str) -> int:
+    """Return `abs_hash` of the whole key string, given the hash of its first part."""
+    units = _units_of(key)
+    count = len(units)
+    if count >= _POWERS_MAX:
+        value = topic_hash
+        for unit in units:
+            value = (31 * value + unit) & _WORD
+    else:
+        powers = _POWERS_DOWN[_POWERS_MAX - count :]
+        value = (topic_hash * _POWERS[count] + sum(map(mul, units, powers))) & _WORD
+    return abs_hash(value - (1 << 32) if value >> 31 else value)
+
+
+def _key_hashes(topic_hashes: Any, keys: Sequence[str]) -> Any:
+    """Return what `_key_hash` does for each pair, as an i64 array; `topic_hashes` is one too."""
+    text = "".join(keys)
+    if text.isascii():
+        units = np.frombuffer(text.encode(), dtype=np.uint8).astype(np.uint32)
+        counts = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+    else:
+        data = text.encode("utf-16-le", "surrogatepass")
+        units = np.frombuffer(data, dtype="<u2").astype(np.uint32)
+        counts = np.array([len(_units_of(key)) for key in keys], dtype=np.int64)
+    longest = int(counts.max())
+    if longest < _POWERS_MAX:
+        powers = _power_array()
+    else:
+        powers = np.array([pow(31, n, 1 << 32) for n in range(longest + 1)], dtype=np.uint32)
+    ends = np.cumsum(counts)
+    exponents = np.repeat(ends, counts) - np.arange(1, len(units) + 1)
+    sums = np.add.reduceat(units * powers[exponents], ends - counts, dtype=np.uint32)
+    sums += topic_hashes.astype(np.uint32) * powers[counts]
+    hashes = np.abs(sums.view(np.int32).astype(np.int64))
+    hashes[hashes == 1 << 31] = 0
+    return hashes
+
+
+@lru_cache(maxsize=1)
+def _power_array() -> Any:
+    return np.array(_POWERS, dtype=np.uint32)
+
+
+class Indexes:
+    """The index files of a store.
+
+    Args:
+        disk: Where they lie.
+        folder: The folder `index` of the store.
+        geometry: How many slots and units a file has.
+        clock: Names new files.
+        write: Whether anything may be changed on the disk.
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self, disk: Disk, folder: str, geometry: IndexGeometry, clock: Clock, *, write: bool = True
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._geometry = geometry
+        self._clock = clock
+        self._write = write
+        self._files: list[IndexFile] = []
+        self._unflushed: list[IndexFile] = []
+        self._new_folder = False
+        self.flushed_full_at_ms = 0
+
+    def load(self) -> None:
+        """Take up the files of a store that was stopped cleanly; after a crash call `recover` too.
+
+        Names that are no numbers are passed over. A file that is too short was being
+        made when the process died; it holds nothing and is removed.
+
+        Raises:
+            ForeignStore: A file is longer than one of this geometry.
+        """
+        self.close_handles()
+        self._files.clear()
+        self._unflushed.clear()
+        for name in self._disk.list(self._folder):
+            path = f"{self._folder}/{name}"
+            if not (name.isascii() and name.isdigit()) or self._disk.is_folder(path):
+                continue
+            size, expected = self._disk.size(path), self._geometry.file_bytes
+            if size > expected:
+                raise ForeignStore(f"{path}: expected {expected} bytes, found {size}")
+            if size == expected:
+                file = IndexFile(self._disk, path, self._geometry, write=self._write)
+                file.load()
+                self._files.append(file)
+            elif self._write:
+                self._disk.remove(path)
+        if len(self._files) > 1:
+            self.flushed_full_at_ms = self._files[-2].header.end_at_ms
+
+    def __len__(self) -> int:
+        """Return the number of files."""
+        return len(self._files)
+
+    @property
+    def headers(self) -> list[Header]:
+        """The headers of all files, oldest first."""
+        return [file.header for file in self._files]
+
+    @property
+    def end(self) -> PhysicalOffset:
+        """Where the last record lies that was put; -1 if there is none."""
+        for file in reversed(self._files):
+            if file.end >= 0:
+                return file.end
+        return PhysicalOffset(-1)
+
+    @property
+    def updated_at_ms(self) -> int:
+        """Store time of the last record that was put, 0 without one; newest file's `end_at_ms`."""
+        return self._files[-1].header.end_at_ms if self._files else 0
+
+    # Putting.
+
+    def put_round(self, entries: Iterable[Entry]) -> int:
+        """Put every key of records that follow each other in the log.
+
+        A record whose transaction was rolled back has no place here, and one that lies before the
+        last one put is there already.
+
+        Returns:
+            How many keys were put.
+
+        Raises:
+            DiskFull, DiskFailed: Some keys may be put; put the round again later.
+        """
+        fresh: list[Entry] = []
+        keys: list[str] = []
+        end: int = self.end
+        for entry in entries:
+            if not entry.keys or entry.physical_offset < end or not is_indexable(entry.sys_flag):
+                continue
+            end = entry.physical_offset
+            fresh.append(entry)
+            keys += entry.keys
+        if np is not None and len(keys) >= ARRAY_KEYS_MIN:
+            self._put_arrays(keys, fresh)
+        elif keys:
+            self._put_plain(fresh)
+        return len(keys)
+
+    def _put_plain(self, entries: Sequence[Entry]) -> None:
+        hashes: list[int] = []
+        offsets: list[int] = []
+        times: list[int] = []
+        for entry in entries:
+            topic_hash = _topic_hash(entry.topic)
+            for key in entry.keys:
+                hashes.append(_key_hash(topic_hash, key))
+                offsets.append(entry.physical_offset)
+                times.append(entry.stored_at_ms)
+        done = 0
+        while done < len(hashes):
+            file = self._file_with_room()
+            done += file.put(hashes[done:], offsets[done:], times[done:])
+
+    def _put_arrays(self, keys: Sequence[str], entries: Sequence[Entry]) -> None:
+        counts = [len(entry.keys) for entry in entries]
+        of_entries = np.array(
+            (
+                [_topic_hash(entry.topic) for entry in entries],
+                [entry.physical_offset for entry in entries],
+                [entry.stored_at_ms for entry in entries],
+            ),
+            dtype=np.int64,
+        )
+        topic_hashes, offsets, times = np.repeat(of_entries, counts, axis=1)
+        hashes = _key_hashes(topic_hashes, keys)
+        done = 0
+        while done < len(hashes):
+            file = self._file_with_room()
+            done += file.put_arrays(hashes[done:], offsets[done:], times[done:])
+
+    def _file_with_room(self) -> IndexFile:
+        """Return the newest file, or a new one if that is full."""
+        if not self._files or not self._files[-1].room:
+            self._add()
+        file = self._files[-1]
+        if not self._unflushed or self._unflushed[-1] is not file:
+            self._unflushed.append(file)
+        return file
+
+    def _add(self) -> None:
+        """Make a file; its header begins with the end of the one before it."""
+        self._disk.make_folder(self._folder)
+        path = f"{self._folder}/{self._next_name()}"
+        self._disk.open(path, write=True, create=True, size=self._geometry.file_bytes).close()
+        file = IndexFile(self._disk, path, self._geometry, write=True)
+        if self._files:
+            before = self._files[-1].header
+            file.header.begin_offset = file.header.end_offset = before.end_offset
+            file.header.begin_at_ms = file.header.end_at_ms = before.end_at_ms
+        self._files.append(file)
+        self._new_folder = True
+
+    def _next_name(self) -> str:
+        """Return the local time to the millisecond in 17 digits, but after the newest name."""
+        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).astimezone()
+        name = int(f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}")
+        if self._files:
+            name = max(name, int(self._files[-1].path.rpartition("/")[2]) + 1)
+        return f"{name:017d}"
+
+    # Finding.
+
+    def find(
+        self, key: str, max_count: int, begin_ms: int = 0, end_ms: int = (1 << 63) - 1
+    ) -> list[PhysicalOffset]:
+        """Return where records lie whose key string has the hash of `key`, newest first.
+
+        Times are kept to the second here: a record up to a second outside the range may be among
+        them, but none inside it is left out, as long as the clock did not go back by more than
+        `CLOCK_SLACK_MS`.
+
+        Args:
+            key: As `key_string` makes it.
+            max_count: Most to return.
+            begin_ms: First store time wanted.
+            end_ms: Last store time wanted.
+        """
+        found: list[PhysicalOffset] = []
+        key_hash = abs_hash(hash32(key))
+        for file in reversed(self._files):
+            if len(found) >= max_count:
+                break
+            begin = file.header.begin_at_ms
+            if file.header.next_unit > 1 and begin - CLOCK_SLACK_MS <= end_ms:
+                self._find_in(file, key_hash, max_count, (begin_ms, end_ms), found)
+                if begin + CLOCK_SLACK_MS < begin_ms:
+                    break
+        return found
+
+    @staticmethod
+    def _find_in(
+        file: IndexFile,
+        key_hash: int,
+        max_count: int,
+        times_ms: tuple[int, int],
+        found: list[PhysicalOffset],
+    ) -> None:
+        begin_ms, end_ms = times_ms
+        for offset, at_ms in file.chain(key_hash):
+            if at_ms + CLOCK_SLACK_MS < begin_ms:
+                return
+            in_time = at_ms <= end_ms and at_ms + _SECOND_MS > begin_ms
+            if in_time and (not found or found[-1] != offset):
+                found.append(offset)
+                if len(found) >= max_count:
+                    return
+
+    # Recovery.
+
+    def recover(self, log_end: PhysicalOffset) -> PhysicalOffset:
+        """After a crash, keep what is certain and make the slots of the newest file again.
+
+        Args:
+            log_end: Where the log ends now; what points behind it is cut.
+
+        Returns:
+            Where the last record lies that the index has; the log is to be put again from this
+            record on, it included. -1 if it has none, then from the log's beginning.
+        """
+        self._new_folder = bool(self._files)
+        for position, file in enumerate(self._files):
+            if file.room:
+                self._drop_from(position + 1)
+                file.rebuild_slots()
+                self._unflushed = [file]
+                break
+        self.truncate(log_end)
+        return self.end
+
+    def truncate(self, physical_offset: PhysicalOffset) -> int:
+        """Take away what points at `physical_offset` or behind it; return how many units.
+
+        Files that only had such are deleted.
+        """
+        count = 0
+        for position in reversed(range(len(self._files))):
+            file = self._files[position]
+            if file.header.next_unit <= 1:
+                continue
+            if file.end < physical_offset:
+                break
+            count += file.truncate(physical_offset)
+            if file.header.next_unit > 1:
+                self._drop_from(position + 1)
+                if file not in self._unflushed:
+                    self._unflushed.append(file)
+                break
+            self._drop_from(position)
+        return count
+
+    def reset(self) -> None:
+        """Delete every file, to be made again from the log."""
+        self._drop_from(0)
+
+    def _drop_from(self, position: int) -> None:
+        """Delete files; once they are replaced by others they must not come back."""
+        dropped = self._files[position:]
+        del self._files[position:]
+        for file in dropped:
+            file.release()
+            self._disk.remove(file.path)
+        if dropped:
+            self._disk.sync_folder(self._folder)
+        self._unflushed = [file for file in self._unflushed if file in self._files]
+
+    # Flushing.
+
+    def flush(self) -> None:
+        """Return when every key that was put is on the disk.
+
+        Durability: `recover` will name a record at or behind the last one that the flush before
+            this one found here, or this one if nothing was put since then.
+
+        Raises:
+            DiskFull, DiskFailed: The index is to be recovered.
+        """
+        if self._new_folder:
+            self._disk.sync_folder(self._folder)
+            self._new_folder = False
+        for file in list(self._unflushed):
+            is_full = not file.room
+            if file.flush(slots=is_full):
+                self._unflushed.remove(file)
+            if is_full:
+                file.release()
+                self.flushed_full_at_ms = file.header.end_at_ms
+
+    def close(self) -> None:
+        """Write everything, slots included, so that the next `load` finds it; close the handles."""
+        if self._write:
+            self.flush()
+            if self._files:
+                self._files[-1].flush(slots=True)
+        self.close_handles()
+
+    def close_handles(self) -> None:
+        """Close the handles; what was not flushed is lost."""
+        for file in self._files:
+            file.release()

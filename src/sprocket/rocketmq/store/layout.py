@@ -1,0 +1,108 @@
+"""Every path inside a store folder; the only place that spells one out.
+
+Source: RocketMQ `StorePathConfigHelper`; see docs/formats/store-folder.md.
+"""
+
+from dataclasses import dataclass
+
+from sprocket.base.errors import CorruptRecord
+
+QUEUE_UNIT_BYTES = 20
+"""Bytes of a unit of a ConsumeQueue."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLayout:
+    """The paths of the store in the folder `root`."""
+
+    root: str
+
+    @property
+    def commitlog(self) -> str:
+        """The folder of the log's files."""
+        return f"{self.root}/commitlog"
+
+    @property
+    def consumequeue(self) -> str:
+        """The folder of all queues: `<topic>/<queue id>/<20 digits>`."""
+        return f"{self.root}/consumequeue"
+
+    @property
+    def index(self) -> str:
+        """The folder of the key index's files."""
+        return f"{self.root}/index"
+
+    @property
+    def config(self) -> str:
+        """The folder of the tables that are not messages."""
+        return f"{self.root}/config"
+
+    @property
+    def checkpoint(self) -> str:
+        """The file that says up to when everything was flushed."""
+        return f"{self.root}/checkpoint"
+
+    @property
+    def abort(self) -> str:
+        """The file that is there while the store is open; left behind by a crash."""
+        return f"{self.root}/abort"
+
+    @property
+    def lock(self) -> str:
+        """The file whose first byte is locked while the store is open."""
+        return f"{self.root}/lock"
+
+    @property
+    def geometry(self) -> str:
+        """The sizes that this store was made with (Sprocket's own file)."""
+        return f"{self.config}/sprocket.json"
+
+    @property
+    def recovery(self) -> str:
+        """The report of the last recovery (Sprocket's own file)."""
+        return f"{self.config}/recovery.json"
+
+    @property
+    def clean(self) -> str:
+        """What a clean stop left: ends of log and index (Sprocket's own file)."""
+        return f"{self.config}/clean.json"
+
+    @property
+    def queue_table(self) -> str:
+        """Which queues there are (Sprocket's own file)."""
+        return f"{self.config}/queues.json"
+
+    @property
+    def topics(self) -> str:
+        """The table of topics."""
+        return f"{self.config}/topics.json"
+
+    @property
+    def subscription_groups(self) -> str:
+        """The table of consumer groups."""
+        return f"{self.config}/subscriptionGroup.json"
+
+    @property
+    def consumer_offsets(self) -> str:
+        """How far consumer groups are, as of the last flush."""
+        return f"{self.config}/consumerOffset.json"
+
+    @property
+    def offset_journal(self) -> str:
+        """The commits since that flush (Sprocket's own file)."""
+        return f"{self.config}/sprocket.offsets"
+
+    def queue(self, topic: str, queue_id: int) -> str:
+        """Return the folder of one queue; see `check_topic`."""
+        return f"{self.consumequeue}/{check_topic(topic)}/{queue_id}"
+
+
+def check_topic(topic: str) -> str:
+    """Return `topic` if it can be a folder's name.
+
+    Raises:
+        CorruptRecord: It would lie elsewhere; such a topic never passes a broker's checks.
+    """
+    if not topic or "/" in topic or "\0" in topic or topic in (".", ".."):
+        raise CorruptRecord(f"topic {topic!r} cannot be a folder's name")
+    return topic

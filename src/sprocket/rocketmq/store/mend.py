@@ -1,0 +1,101 @@
+"""Making the log whole: nothing behind its end, and a record wherever one is expected.
+
+Damage with intact records behind it becomes a padding record: one that is in no queue and in no
+index, since its transaction type says rolled back. At the end of a file a blank does. Without it
+RocketMQ would end the log there and throw away what follows.
+"""
+
+from collections.abc import Sequence
+
+from sprocket.base.segments import Segment, SegmentFiles
+from sprocket.base.units import KIB
+from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import BLANK_BYTES, RECORD_BYTES_MIN
+from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK, NewRecord
+from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.walk import Damage, Walk
+
+PADDING_TOPIC = "DAMAGED"
+"""Topic of padding records, cut short where a shorter record was."""
+
+
+def cut(files: SegmentFiles, walk: Walk) -> int:
+    """Zero what lies behind the end of the log and delete later files.
+
+    Returns:
+        How many bytes lie between the end and the last one that was not zero.
+    Durability: on return it is on the disk.
+    """
+    end = walk.end
+    size = 0
+    for segment in reversed(files.segments):
+        if segment.end <= end:
+            break
+        begin = max(end, segment.start) + (BLANK_BYTES if walk.ends_in_blank else 0)
+        last = _last_byte(segment, begin - segment.start)
+        if last is not None:
+            size = max(size, segment.start + last + 1 - end)
+    files.drop_from(end + 1, durable=True)
+    log = CommitLog(files, end, crc_tail=False)
+    if end < files.end_of_files:
+        segment = files.segment(end)
+        begin = end + (BLANK_BYTES if walk.ends_in_blank else 0)
+        data_end = segment.start + segment.file.data_end()
+        if log.zero(begin, max(begin, data_end)):
+            segment.file.sync()
+    return size
+
+
+def _last_byte(segment: Segment, begin: int) -> int | None:
+    """Return the position of the last byte of a file from `begin` on that is not zero."""
+    end = segment.file.data_end()
+    while end > begin:
+        start = max(begin, end - 256 * KIB)
+        data = bytes(segment.view[start:end]).rstrip(b"\0")
+        if data:
+            return start + len(data) - 1
+        end = start
+    return None
+
+
+def pad(files: SegmentFiles, damages: Sequence[Damage]) -> None:
+    """Make the log whole where damage was stepped over.
+
+    Durability: on return it is on the disk.
+    """
+    for damage in damages:
+        segment = files.segment(damage.start)
+        size = damage.end - damage.start
+        if damage.end == segment.end:
+            data = record.blank(size) if size >= BLANK_BYTES else b""
+        else:
+            data = _padding(segment, damage)
+        if data:
+            segment.file.write([data], damage.start - segment.start)
+            segment.file.sync()
+
+
+def _padding(segment: Segment, damage: Damage) -> bytes:
+    """Return the record that stands for damage; nothing if not even the shortest one fits."""
+    room = damage.end - damage.start - RECORD_BYTES_MIN
+    topic = PADDING_TOPIC[: max(room, 0)]
+    if not topic:
+        return b""
+    last = damage.end - segment.start - 2 - len(topic) - 1
+    body = segment.view[last - (room - len(topic)) : last]
+    padding = NewRecord(
+        topic=topic,
+        queue_id=0,
+        body=body,
+        properties=b"",
+        born_host=bytes(8),
+        store_host=bytes(8),
+        sys_flag=TRANSACTION_ROLLBACK,
+    )
+    return record.encode(
+        padding,
+        queue_offset=0,
+        physical_offset=damage.start,
+        stored_at_ms=damage.before_at_ms,
+        crc_tail=False,
+    )

@@ -1,0 +1,1 @@
+"""The consume queue and its engines."""

@@ -1,0 +1,483 @@
+"""What happens between the last life of a store and the next one.
+
+The log is the truth; queues and index are made to agree with it. In this order:
+
+1. *Mark.* `abort` is written before anything changes, so that a crash from here on is known.
+2. *Load.* Log files, checkpoint, queues and index are taken up as they are.
+3. *Start.* Choose from where the log is looked at. After a clean stop that is its end, as the
+   queues or our own note tell it; after a crash the first record that is younger than the
+   checkpoint (in a store that RocketMQ left: the file it begins in), or where queues or index end
+   if that is earlier. What they hold from there on is thrown away.
+4. *Walk.* Records are checked, checksums and all, and put into queues and index again. Damage with
+   intact records behind it is stepped over.
+5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
+   stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
+   again for us and for RocketMQ. Its first 88 bytes and its last few are lost by that, the rest
+   stays.
+6. *Rebuild.* A queue that misses units from before the start is made again from the whole log.
+7. *Seal.* All is synced, then the checkpoint is written, then the report.
+
+Every pass can be cut off by another crash and begun again: the checkpoint moves last, and until
+then each pass does the same to what the one before left.
+
+Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverAbnormally`; unlike
+those it loses nothing behind a damaged record, and no queue or key that the log still has.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk, read_file, replace_file
+from sprocket.base.errors import FileMissing
+from sprocket.base.segments import Segment, SegmentFiles
+from sprocket.base.units import MIB, PhysicalOffset
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store import checkpoint as checkpoints
+from sprocket.rocketmq.store import mend
+from sprocket.rocketmq.store.checkpoint import Checkpoint
+from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.rebuild import LastUnit, Rebuild
+from sprocket.rocketmq.store.walk import Damage, Walk, glance
+
+_ANYWHERE = 1 << 62
+_ABORT_MARK = b" sprocket\n"
+_DOUBT_MARK = b"a sync failed\n"
+
+
+class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What recovery found and did; kept as `config/recovery.json`.
+
+    Attributes:
+        clean: The store had been closed.
+        at_ms: When, wall time.
+        seconds: How long it took.
+        start: Physical offset from where the log was looked at.
+        end: Where it ends now.
+        records: How many intact records lie between the two.
+        bytes_scanned: Bytes between the two.
+        bytes_cut: Bytes behind the end up to the last one that was not zero; they are zero now.
+        why: What was found at the end.
+        damage: What was stepped over.
+        units_rebuilt: Queue units that were put (again).
+        units_lost: Queue offsets whose record is damaged; consumers pass over them.
+        index_entries_rebuilt: Records whose keys were put into the index (again).
+        queues_rebuilt: Queues that were made again from the whole log, as `topic/queue id`.
+        last_record: Where the last record begins, −1 without one.
+        last_stored_at_ms: Its store time.
+    """
+
+    clean: bool
+    at_ms: int
+    seconds: float
+    start: int
+    end: int
+    records: int
+    bytes_scanned: int
+    bytes_cut: int
+    why: str
+    damage: list[Damage]
+    units_rebuilt: int
+    units_lost: int
+    index_entries_rebuilt: int
+    queues_rebuilt: list[str]
+    last_record: int
+    last_stored_at_ms: int
+
+
+class CleanNote(msgspec.Struct, frozen=True):
+    """What a clean stop leaves for the next start, as `config/clean.json`.
+
+    Attributes:
+        log_end: Where the log ended.
+        last_record: Where its last record begins.
+        index_end: Where the last record in the index begins.
+    """
+
+    log_end: int
+    last_record: int
+    index_end: int
+
+
+QueueTable = dict[str, dict[int, int]]
+"""By topic and queue id: an offset that the queue had reached, durably."""
+
+
+def save_queue_table(disk: Disk, layout: StoreLayout, table: QueueTable) -> None:
+    """Keep which queues there are, so that one whose folder disappears is missed."""
+    replace_file(disk, layout.queue_table, msgspec.json.encode(table))
+
+
+def _load_queue_table(disk: Disk, layout: StoreLayout) -> QueueTable:
+    try:
+        return msgspec.json.decode(read_file(disk, layout.queue_table), type=QueueTable)
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of a store that recovery brings into agreement."""
+
+    disk: Disk
+    layout: StoreLayout
+    settings: StoreSettings
+    files: SegmentFiles
+    queues: FileQueues
+    index: Indexes | None
+
+
+def mark_open(disk: Disk, layout: StoreLayout, process_id: int, *, doubtful: bool = False) -> None:
+    """Write `abort`, durable; RocketMQ keeps its process id there, and so do we, with our mark."""
+    doubt = _DOUBT_MARK if doubtful else b""
+    replace_file(disk, layout.abort, b"%d%s%s" % (process_id, _ABORT_MARK, doubt))
+
+
+def mark_doubtful(disk: Disk, layout: StoreLayout) -> None:
+    """Note in `abort` that a sync of the log failed.
+
+    The file system then calls pages clean that the disk does not have, and serves them until they
+    leave the cache; another sync would not write them. Recovery that finds the note writes them
+    again. The note needs no sync: if the power goes, the cache goes with it.
+    """
+    file = disk.open(layout.abort, write=True)
+    try:
+        file.write([_DOUBT_MARK], file.size())
+    finally:
+        file.close()
+
+
+def mark_closed(disk: Disk, layout: StoreLayout, note: CleanNote) -> None:
+    """Leave the note for the next start, then remove `abort`; all else must be durable before."""
+    replace_file(disk, layout.clean, msgspec.json.encode(note))
+    disk.remove(layout.abort)
+    disk.sync_folder(layout.root)
+
+
+@dataclass(frozen=True, slots=True)
+class _LastLife:
+    """How the store was left.
+
+    Attributes:
+        clean: There was no `abort`.
+        ours: It was Sprocket that left it, so the checkpoint is never ahead of what is durable.
+        note: What a clean stop of ours said, if its file is there.
+        checkpoint: Up to when things are durable.
+        doubtful: A sync of the log failed: what is read may not be on the disk.
+    """
+
+    clean: bool
+    ours: bool
+    doubtful: bool
+    note: CleanNote | None
+    checkpoint: Checkpoint
+
+
+def _last_life(disk: Disk, layout: StoreLayout) -> _LastLife:
+    try:
+        abort = read_file(disk, layout.abort)
+    except FileMissing:
+        abort = None
+    note = None
+    if abort is None:
+        try:
+            note = msgspec.json.decode(read_file(disk, layout.clean), type=CleanNote)
+        except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+            note = None
+    return _LastLife(
+        clean=abort is None,
+        ours=note is not None or (abort is not None and _ABORT_MARK in abort),
+        doubtful=abort is not None and _DOUBT_MARK in abort,
+        note=note,
+        checkpoint=checkpoints.load(disk, layout.checkpoint),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """From where the log is looked at.
+
+    Attributes:
+        scan: Where checking begins; what queues and index hold from there on is not trusted.
+        last_record: The record before `scan`, −1 if unknown.
+        last_stored_at_ms: Its store time, 0 if unknown.
+    """
+
+    scan: int
+    last_record: int = -1
+    last_stored_at_ms: int = 0
+
+
+def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
+    """Bring a store into agreement with its log, as the head of this module tells.
+
+    Returns:
+        The report, which is also kept in the store.
+
+    Raises:
+        ForeignStore: A file does not fit the geometry.
+        DiskFull, DiskFailed: Nothing is lost; recovery can be tried again.
+    Durability: on return all that it found is on the disk.
+    """
+    began = clock.monotonic()
+    life = _last_life(parts.disk, parts.layout)
+    mark_open(parts.disk, parts.layout, process_id, doubtful=life.doubtful)
+    _load(parts, clean=life.clean)
+    start = _choose_start(parts, life)
+    lasts = _distrust(parts, life, start.scan)
+    walk, rebuild, damage = _walk(parts, life, start, lasts)
+    cut = mend.cut(parts.files, walk)
+    mend.pad(parts.files, damage)
+    _rebuild(parts, life, walk, rebuild)
+    _seal(parts, life, walk, process_id)
+    report = RecoveryReport(
+        clean=life.clean,
+        at_ms=clock.now_ms(),
+        seconds=round(clock.monotonic() - began, 6),
+        start=walk.start,
+        end=walk.end,
+        records=walk.records,
+        bytes_scanned=walk.end - walk.start,
+        bytes_cut=cut,
+        why=walk.why,
+        damage=damage,
+        units_rebuilt=rebuild.units,
+        units_lost=rebuild.lost,
+        index_entries_rebuilt=rebuild.indexed,
+        queues_rebuilt=[f"{topic}/{queue_id}" for topic, queue_id in sorted(rebuild.missing)],
+        last_record=walk.last_start,
+        last_stored_at_ms=walk.last_stored_at_ms,
+    )
+    content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    replace_file(parts.disk, parts.layout.recovery, content)
+    return report
+
+
+def find_end(parts: Parts) -> Walk:
+    """Find the end of a log without changing anything, for those who only read."""
+    life = _last_life(parts.disk, parts.layout)
+    _load(parts, clean=True)
+    start = _choose_start(parts, life)
+    walk = Walk(parts.files.segments, start.scan, check_crc=True)
+    walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
+    for _entry in walk:
+        pass
+    return walk
+
+
+# Pass 2: load.
+
+
+def _load(parts: Parts, *, clean: bool) -> None:
+    parts.files.load()
+    parts.queues.load(clean=clean)
+    if parts.index is not None:
+        parts.index.load()
+
+
+# Pass 3: start.
+
+
+def _choose_start(parts: Parts, life: _LastLife) -> _Start:
+    """Choose where the log is looked at; see the head of the module."""
+    if not life.clean:
+        return _start_by_time(parts.files, life)
+    if life.note is not None:
+        start = _start_behind(parts.files, life.note.last_record, life.note.log_end)
+        if start is not None:
+            return start
+    end = parts.queues.end
+    last = next((queue for queue in parts.queues if queue.end == end >= 0), None)
+    if last is not None:
+        physical_offset, size, _tags_code = last.unit(last.max_offset - 1)
+        start = _start_behind(parts.files, physical_offset, physical_offset + size)
+        if start is not None:
+            return start
+    return _Start(_file_start(parts.files, end))
+
+
+def _start_behind(files: SegmentFiles, last_record: int, end: int) -> _Start | None:
+    """Start at `end` if the record that is said to lie before it is intact."""
+    if not files.first <= last_record < files.end_of_files:
+        return None
+    segment = files.segment(last_record)
+    entry = _intact_entry(segment, last_record - segment.start)
+    if entry is None or last_record + entry.size > end or end > files.end_of_files:
+        return None
+    return _Start(last_record + entry.size, last_record, entry.stored_at_ms)
+
+
+def _intact_entry(segment: Segment, position: int) -> Entry | None:
+    for entry in Walk([segment], segment.start + position, check_crc=True):
+        return entry if entry.physical_offset == segment.start + position else None
+    return None
+
+
+def _file_start(files: SegmentFiles, offset: int) -> int:
+    """Return the start of the newest file that begins at or before an offset, else the oldest."""
+    return max((s.start for s in files.segments if s.start <= offset), default=files.first)
+
+
+def _start_by_time(files: SegmentFiles, life: _LastLife) -> _Start:
+    """Start at the first record that is younger than what the checkpoint calls safe."""
+    safe_at_ms = life.checkpoint.safe_at_ms()
+    if safe_at_ms:
+        for segment in reversed(files.segments):
+            seen = glance(segment, 0)
+            if seen is not None and seen.stored_at_ms <= safe_at_ms:
+                return _skip_safe(segment, safe_at_ms) if life.ours else _Start(segment.start)
+    return _Start(files.first)
+
+
+def _skip_safe(segment: Segment, safe_at_ms: int) -> _Start:
+    """Start behind the records of a file that are not younger than a time, by lengths alone."""
+    position, last, last_at_ms = 0, -1, 0
+    while True:
+        seen = glance(segment, position)
+        if seen is None or seen.stored_at_ms > safe_at_ms:
+            return _Start(segment.start + position, last, last_at_ms)
+        last, last_at_ms = segment.start + position, seen.stored_at_ms
+        position += seen.size
+
+
+def _distrust(parts: Parts, life: _LastLife, start: int) -> dict[tuple[str, int], LastUnit]:
+    """Take away what queues and index hold from `start` on: a crash may have left any part.
+
+    Our index never counts what is not on the disk, but its slots are there only after a clean stop
+    of which there is a note. RocketMQ's is only certain as far as the checkpoint says, which is up
+    to its last full file.
+
+    Returns:
+        The last unit that each queue had.
+    """
+    lasts = {}
+    if not life.clean:
+        for queue in parts.queues:
+            if queue.max_offset > queue.min_offset:
+                place = queue.unit(queue.max_offset - 1)[0]
+                lasts[queue.topic, queue.queue_id] = LastUnit(queue.max_offset, place)
+        parts.queues.truncate(PhysicalOffset(start))
+    if parts.index is not None and life.note is None:
+        certain = _ANYWHERE if life.clean else start
+        if not life.clean and not life.ours:
+            for header in parts.index.headers:
+                if header.end_at_ms > life.checkpoint.index_at_ms:
+                    certain = min(certain, header.begin_offset)
+        parts.index.recover(PhysicalOffset(certain))
+    return lasts
+
+
+# Pass 4: walk.
+
+
+def _walk(
+    parts: Parts, life: _LastLife, start: _Start, lasts: dict[tuple[str, int], LastUnit]
+) -> tuple[Walk, Rebuild, list[Damage]]:
+    """Check the records from the start on and put them into queues and index.
+
+    What queues or index lack from before the start is walked over first.
+
+    Returns:
+        The walk from the start on, what was rebuilt, and all damage.
+    """
+    first = parts.files.first
+    begin = min(start.scan, max(parts.queues.end, first), _index_start(parts, life, start.scan))
+    known: dict[tuple[str, int], int] = dict(parts.queues.next_offsets())
+    rebuild = Rebuild(
+        parts.queues, parts.index, from_first=begin == first, put_last_again=not life.clean
+    )
+    before = Walk(parts.files.segments, begin, check_crc=True)
+    if begin < start.scan:
+        for entry in before:
+            if entry.physical_offset >= start.scan:
+                break
+            rebuild.add(entry, after_damage=bool(before.damage))
+    walk = Walk(parts.files.segments, start.scan, check_crc=True, next_offsets=known)
+    walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
+    for entry in walk:
+        rebuild.add(entry, after_damage=bool(walk.damage or before.damage))
+    damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
+    rebuild.keep_places(lasts, damage)
+    rebuild.finish()
+    return walk, rebuild, damage
+
+
+def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:
+    """Return where the index goes on; it need not know records that have no key."""
+    if parts.index is None:
+        return scan
+    end = parts.index.end
+    if life.note is not None and life.note.index_end == end:
+        return scan
+    if end >= scan or not parts.files.first <= end < parts.files.end_of_files:
+        return scan if end >= scan else parts.files.first
+    segment = parts.files.segment(end)
+    if _intact_entry(segment, end - segment.start) is None:
+        return parts.files.first
+    return end
+
+
+# Pass 6: rebuild.
+
+
+def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> None:
+    """Cut queues and index to the log, and make again what is missing from before the start."""
+    end = PhysicalOffset(walk.end)
+    parts.queues.truncate(end)
+    index_too = parts.index is not None and parts.index.end >= end
+    if parts.index is not None and index_too:
+        # It was written for a log that is no more: entries before the end may be wrong as well.
+        parts.index.reset()
+    if life.ours:  # RocketMQ may have deleted queues since the table was written
+        for topic, queues in _load_queue_table(parts.disk, parts.layout).items():
+            for queue_id, max_offset in queues.items():
+                if parts.queues.max_offset(topic, queue_id) < max_offset:
+                    rebuild.missing.add((topic, queue_id))
+    rebuild.from_whole_log(parts.disk, parts.layout, parts.files.segments, index_too=index_too)
+    parts.queues.correct_min(PhysicalOffset(parts.files.first))
+
+
+# Pass 7: seal.
+
+
+def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
+    """Sync everything, then say so in the checkpoint."""
+    if not life.clean:
+        parts.queues.wipe_behind_ends()
+        for segment in parts.files.segments:
+            if segment.end > walk.start:
+                if life.doubtful:
+                    _write_again(segment, walk.start, walk.end)
+                segment.file.sync()
+    if life.doubtful:
+        mark_open(parts.disk, parts.layout, process_id)
+    parts.disk.sync_folder(parts.layout.commitlog)
+    parts.queues.flush()
+    if parts.index is not None:
+        parts.index.flush()
+    at_ms = walk.last_stored_at_ms
+    old = life.checkpoint
+    new = Checkpoint(
+        log_at_ms=max(at_ms, old.log_at_ms) if life.clean else at_ms,
+        queues_at_ms=max(at_ms, old.queues_at_ms) if life.clean else at_ms,
+        index_at_ms=old.index_at_ms if parts.index is None else parts.index.flushed_full_at_ms,
+        master_flushed_offset=old.master_flushed_offset,
+        confirmed_offset=max(0, walk.last_start),
+    )
+    checkpoints.save(parts.disk, parts.layout.checkpoint, new)
+    if parts.disk.exists(parts.layout.clean):
+        parts.disk.remove(parts.layout.clean)
+
+
+def _write_again(segment: Segment, start: int, end: int) -> None:
+    """Write a range of the log with what it holds."""
+    position = max(start - segment.start, 0)
+    stop = min(end - segment.start, segment.size)
+    while position < stop:
+        size = min(MIB, stop - position)
+        segment.file.write([bytes(segment.view[position : position + size])], position)
+        position += size

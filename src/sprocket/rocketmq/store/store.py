@@ -1,0 +1,499 @@
+"""A store: the log with its queues and index, behind one door.
+
+Theory of operation. Records are appended in memory, where each gets its physical and its queue
+offset at once. `write` hands all of them to the file system in one call; a sync, which any thread
+may run, makes them durable; `dispatch` then puts them into the queues and tells what arrived where.
+`end`, `written`, `synced` say how far each step has come. Queues and index are derived: recovery
+makes them again from the log. What a consumer may see ends at `synced` when a message counts as
+stored after a sync, else at `written`.
+
+    append → write → begin_sync … SyncJob.run … finish_sync → dispatch → get_messages
+                     begin_fill … FillJob.run … finish_fill     dispatch_index, maintain
+
+Invariants
+
+1. `synced` ≤ `written` ≤ `end`.
+2. Queue offsets of a queue have no gap: a failed `write` takes them back together with the records.
+3. Store times never go down along the log, whatever the clock does.
+4. After a failed sync, or a failed write that could not be undone, nothing more is appended.
+
+Threads: one, but for `SyncJob.run` and `FillJob.run`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.base.errors import MessageTooLarge, StoreError, StoreFailed
+from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.codec.record import Entry, tags_code
+from sprocket.rocketmq.model.message import NewRecord, is_queueable
+from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store import find, opening, read
+from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
+from sprocket.rocketmq.store.find import FIND_COUNT, FindResult
+from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
+from sprocket.rocketmq.store.keeper import Keeper
+from sprocket.rocketmq.store.layout import check_topic
+from sprocket.rocketmq.store.opening import Opened
+from sprocket.rocketmq.store.read import Boundary, GetResult, QueueRange
+from sprocket.rocketmq.store.recovery import RecoveryReport
+from sprocket.rocketmq.store.walk import Walk
+
+Appended = Entry
+"""What `append` gives: topic, queue_id, queue_offset, physical_offset, size, stored_at_ms."""
+
+
+class Store:
+    """See the head of the module. Made by `open` or `open_read_only`."""
+
+    def __init__(self, opened: Opened) -> None:
+        parts = opened.parts
+        self.settings = parts.settings
+        self.geometry = opened.geometry
+        self._queues = parts.queues
+        self._index = parts.index
+        self._files = parts.files
+        self._clock = opened.clock
+        self._log = opened.log
+        self._lock = opened.lock
+        self._report = opened.report
+        self._flush = Flush(parts.disk, opened.log, parts.settings.fill_ahead_bytes)
+        self._dispatch = Dispatch(parts.queues, parts.index, opened.log.written)
+        self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
+        self._is_sync = parts.settings.flush == "sync"
+        self._is_open = True
+        self._is_refusing = opened.lock is None
+        self._turn: list[Entry] = []
+        self._next: dict[tuple[str, int], int] = dict(parts.queues.next_offsets())
+        self._last_record = -1 if self._report is None else self._report.last_record
+        self._stored_at_ms = 0 if self._report is None else self._report.last_stored_at_ms
+        self._body_bytes_max = parts.settings.message_bytes_max
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: str,
+        settings: StoreSettings,
+        clock: Clock,
+        geometry: Geometry | None = None,
+    ) -> "Store":
+        """Open a store, or make one in an empty or missing folder, and recover it.
+
+        Args:
+            disk: Where it lies.
+            folder: Its folder; the parents are made.
+            settings: How it works from now on.
+            clock: Gives store times.
+            geometry: Sizes of its files; None takes those it was made with.
+
+        Raises:
+            StoreLocked: Another process, or this one, has it open.
+            ForeignStore: The folder holds something else, or files of another geometry.
+            DiskFull, DiskFailed: It was left as it was found, or can be recovered again.
+        Durability: all that is in it when this returns is on the disk.
+        """
+        return cls(opening.to_write(disk, folder, settings, clock, geometry))
+
+    @classmethod
+    def open_read_only(cls, disk: Disk, folder: str, geometry: Geometry | None = None) -> "Store":
+        """Open a store for reading: no lock, no recovery, no change on the disk.
+
+        A live store can be read; what is appended later is not seen. What a crash left in
+        disagreement is not mended: queues may lack the last messages, the log has them.
+
+        Raises:
+            ForeignStore: The folder holds no store, or files of another geometry.
+        """
+        return cls(opening.to_read(disk, folder, geometry))
+
+    # How far it has come.
+
+    @property
+    def report(self) -> RecoveryReport:
+        """What recovery did when the store was opened; there is none for readers."""
+        assert self._report is not None
+        return self._report
+
+    @property
+    def end(self) -> PhysicalOffset:
+        """Where the next record goes."""
+        return self._log.end
+
+    @property
+    def written(self) -> PhysicalOffset:
+        """Up to where the file system has the log."""
+        return self._log.written
+
+    @property
+    def synced(self) -> PhysicalOffset:
+        """Up to where the disk has the log."""
+        return self._flush.synced
+
+    @property
+    def first(self) -> PhysicalOffset:
+        """Where the oldest record that is kept may begin."""
+        return self._log.first
+
+    # Writing.
+
+    def append(self, record: NewRecord) -> Appended:
+        """Take a record up, in memory; it has its offsets at once.
+
+        Raises:
+            MessageTooLarge: Body, topic, properties or record exceed a limit.
+            CorruptRecord: The topic cannot be a folder's name.
+            StoreFailed: A sync failed before, or the store is closed or only read.
+        Durability: none before `write` and a sync that follows it.
+        """
+        if self._is_refusing:
+            self._refuse()
+        if len(record.body) > self._body_bytes_max:
+            self._too_large(record)
+        now = self._clock.now_ms()
+        if now < self._stored_at_ms:
+            now = self._stored_at_ms
+        else:
+            self._stored_at_ms = now
+        key = record.topic, record.queue_id
+        if record.sys_flag & 4:  # prepared or rolled back: it gets no place in the queue
+            queue_offset = 0
+            physical_offset, size = self._log.append(record, 0, now)
+        else:
+            known = self._next.get(key)
+            queue_offset = self._new_queue(*key) if known is None else known
+            physical_offset, size = self._log.append(record, queue_offset, now)
+            self._next[key] = queue_offset + 1
+        tags = record.tags
+        entry = Entry(
+            record.topic,
+            record.queue_id,
+            queue_offset,
+            physical_offset,
+            size,
+            tags_code(tags) if tags else 0,
+            now,
+            record.keys,
+            record.sys_flag,
+            record.prepared_transaction_offset,
+        )
+        self._turn.append(entry)
+        return entry
+
+    def append_batch(self, records: Sequence[NewRecord]) -> list[Appended]:
+        """Take up records that lie in one log file, with consecutive queue offsets.
+
+        Raises:
+            MessageTooLarge: One exceeds a limit, or together they fit into no log file; then none
+                is taken.
+            CorruptRecord, StoreFailed: As `append`.
+        Durability: as `append`.
+        """
+        if self._is_refusing:
+            self._refuse()
+        for record in records:
+            if len(record.body) > self._body_bytes_max:
+                self._too_large(record)
+        now = self._stored_at_ms = max(self._clock.now_ms(), self._stored_at_ms)
+        placed: list[tuple[NewRecord, int]] = []
+        following: dict[tuple[str, int], int] = {}
+        for record in records:
+            key = record.topic, record.queue_id
+            if not is_queueable(record.sys_flag):
+                placed.append((record, 0))
+                continue
+            offset = following.get(key, self._next.get(key))
+            if offset is None:
+                offset = self._new_queue(*key)
+            placed.append((record, offset))
+            following[key] = offset + 1
+        places = self._log.append_batch(placed, now)
+        self._next.update(following)
+        entries = [
+            Entry(
+                record.topic,
+                record.queue_id,
+                queue_offset,
+                physical_offset,
+                size,
+                tags_code(record.tags),
+                now,
+                record.keys,
+                record.sys_flag,
+                record.prepared_transaction_offset,
+            )
+            for (record, queue_offset), (physical_offset, size) in zip(placed, places, strict=True)
+        ]
+        self._turn.extend(entries)
+        return entries
+
+    def _new_queue(self, topic: str, queue_id: int) -> int:
+        """Return the first offset of a queue that has had no message yet."""
+        check_topic(topic)
+        if not 0 <= queue_id < 1 << 31:
+            raise MessageTooLarge(f"queue id {queue_id} is not between 0 and {(1 << 31) - 1}")
+        return 0
+
+    def _too_large(self, record: NewRecord) -> None:
+        raise MessageTooLarge(
+            f"a body of {len(record.body)} bytes exceeds {self._body_bytes_max} "
+            f"(message_bytes_max), topic {record.topic}"
+        )
+
+    def _refuse(self) -> None:
+        if self._lock is None:
+            raise StoreFailed("the store is closed, or was opened for reading only")
+        raise StoreFailed(self._flush.failure or self._log.failure)
+
+    def write(self) -> PhysicalOffset:
+        """Hand all that was appended to the file system, one call per file touched.
+
+        Not to be called while `fill_blocks_write` says so.
+
+        Returns:
+            The new `written`.
+
+        Raises:
+            DiskFull, DiskFailed: None of it is stored; its offsets are given to what comes next.
+                With space again the next write works.
+            StoreFailed: The same, and the files could not be cleaned: reopen the store.
+        Durability: none before a sync.
+        """
+        assert not self._flush.fill_blocks_write(), "a fill in flight covers what is to be written"
+        turn = self._turn
+        if turn:
+            try:
+                self._log.write()
+            except StoreError:
+                self._take_back()
+                self._is_refusing = self._is_refusing or self._log.failure is not None
+                raise
+            self._last_record = turn[-1].physical_offset
+            self._dispatch.add(turn)
+            self._turn = []
+        return self._log.written
+
+    def _take_back(self) -> None:
+        """Give back the queue offsets of records that were not written."""
+        for entry in reversed(self._turn):
+            if entry.queueable:
+                key = entry.topic, entry.queue_id
+                if entry.queue_offset:
+                    self._next[key] = entry.queue_offset
+                else:
+                    self._next.pop(key, None)
+        self._turn = []
+
+    def begin_sync(self) -> SyncJob | None:
+        """See `flush.Flush.begin_sync`."""
+        return self._flush.begin_sync()
+
+    def finish_sync(self, job: SyncJob, error: BaseException | None = None) -> None:
+        """See `flush.Flush.finish_sync`: with an error the store refuses appends from now on."""
+        self._flush.finish_sync(job, error)
+        if error is not None:
+            self._doubt()
+
+    def sync(self) -> PhysicalOffset:
+        """Make all that is written durable, here and now; return the new `synced`.
+
+        Raises:
+            StoreFailed: The sync failed, now or before.
+        """
+        try:
+            return self._flush.sync()
+        except StoreFailed:
+            self._doubt()
+            raise
+
+    def _doubt(self) -> None:
+        """Take nothing more, and leave a note why."""
+        self._is_refusing = True
+        self._keeper.doubt()
+
+    def begin_fill(self) -> FillJob | None:
+        """Return the next step of zeros ahead of the writer, None if none is needed now.
+
+        Under async flush there is none: nobody waits for a sync.
+        """
+        return self._flush.begin_fill() if self._is_sync and self._lock is not None else None
+
+    def finish_fill(self, job: FillJob, error: BaseException | None = None) -> None:
+        """See `flush.Flush.finish_fill`."""
+        self._flush.finish_fill(job, error)
+        if self._flush.failure is not None:
+            self._doubt()
+
+    def fill_blocks_write(self) -> bool:
+        """Say whether `write` must wait for the fill that is in flight."""
+        return self._flush.fill_blocks_write()
+
+    # From the log to queues and index.
+
+    def dispatch(self) -> list[Arrival]:
+        """Put into the queues what consumers may see; say what arrived where since the last call.
+
+        Raises:
+            DiskFull, DiskFailed: The messages are stored all the same; the next call tries again.
+        """
+        self._dispatch_now()
+        return self._dispatch.take_arrivals()
+
+    def _dispatch_now(self) -> None:
+        self._dispatch.to_queues(self._flush.synced if self._is_sync else self._log.written)
+
+    def dispatch_index(self, limit: int | None = None) -> int:
+        """Put keys of dispatched records into the index; return how many records were taken."""
+        return self._dispatch.to_index(limit)
+
+    # Reading.
+
+    def get_messages(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        max_count: int = 32,
+        tags: frozenset[int] | None = None,
+        max_bytes: int = 262_144,
+    ) -> GetResult:
+        """Read messages of a queue; dispatches first. See `read.get_messages`."""
+        self._dispatch_now()
+        return read.get_messages(
+            self._queues.queue(topic, queue_id),
+            self._log,
+            offset,
+            max_count=max_count,
+            tags=tags,
+            max_bytes=max_bytes,
+        )
+
+    def queue_range(self, topic: str, queue_id: int) -> QueueRange:
+        """Return first and next offset of a queue, 0 and 0 if it never had a message."""
+        self._dispatch_now()
+        queues = self._queues
+        return QueueRange(queues.min_offset(topic, queue_id), queues.max_offset(topic, queue_id))
+
+    def queues(self) -> Iterable[tuple[str, int, QueueRange]]:
+        """Give every queue that has had a message, sorted by topic and id."""
+        self._dispatch_now()
+        return sorted(
+            (queue.topic, queue.queue_id, QueueRange(queue.min_offset, queue.max_offset))
+            for queue in self._queues
+        )
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, at_ms: int, boundary: Boundary
+    ) -> QueueOffset:
+        """Return the queue offset that belongs to a store time; see `read.offset_by_time`."""
+        self._dispatch_now()
+        queue = self._queues.queue(topic, queue_id)
+        return read.offset_by_time(queue, self._log, at_ms, boundary)
+
+    def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
+        """Return the store time of a message, −1 if it cannot be read."""
+        self._dispatch_now()
+        queue = self._queues.queue(topic, queue_id)
+        return -1 if queue is None else read.stored_at_ms(queue, self._log, offset)
+
+    def record_at(self, offset: int) -> memoryview:
+        """Return one whole record of the log, as stored.
+
+        Raises:
+            OffsetTooSmall: It was cleaned away.
+            OffsetTooLarge: It is past what has been written.
+            CorruptRecord: No record begins there.
+        """
+        return self._log.record_at(offset)
+
+    def find(
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_count: int = FIND_COUNT,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+    ) -> FindResult:
+        """Find records by a key of theirs, the unique key included; indexes first.
+
+        Args:
+            topic: Their topic.
+            key: The key.
+            max_count: Most offsets to return, the newest.
+            begin_ms: First store time wanted.
+            end_ms: Last store time wanted.
+        """
+        self._dispatch_now()
+        self.dispatch_index()
+        return find.find(self._index, self._log, topic, key, max_count, (begin_ms, end_ms))
+
+    def records(
+        self, start: PhysicalOffset | None = None, end: PhysicalOffset | None = None
+    ) -> Iterator[tuple[PhysicalOffset, memoryview]]:
+        """Give the records of the log from `start` (the oldest) to before `end`, as stored."""
+        limit = self._log.written if end is None else min(end, self._log.written)
+        walk = Walk(
+            self._files.segments,
+            self._log.first if start is None else start,
+            check_crc=False,
+        )
+        for entry in walk:
+            if entry.physical_offset >= limit:
+                return
+            offset = PhysicalOffset(entry.physical_offset)
+            yield offset, self._log.slice(offset, entry.size)
+
+    # Keeping.
+
+    def maintain(self) -> None:
+        """Make derived files durable and say so in the checkpoint; call it about once a second.
+
+        Recovery after a crash looks only at what is younger than the last call.
+
+        Raises:
+            StoreError: Something could not be written or synced. Messages that were stored are
+                stored; the checkpoint stays behind. After a sync of queues or index failed it
+                stays there for good, since what reached the disk is unknown: appends and reads
+                go on, the next opening makes queues and index again from the log.
+        """
+        if self._lock is None or self._flush.failure is not None:
+            return
+        if not self._is_sync and not self._flush.is_busy:
+            self.sync()
+        self._dispatch_now()
+        self.dispatch_index()
+        self._keeper.keep()
+
+    def close(self) -> None:
+        """Stop cleanly: all is written, synced and dispatched, `abort` removed, the lock released.
+
+        If any of that fails, the lock is released all the same and the next open recovers.
+
+        Raises:
+            StoreError: What failed.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._is_refusing = True
+        try:
+            if self._lock is not None and self._flush.failure is None:
+                self._close_cleanly()
+        finally:
+            self._queues.close()
+            if self._index is not None:
+                self._index.close_handles()
+            self._files.close()
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    def _close_cleanly(self) -> None:
+        self.write()
+        self.sync()
+        self._dispatch_now()
+        self.dispatch_index()
+        self._keeper.seal(self._last_record)

@@ -1,0 +1,328 @@
+"""Stores that a real RocketMQ 5.3.3 wrote read equal to the last property.
+
+They are data, so no peer needs to be installed. Recovery of the killed ones is tested with the
+recovery itself; here they are only read.
+"""
+
+import filecmp
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recorded import CASES, Recorded
+
+from sprocket.base.clock import SystemClock
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.base.segments import SegmentFiles
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import Entry, ScanStop
+from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.store import index, index_file, read
+from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.read import Boundary, GetStatus
+
+DISK = RealDisk()
+CLEAN = [name for name in CASES if Recorded(name).stopped_cleanly]
+
+TORN_END = {"03-torn-last-cut": ScanStop.BAD_SIZE, "03-torn-last-head": ScanStop.BAD_OFFSET}
+"""In these the last record of the list is damaged in the files."""
+
+LIGHT_QUEUES = "10c-lmq"
+EXTENDED_UNITS = "10b-cq-ext-sql"
+UNDISPATCHED = [name for name in CASES if name.startswith("03-")]
+"""Killed before the last records reached the queues."""
+
+CLEANED = "14-retention"
+REWRITTEN = "15-rewritten-tail"
+
+
+class Log:
+    """The log of a recorded store, walked."""
+
+    def __init__(self, case: Recorded, root: str) -> None:
+        size = case.geometry.log.segment_bytes
+        self.files = SegmentFiles(DISK, f"{root}/commitlog", size, write=False)
+        self.files.load()
+        self.entries: list[Entry] = []
+        self.messages: list[StoredMessage] = []
+        self.blanks: list[dict[str, int]] = []
+        self.stop = ScanStop.END
+        self.end = PhysicalOffset(self.files.first)
+        for segment in self.files.segments:
+            scan = record.scan(segment.view, segment.start, 0, segment.size)
+            for position, _ in scan:
+                self.entries.append(record.entry(segment.view, position))
+                self.messages.append(record.decode(segment.view, position))
+            self.stop = scan.stop
+            self.end = PhysicalOffset(segment.start + scan.position)
+            if scan.stop is not ScanStop.BLANK:
+                break
+            self.blanks.append({"phys": self.end, "size": scan.blank_size})
+
+    def slice(self, offset: int, size: int) -> memoryview:
+        """Return stored bytes as the log of a store does."""
+        if offset < self.files.first:
+            raise OffsetTooSmall(offset, self.files.first)
+        if offset + size > self.end:
+            raise OffsetTooLarge(offset, self.end)
+        segment = self.files.segment(offset)
+        return segment.view[offset - segment.start : offset - segment.start + size]
+
+
+class Store:
+    """A recorded store, opened for reading."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.case = Recorded(name)
+        self.root = self.case.unpack(folder)
+        geometry = self.case.geometry
+        self.log = Log(self.case, self.root)
+        self.queues = FileQueues(DISK, f"{self.root}/consumequeue", geometry.queue, write=False)
+        self.queues.load(clean=True)
+        self.queues.correct_min(PhysicalOffset(self.log.files.first))
+        self.indexes = Indexes(
+            DISK, f"{self.root}/index", geometry.index, SystemClock(), write=False
+        )
+        self.indexes.load()
+
+    def close(self) -> None:
+        """Close the handles."""
+        self.queues.close()
+        self.indexes.close_handles()
+        self.log.files.close()
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Open the recorded store whose name is the parameter."""
+    opened = Store(request.param, tmp_path)
+    yield opened
+    opened.close()
+
+
+def as_recorded(message: StoredMessage) -> dict[str, Any]:
+    """Return a message with the names that the recorded lists use."""
+    body = message.body
+    values = {
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "phys": message.physical_offset,
+        "store_size": message.store_size,
+        "magic": f"{message.magic:08x}",
+        "born_timestamp": message.born_at_ms,
+        "store_timestamp": message.stored_at_ms,
+        "born_host": message.born_host,
+        "store_host": message.store_host,
+        "sys_flag": message.sys_flag,
+        "flag": message.flag,
+        "body_crc": message.body_crc,
+        "reconsume_times": message.reconsume_times,
+        "prepared_transaction_offset": message.prepared_transaction_offset,
+        "msg_id": message.offset_message_id,
+        "unique_key": message.unique_key,
+        "properties": message.properties,
+        "body_len": len(body),
+        "body_sha256": hashlib.sha256(body).hexdigest(),
+    }
+    if message.sys_flag & 1:
+        values["stored_body_len"] = len(message.stored_body)
+        values["stored_body_sha256"] = hashlib.sha256(message.stored_body).hexdigest()
+    if len(body) <= 64:
+        values["body_hex"] = body.hex()
+    return values
+
+
+def comparable(recorded: dict[str, Any]) -> dict[str, Any]:
+    """Return a recorded line without what a store does not say."""
+    left_out = {"crc_ok", "at", "inner"}
+    line = {name: value for name, value in recorded.items() if name not in left_out}
+    line.setdefault("unique_key", None)
+    if not line["body_len"]:
+        line.setdefault("body_hex", "")
+    return line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", CASES, indirect=True)
+def test_every_record_reads_as_rocketmq_decodes_it(store: Store) -> None:
+    """Every field, property and body of every record is the same, and none is missing."""
+    expected = [comparable(line) for line in store.case.records]
+    if store.case.name in TORN_END:
+        expected.pop()
+    assert expected == [as_recorded(message) for message in store.log.messages]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", CASES, indirect=True)
+def test_the_log_ends_where_and_why_rocketmq_says(store: Store) -> None:
+    """Blanks, the end, and what stops the walk there."""
+    told = store.case.expected["log"]
+    assert told["min_phys"] == store.log.files.first
+    assert told.get("blanks", []) == store.log.blanks
+    if store.case.name in TORN_END:
+        assert store.log.stop is TORN_END[store.case.name]
+        return
+    reasons = {"zeros": ScanStop.ZEROS, "unknown magic": ScanStop.BAD_MAGIC}
+    assert told["end"] == store.log.end
+    assert reasons[told["end_because"]] is store.log.stop
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", CASES, indirect=True)
+def test_every_unit_points_at_its_record(store: Store) -> None:
+    """Units agree with the log in place, size, queue offset and tags code."""
+    entries = {entry.physical_offset: entry for entry in store.log.entries}
+    count = 0
+    for queue in store.queues:
+        for offset in range(queue.min_offset, queue.max_offset):
+            physical_offset, size, code = queue.unit(offset)
+            entry = entries[physical_offset]
+            assert entry.size == size
+            if store.case.name != EXTENDED_UNITS:
+                assert entry.tags_code == code
+            if not queue.topic.startswith("%LMQ%"):
+                named = (entry.topic, entry.queue_id, entry.queue_offset)
+                assert (queue.topic, queue.queue_id, offset) == named
+                count += 1
+    if store.case.name not in (*UNDISPATCHED, CLEANED, "08-consumers"):
+        assert sum(entry.queueable for entry in store.log.entries) == count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", CASES, indirect=True)
+def test_queues_have_the_range_that_the_broker_answers(store: Store) -> None:
+    """First and next offset of each queue, without what the second broker wrote."""
+    for topic, told in store.case.expected["topics"].items():
+        for queue_id, answer in told["queues"].items():
+            if store.case.name in UNDISPATCHED:
+                continue
+            expected = (answer["min"], answer.get("max_at_recovery", answer["max"]))
+            key = topic, int(queue_id)
+            assert expected == (store.queues.min_offset(*key), store.queues.max_offset(*key)), key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", CLEAN, indirect=True)
+def test_every_message_is_read_through_its_queue(store: Store) -> None:
+    """Pulling each queue from its first offset on gives every message once, bytes unchanged."""
+    if store.case.name == LIGHT_QUEUES:
+        store.queues._queues = {
+            key: queue
+            for key, queue in store.queues._queues.items()
+            if not key[0].startswith("%LMQ%")
+        }
+    seen = []
+    for queue in store.queues:
+        offset = queue.min_offset
+        result = read.get_messages(queue, store.log, offset, max_count=7)
+        while result.status is GetStatus.FOUND:
+            seen += [record.decode(stored).physical_offset for stored in result.records]
+            result = read.get_messages(queue, store.log, result.next_offset, max_count=7)
+        assert result.status in (GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE)
+    topics = {queue.topic for queue in store.queues}
+    stored = [entry for entry in store.log.entries if entry.queueable and entry.topic in topics]
+    assert [entry.physical_offset for entry in stored] == sorted(seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", CLEAN, indirect=True)
+def test_offsets_by_time_are_those_the_broker_answers(store: Store) -> None:
+    """LOWER and UPPER for each time asked, in queues that the second broker did not change."""
+    topics = store.case.expected["topics"]
+    for asked in store.case.expected["offset_by_time"]:
+        answer = topics[asked["topic"]]["queues"][str(asked["queue_id"])]
+        if answer.get("max_at_recovery", answer["max"]) != answer["max"]:
+            continue
+        queue = store.queues.queue(asked["topic"], asked["queue_id"])
+        for boundary in Boundary:
+            if asked["topic"].startswith("%LMQ%"):
+                continue
+            found = read.offset_by_time(queue, store.log, asked["time"], boundary)
+            assert asked[boundary.name.lower()] == found, (asked, boundary)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", CLEAN, indirect=True)
+def test_keys_are_found_where_the_broker_finds_them(store: Store) -> None:
+    """All that the broker answers is found; what is found beyond that lies in its second.
+
+    The broker counts a message twice that has a key twice, and leaves out one whose store time,
+    rounded down to a second, lies before the time asked for.
+    """
+    assert store.case.expected["query_by_key"]
+    times = {entry.physical_offset: entry.stored_at_ms for entry in store.log.entries}
+    for asked in store.case.expected["query_by_key"]:
+        count = 32 if asked["unique"] else min(64, asked["max"])
+        key = key_string(asked["topic"], asked["key"])
+        found = store.indexes.find(key, count, asked["begin"], asked["end"])
+        answered = [place for place in asked["phys"] if place < store.log.end]
+        expected = sorted(set(answered), reverse=True)
+        assert sorted(found, reverse=True) == found
+        beyond = [place for place in found if place not in expected]
+        assert expected == [place for place in found if place in expected], asked
+        for place in beyond:
+            # Where the broker's answer was cut off at its maximum, older messages follow.
+            cut_off = len(answered) == count and place < min(expected)
+            assert cut_off or abs(times.get(place, asked["begin"]) - asked["begin"]) < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "store",
+    [name for name in CASES if name not in (*UNDISPATCHED, EXTENDED_UNITS, LIGHT_QUEUES, CLEANED)],
+    indirect=True,
+)
+def test_queues_made_from_the_log_are_the_same_files(store: Store, tmp_path: Path) -> None:
+    """Putting the log's records into new queues gives RocketMQ's files byte for byte."""
+    made = FileQueues(DISK, str(tmp_path / "made"), store.case.geometry.queue)
+    for first in range(0, len(store.log.entries), 50):
+        made.put_round(store.log.entries[first : first + 50])
+    made.close()
+    for folder, _, names in os.walk(f"{store.root}/consumequeue"):
+        twin = str(tmp_path / "made") + folder.removeprefix(f"{store.root}/consumequeue")
+        assert (names, [], []) == filecmp.cmpfiles(folder, twin, names, shallow=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plain", [False, True], ids=["numpy", "plain"])
+@pytest.mark.parametrize(
+    "store",
+    [name for name in CASES if name not in (*UNDISPATCHED, CLEANED, REWRITTEN)],
+    indirect=True,
+)
+def test_an_index_made_from_the_log_is_the_same_file(
+    store: Store, tmp_path: Path, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Putting the log's keys into a new index gives RocketMQ's files byte for byte."""
+    if plain:
+        monkeypatch.setattr(index, "np", None)
+        monkeypatch.setattr(index_file, "np", None)
+    folder = tmp_path / "made"
+    made = Indexes(DISK, str(folder), store.case.geometry.index, SystemClock())
+    for first in range(0, len(store.log.entries), 50):
+        made.put_round(store.log.entries[first : first + 50])
+    made.close()
+    theirs = sorted(Path(store.root, "index").iterdir())
+    ours = sorted(folder.iterdir())
+    assert len(theirs) == len(ours)
+    for their, our in zip(theirs, ours, strict=True):
+        assert filecmp.cmp(their, our, shallow=False), their.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["10a-crc-tail"], indirect=True)
+def test_crc_tails_of_rocketmq_fit_their_records(store: Store) -> None:
+    """Each record of a store that was written with tails ends in one, and it is right."""
+    for entry in store.log.entries:
+        data = bytes(store.log.slice(entry.physical_offset, entry.size))
+        message = record.decode(data, check_tail=True)
+        assert "__CRC32#" in message.properties
+        damaged = bytearray(data)
+        damaged[record.QUEUE_OFFSET_AT + 7] ^= 1
+        assert record.tail_is_wrong(damaged, 0, len(damaged))

@@ -1,0 +1,186 @@
+"""All queues of a store: rounds, what is put twice, full disks and crashes."""
+
+import errno
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, oldest, only, opened
+
+from sprocket.base.disk import read_file
+from sprocket.base.errors import CorruptRecord, DiskFull, ForeignStore
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.store.queues import file_queue
+from sprocket.rocketmq.store.queues.file_queue import UNIT
+from sprocket.testing.disk import SimulatedDisk
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    """Give an empty disk."""
+    return SimulatedDisk()
+
+
+def test_units_lie_at_twenty_times_their_offset(disk: SimulatedDisk) -> None:
+    """A file has its full length at once, units at their place and zeros behind them."""
+    queues = opened(disk)
+    assert queues.put_round([entry(0), entry(1)]) == 2
+    assert queues.put("T", 0, 2, 200, 100, -1)
+    expected = UNIT.pack(0, 100, 0) + UNIT.pack(100, 100, 7) + UNIT.pack(200, 100, -1)
+    assert expected.ljust(SMALL.file_bytes, b"\0") == read_file(disk, FIRST)
+    assert (queues.min_offset("T", 0), queues.max_offset("T", 0), queues.end) == (0, 3, 300)
+    assert queues.next_offsets() == {("T", 0): 3}
+    assert queues.max_offset("T", 9) == queues.min_offset("X", 0) == 0
+
+
+def test_a_round_writes_each_queue_once(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units of one queue go down together, even if others stand between them."""
+    queues = opened(disk)
+    queues.put_round([entry(0), entry(0, at=100, queue=1)])
+    written: list[str] = []
+    real = disk._enter
+
+    def entered(call: str, path: str) -> None:
+        if call == "write":
+            written.append(path)
+        real(call, path)
+
+    monkeypatch.setattr(disk, "_enter", entered)
+    queues.put_round([entry(n // 2 + 1, at=200 + 100 * n, queue=n % 2) for n in range(8)])
+    assert len(written) == 2
+    assert queues.max_offset("T", 0) == queues.max_offset("T", 1) == 5
+
+
+def test_what_is_there_is_not_put_again(disk: SimulatedDisk) -> None:
+    """Putting any part of the log again changes nothing."""
+    queues = opened(disk)
+    log = [entry(n) for n in range(15)]
+    queues.put_round(log)
+    before = read_file(disk, FIRST)
+    assert queues.put_round(log[3:]) == 0
+    assert queues.put_round([entry(2, at=5000)]) == 0
+    assert queues.put_round([*log[12:], entry(15)]) == 1
+    assert before == read_file(disk, FIRST)
+    assert only(queues).max_offset == 16
+
+
+def test_a_gap_is_an_error_and_shifts_nothing(disk: SimulatedDisk) -> None:
+    """The units before the gap are put, the one behind it is not."""
+    queues = opened(disk)
+    queues.put_round([entry(0)])
+    with pytest.raises(CorruptRecord, match=r"T/0 ends at 2.*message 3"):
+        queues.put_round([entry(1), entry(3)])
+    assert only(queues).max_offset == 2
+    assert only(queues).fill_to(3) == 1
+    assert queues.put_round([entry(3)]) == 1
+    assert only(queues).is_filler(2)
+    assert not only(queues).is_filler(3)
+    assert queues.fill_to("T", 0, 5) == 1
+    assert queues.fill_to("T", 0, 5) == queues.fill_to("X", 0, 5) == 0
+
+
+def test_prepared_and_rolled_back_records_get_no_unit(disk: SimulatedDisk) -> None:
+    """Of the transaction types only none and commit stand in queues."""
+    queues = opened(disk)
+    assert queues.put_round([entry(0, sys_flag=4), entry(0, sys_flag=12)]) == 0
+    assert queues.put_round([entry(0, sys_flag=8)]) == 1
+
+
+def test_folders_that_are_no_queues_are_passed_over(disk: SimulatedDisk) -> None:
+    """Only folders named by a number hold queues."""
+    disk.make_folder(f"{FOLDER}/T/old")
+    disk.make_folder(f"{FOLDER}/T/1")
+    queues = opened(disk)
+    assert [(queue.topic, queue.queue_id) for queue in queues] == [("T", 1)]
+    assert queues.end == -1
+
+
+def test_files_of_another_geometry_are_refused(disk: SimulatedDisk) -> None:
+    """A longer file belongs to a store of other settings."""
+    disk.make_folder(f"{FOLDER}/T/0")
+    disk.open(FIRST, write=True, create=True, size=400).close()
+    with pytest.raises(ForeignStore):
+        opened(disk)
+
+
+def test_topics_cannot_leave_the_folder(disk: SimulatedDisk) -> None:
+    """A topic that would lie elsewhere is refused."""
+    with pytest.raises(CorruptRecord):
+        opened(disk).put("../config", 0, 0, 0, 100, 0)
+
+
+def test_a_full_disk_loses_nothing(disk: SimulatedDisk) -> None:
+    """A round that failed at any write can be put again."""
+    log = [entry(n // 3, at=100 * n, queue=n % 3) for n in range(60)]
+    reference = opened(SimulatedDisk())
+    reference.put_round(log)
+    for nth in range(1, 7):
+        failing = SimulatedDisk()
+        queues = opened(failing)
+        failing.fail("write", nth, errno.ENOSPC)
+        with pytest.raises(DiskFull):
+            queues.put_round(log)
+        queues.put_round(log)
+        for queue in reference:
+            twin = queues.queue(queue.topic, queue.queue_id)
+            assert twin is not None
+            for offset in range(queue.max_offset):
+                assert queue.unit(offset) == twin.unit(offset)
+
+
+def test_few_files_are_open(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handles are given back when there are many queues, and flushing still reaches all."""
+    monkeypatch.setattr(file_queue, "OPEN_FILES_MAX", 4)
+    queues = opened(disk)
+    log = [entry(n // 10, at=100 * n, queue=n % 10) for n in range(40)]
+    queues.put_round(log)
+    queues.flush()
+    opened_now = [
+        segment.is_open for queue in queues for segment in queue._files.segments if segment.is_open
+    ]
+    assert len(opened_now) <= 4
+    after = opened(disk.crash(oldest), clean=False)
+    assert {queue.max_offset for queue in after} == {4}
+
+
+def test_a_queue_found_after_a_kill_is_synced_by_the_next_flush(disk: SimulatedDisk) -> None:
+    """What was only in the page cache may not count as durable because it could be read."""
+    opened(disk).put_round([entry(n) for n in range(5)])
+    found = opened(disk, clean=False)
+    assert found.put_round([entry(n) for n in range(5)]) == 0
+    found.flush()
+    assert only(opened(disk.crash(oldest))).max_offset == 5
+
+
+@pytest.mark.slow
+@given(st.integers(0, 1 << 32), st.lists(st.sampled_from(["put", "flush", "again"]), max_size=8))
+def test_after_a_crash_the_log_can_be_put_again(seed: int, steps: list[str]) -> None:
+    """Whatever a crash loses: cut to what was flushed and put again, the queues are whole."""
+    rng = random.Random(seed)
+    disk = SimulatedDisk()
+    queues = opened(disk)
+    log = [entry(n // 2, at=100 * n, queue=n % 2) for n in range(80)]
+    done = flushed = 0
+    for step in steps:
+        if step == "put":
+            count = rng.randrange(1, 25)
+            queues.put_round(log[done : done + count])
+            done = min(done + count, len(log))
+        elif step == "flush":
+            queues.flush()
+            flushed = done
+        else:
+            queues.put_round(log[max(0, done - 3) : done])
+    after = opened(disk.crash(rng.randrange), clean=False)
+    after.truncate(PhysicalOffset(100 * flushed))
+    after.wipe_behind_ends()
+    after.put_round(log[flushed:])
+    for queue_id in (0, 1):
+        queue = after.queue("T", queue_id)
+        assert queue is not None
+        assert queue.max_offset == 40
+        for offset in range(40):
+            assert queue.unit(offset) == (100 * (2 * offset + queue_id), 100, 7 * offset)

@@ -1,0 +1,44 @@
+"""A query by key gives what the log still has, oldest first."""
+
+from tests.stores import filled, new
+
+from sprocket.rocketmq.store import find
+
+
+def test_the_newest_are_given_in_ascending_order() -> None:
+    """As many as asked for, 64 if nothing is said."""
+    _, store = filled(0)
+    offsets = [store.append(new(body=b"%d" % n, keys=("k",))).physical_offset for n in range(70)]
+    store.write()
+    store.sync()
+    assert store.find("topic", "k").offsets == offsets[-64:]
+    assert store.find("topic", "k", max_count=1000).offsets == offsets
+    found = store.find("topic", "k", max_count=3)
+    assert found.offsets == offsets[-3:]
+    assert found.index_end == offsets[-1]
+    assert found.index_updated_at_ms == 1_700_000_000_000
+    assert store.find("other", "k").offsets == []
+
+
+def test_times_limit_it() -> None:
+    """Both ends belong to the range."""
+    _, store = filled(20)
+    at_ms = 1_700_000_000_000
+    assert len(store.find("topic", "N5", begin_ms=at_ms + 5000).offsets) == 1
+    assert len(store.find("topic", "N5", begin_ms=at_ms + 6001).offsets) == 0
+    assert len(store.find("topic", "N5", end_ms=at_ms + 5000).offsets) == 1
+    assert len(store.find("topic", "N5", end_ms=at_ms + 4999).offsets) == 0
+
+
+def test_what_was_cleaned_away_is_not_given() -> None:
+    """The index may outlive the log's oldest file."""
+    _, store = filled(40)
+    assert len(store.find("topic", "N0").offsets) == 1
+    store._files.drop_before(4096)
+    assert store.find("topic", "N0").offsets == []
+
+
+def test_without_an_index_nothing_is_found() -> None:
+    """And nothing said about it."""
+    _, store = filled(5, index_messages=False)
+    assert store.find("topic", "N0") == find.FindResult([], 0, 0)  # type: ignore[arg-type]

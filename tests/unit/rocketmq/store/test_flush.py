@@ -1,0 +1,188 @@
+"""Syncs and fills are jobs; what they cover is exact, and a failed sync is for good."""
+
+import errno
+
+import pytest
+from tests.stores import new
+
+from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
+from sprocket.base.segments import SegmentFiles
+from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.flush import Flush
+from sprocket.testing.disk import SimulatedDisk
+
+SEGMENT = 8192
+STEP = SEGMENT // 8
+
+
+def _make(ahead: int = 0) -> tuple[SimulatedDisk, CommitLog, Flush]:
+    disk = SimulatedDisk()
+    disk.make_folder("/log")
+    log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
+    return disk, log, Flush(disk, log, ahead)
+
+
+def _write(log: CommitLog, size: int = 500) -> int:
+    log.append(new(body=bytes(size)), 0, 1)
+    return log.write()
+
+
+def test_a_sync_covers_what_was_written_before_it_began() -> None:
+    """What comes while it runs needs the next one."""
+    _, log, flush = _make()
+    assert flush.begin_sync() is None
+    first = _write(log)
+    job = flush.begin_sync()
+    assert job is not None
+    assert job.target == first
+    second = _write(log)
+    assert flush.is_busy
+    assert flush.begin_sync() is None
+    job.run()
+    flush.finish_sync(job, None)
+    assert flush.synced == first
+    assert flush.sync() == second == flush.synced
+    assert flush.sync() == second
+
+
+def test_every_file_touched_is_synced() -> None:
+    """The one that was ended by a roll as well."""
+    disk, log, flush = _make()
+    _write(log, SEGMENT - 1000)
+    flush.sync()
+    _write(log, 300)
+    _write(log, 3000)
+    before = disk.calls["sync"]
+    flush.sync()
+    assert disk.calls["sync"] == before + 2
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_failed_sync_is_for_good(number: int) -> None:
+    """`synced` never moves again, by whatever way the error came."""
+    disk, log, flush = _make()
+    _write(log)
+    disk.fail("sync", 1, number)
+    with pytest.raises(StoreFailed, match="reopen"):
+        flush.sync()
+    assert flush.synced == 0
+    with pytest.raises(StoreFailed):
+        flush.begin_sync()
+    assert flush.begin_fill() is None
+
+
+def test_a_failed_job_is_for_good() -> None:
+    """The owner tells the error."""
+    _, log, flush = _make()
+    _write(log)
+    job = flush.begin_sync()
+    assert job is not None
+    flush.finish_sync(job, DiskFailed("no"))
+    assert flush.failure is not None
+    assert flush.synced == 0
+
+
+def test_zeros_go_ahead_of_the_writer() -> None:
+    """Step by step, as far as set, across files; the next file is made on the way."""
+    disk, log, flush = _make(SEGMENT)
+    assert flush.begin_fill() is None  # there is no file yet
+    _write(log)
+    ranges = []
+    while (job := flush.begin_fill()) is not None:
+        assert flush.begin_fill() is None
+        ranges.append((job.start, job.end))
+        job.run()
+        flush.finish_fill(job, None)
+    assert ranges == [(n * STEP, (n + 1) * STEP) for n in range(2, 9)]
+    assert disk.list("/log") == ["0" * 20, f"{SEGMENT:020d}"]
+    assert log.files.end_of_files == 2 * SEGMENT
+    _write(log, STEP)
+    job = flush.begin_fill()
+    assert job is not None
+    assert (job.start, job.creates) == (9 * STEP, None)
+
+
+def test_a_fill_in_flight_blocks_a_write_into_it() -> None:
+    """Only if the two would touch."""
+    _, log, flush = _make(SEGMENT)
+    _write(log)
+    job = flush.begin_fill()
+    assert job is not None
+    log.append(new(body=bytes(500)), 0, 1)
+    assert not flush.fill_blocks_write()
+    log.append(new(body=bytes(1000)), 0, 1)
+    assert flush.fill_blocks_write()
+    job.run()
+    flush.finish_fill(job, None)
+    assert not flush.fill_blocks_write()
+
+
+def test_a_writer_that_overtook_is_not_chased() -> None:
+    """The next step begins ahead of it."""
+    _, log, flush = _make(SEGMENT)
+    _write(log)
+    _write(log, 4 * STEP)
+    job = flush.begin_fill()
+    assert job is not None
+    assert job.start >= log.end + STEP
+
+
+def test_after_a_fill_without_space_the_log_goes_on() -> None:
+    """It rests until the writer has come near."""
+    disk, log, flush = _make(2 * STEP)
+    _write(log)
+    job = flush.begin_fill()
+    assert job is not None
+    disk.fail("write", 1, errno.ENOSPC)
+    with pytest.raises(DiskFull) as caught:
+        job.run()
+    flush.finish_fill(job, caught.value)
+    assert flush.failure is None
+    assert flush.begin_fill() is None
+    _write(log, 4 * STEP)
+    assert flush.begin_fill() is not None
+
+
+def test_a_failed_sync_of_a_fill_is_one_of_the_log() -> None:
+    """It may have been about the log's records: the pages count as clean now."""
+    disk, log, flush = _make(SEGMENT)
+    _write(log)
+    job = flush.begin_fill()
+    assert job is not None
+    disk.fail("sync", 1, errno.EIO)
+    with pytest.raises(DiskFailed) as caught:
+        job.run()
+    flush.finish_fill(job, caught.value)
+    with pytest.raises(StoreFailed):
+        flush.sync()
+
+
+def test_a_sync_that_ran_while_a_fill_failed_moves_nothing() -> None:
+    """Which of the two the error belonged to is unknown."""
+    disk, log, flush = _make(SEGMENT)
+    _write(log)
+    fill, sync = flush.begin_fill(), flush.begin_sync()
+    assert fill is not None
+    assert sync is not None
+    disk.fail("sync", 1, errno.EIO)
+    with pytest.raises(DiskFailed) as caught:
+        fill.run()
+    sync.run()
+    flush.finish_fill(fill, caught.value)
+    flush.finish_sync(sync, None)
+    assert flush.synced == 0
+
+
+def test_a_file_that_could_not_be_made_is_made_by_the_writer() -> None:
+    """A fill that failed at it leaves nothing in the way."""
+    disk, log, flush = _make(2 * SEGMENT)
+    _write(log, 6 * STEP)
+    job = flush.begin_fill()
+    assert job is not None
+    assert job.creates == SEGMENT
+    disk.fail("sync_folder", 1, errno.EIO)
+    with pytest.raises(DiskFailed) as caught:
+        job.run()
+    flush.finish_fill(job, caught.value)
+    assert flush.failure is None
+    assert _write(log, 4000) > SEGMENT

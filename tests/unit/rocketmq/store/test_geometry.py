@@ -1,0 +1,123 @@
+"""A store says what its files measure, or it can be told from them."""
+
+import pytest
+from tests.stores import ROOT, SMALL, filled
+
+from sprocket.base.disk import replace_file
+from sprocket.base.errors import ForeignStore
+from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry
+from sprocket.rocketmq.store import geometry
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.testing.disk import SimulatedDisk
+
+LAYOUT = StoreLayout(ROOT)
+
+
+def test_it_is_read_back() -> None:
+    """The file is JSON that a person can read."""
+    data = geometry.encode(SMALL)
+    assert geometry.decode(data, "x") == SMALL
+    assert b'"logSegmentBytes": 4096' in data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"format": 1}',
+        geometry.encode(SMALL).replace(b'"format": 1', b'"format": 2'),
+        geometry.encode(SMALL).replace(b"{", b'{"more": 1,'),
+    ],
+)
+def test_other_content_is_refused(data: bytes) -> None:
+    """The text names the file."""
+    with pytest.raises(ForeignStore, match="the-file"):
+        geometry.decode(data, "the-file")
+
+
+def test_a_new_store_takes_what_is_wanted() -> None:
+    """The default, if nothing is."""
+    disk = SimulatedDisk()
+    assert geometry.settle(disk, LAYOUT, SMALL) == SMALL
+    assert geometry.settle(disk, LAYOUT, None) == Geometry()
+
+
+def test_a_store_keeps_what_it_was_made_with() -> None:
+    """Another wish is refused, none is the same."""
+    disk = SimulatedDisk()
+    disk.make_folder(LAYOUT.config)
+    geometry.keep(disk, LAYOUT, SMALL)
+    geometry.keep(disk, LAYOUT, Geometry())
+    assert geometry.settle(disk, LAYOUT, None) == SMALL == geometry.settle(disk, LAYOUT, SMALL)
+    with pytest.raises(ForeignStore, match="made with"):
+        geometry.settle(disk, LAYOUT, Geometry())
+
+
+def _foreign() -> SimulatedDisk:
+    """A store that does not say what its files measure."""
+    disk, store = filled(60)
+    store.close()
+    disk.remove(LAYOUT.geometry)
+    return disk
+
+
+def test_all_parts_are_inferred() -> None:
+    """Log and queues by their length, the index by its content."""
+    assert geometry.settle(_foreign(), LAYOUT, None) == SMALL
+
+
+def test_missing_parts_are_taken_by_default() -> None:
+    """A store may have no index and no queue."""
+    disk = _foreign()
+    disk.remove_tree(LAYOUT.index)
+    disk.remove_tree(LAYOUT.consumequeue)
+    assert geometry.settle(disk, LAYOUT, None) == Geometry(log=LogGeometry.small())
+
+
+def test_the_default_index_is_known_by_its_length() -> None:
+    """Its content need not be read, and empty files and other names say nothing."""
+    disk = SimulatedDisk()
+    disk.make_folder(LAYOUT.index)
+    for name in ("note", "20261121000000000"):
+        disk.open(f"{LAYOUT.index}/{name}", write=True, create=True)
+    assert geometry.settle(disk, LAYOUT, None) == Geometry()
+
+    class Large(SimulatedDisk):
+        def size(self, path: str) -> int:
+            return IndexGeometry().file_bytes if path else 0
+
+    large = Large()
+    large.make_folder(LAYOUT.index)
+    large.open(f"{LAYOUT.index}/20261121000000001", write=True, create=True)
+    assert geometry.settle(large, LAYOUT, None) == Geometry()
+
+
+@pytest.mark.parametrize(
+    "data", [b"x" * 868, b"x" * 30, bytes(32) + b"\0\0\0\1\0\0\0\2" + bytes(100)]
+)
+def test_an_index_that_tells_nothing_is_refused(data: bytes) -> None:
+    """Guessing would destroy it."""
+    disk = _foreign()
+    for name in disk.list(LAYOUT.index):
+        replace_file(disk, f"{LAYOUT.index}/{name}", data)
+    with pytest.raises(ForeignStore, match="give the geometry"):
+        geometry.settle(disk, LAYOUT, None)
+
+
+def test_an_empty_index_fits_anything() -> None:
+    """With no unit in it, every geometry of that length is right."""
+    disk = _foreign()
+    for name in disk.list(LAYOUT.index):
+        replace_file(disk, f"{LAYOUT.index}/{name}", bytes(868))
+    assert geometry.settle(disk, LAYOUT, None).index.file_bytes == 868
+
+
+def test_queue_files_of_no_whole_units_are_refused() -> None:
+    """They are not queue files."""
+    disk = _foreign()
+    path = f"{LAYOUT.queue('topic', 0)}/{'0' * 20}"
+    disk.open(path, write=True).resize(199)
+    with pytest.raises(ForeignStore, match="199"):
+        geometry.settle(disk, LAYOUT, None)

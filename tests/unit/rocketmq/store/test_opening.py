@@ -1,0 +1,126 @@
+"""A store is opened by one at a time, and left as it was if it cannot be."""
+
+import errno
+
+import pytest
+from tests.stores import ROOT, filled, new, open_store
+
+from sprocket.base.clock import SystemClock
+from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
+from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.disk import SimulatedDisk
+
+
+def test_a_new_store_has_its_folders_and_marks() -> None:
+    """What RocketMQ expects to find as well."""
+    disk = SimulatedDisk()
+    store = open_store(disk)
+    assert disk.list(ROOT) == [
+        "abort",
+        "checkpoint",
+        "commitlog",
+        "config",
+        "consumequeue",
+        "index",
+        "lock",
+    ]
+    assert disk.open(f"{ROOT}/lock").read(0, 9) == b"lock"
+    assert (store.end, store.report.clean, store.report.records) == (0, True, 0)
+
+
+def test_two_cannot_have_it() -> None:
+    """Until the first one closes."""
+    disk, store = filled(3)
+    with pytest.raises(StoreLocked):
+        open_store(disk)
+    store.close()
+    open_store(disk).close()
+
+
+def test_another_geometry_is_refused_and_the_lock_given_back() -> None:
+    """Nothing was changed."""
+    disk, store = filled(3)
+    store.close()
+    with pytest.raises(ForeignStore):
+        Store.open(disk, ROOT, StoreSettings(), SystemClock(), Geometry())
+    assert not disk.exists(f"{ROOT}/abort")
+    open_store(disk).close()
+
+
+@pytest.mark.parametrize("call", ["write", "sync", "sync_folder", "rename", "open", "resize"])
+def test_an_opening_that_fails_can_be_tried_again(call: str) -> None:
+    """Whichever call of it fails: an error, and nothing is lost."""
+    for nth in range(1, 40):
+        disk, store = filled(12)
+        expected = list(store.queues())
+        found = disk.kill()
+        found.fail(call, nth, errno.EIO)
+        try:
+            again = open_store(found)
+        except DiskFailed:
+            again = open_store(found)
+        else:
+            found._failures.clear()
+        assert list(again.queues()) == expected
+        assert again.get_messages("topic", 0, 0).count == 6
+        again.close()
+
+
+def test_the_lock_file_is_not_left_empty() -> None:
+    """If its word cannot be written, it is made the next time."""
+    disk = SimulatedDisk()
+    disk.fail("write", 1, errno.ENOSPC)
+    with pytest.raises(Exception, match="No space"):
+        open_store(disk)
+    open_store(disk)
+    assert disk.open(f"{ROOT}/lock").read(0, 9) == b"lock"
+
+
+def test_a_reader_sees_a_live_store_and_changes_nothing() -> None:
+    """No lock, no mark; appending is refused."""
+    disk, store = filled(40)
+    store.maintain()
+    calls = disk.calls.copy()
+    reader = Store.open_read_only(disk, ROOT)
+    assert reader.end == store.end
+    assert list(reader.queues()) == list(store.queues())
+    assert reader.get_messages("topic", 1, 3).status is GetStatus.FOUND
+    assert [bytes(d) for _, d in reader.records()] == [bytes(d) for _, d in store.records()]
+    with pytest.raises(StoreFailed, match="reading"):
+        reader.append(new())
+    with pytest.raises(StoreFailed, match="reading"):
+        reader.append_batch([new()])
+    assert reader.begin_fill() is None
+    reader.maintain()
+    reader.close()
+    calls["read"] = disk.calls["read"]
+    assert disk.calls == calls
+    store.append(new())
+    store.close()
+
+
+def test_a_reader_finds_keys_of_a_closed_store() -> None:
+    """The index is whole then."""
+    disk, store = filled(40)
+    store.close()
+    reader = Store.open_read_only(disk, ROOT)
+    assert len(reader.find("topic", "N7").offsets) == 1
+    assert reader.first == 0
+
+
+def test_a_reader_of_a_killed_store_sees_its_log() -> None:
+    """Up to the last intact record, nothing is mended."""
+    disk, store = filled(40)
+    segment = store._files.segment(store.end)
+    segment.file.write([b"torn"], store.end - segment.start)
+    reader = Store.open_read_only(disk, ROOT)
+    assert len(list(reader.records())) == 40
+    assert bytes(segment.view[store.end - segment.start :][:4]) == b"torn"
+
+
+def test_no_store_is_no_store() -> None:
+    """The text says what is missing."""
+    with pytest.raises(ForeignStore, match="commitlog"):
+        Store.open_read_only(SimulatedDisk(), "/nowhere")

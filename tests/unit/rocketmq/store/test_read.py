@@ -1,0 +1,285 @@
+"""Reading a queue: every status, every limit, and offsets by time."""
+
+import pytest
+
+from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec import ids, record
+from sprocket.rocketmq.codec.record import tags_code
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.store import read
+from sprocket.rocketmq.store.queues.file_queue import UNIT, FileQueue
+from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.read import Boundary, GetResult, GetStatus
+from sprocket.testing.disk import SimulatedDisk
+
+HOST = ids.host_bytes("127.0.0.1", 10911)
+
+
+class Log:
+    """A log in memory, with its queues; `first` is where the oldest byte lies that is kept."""
+
+    def __init__(self, units_per_file: int = 1000) -> None:
+        self.data = bytearray()
+        self.first = 0
+        geometry = QueueGeometry(units_per_file=units_per_file)
+        self.queues = FileQueues(SimulatedDisk(), "/q", geometry)
+
+    @property
+    def end(self) -> PhysicalOffset:
+        """Where the next record goes."""
+        return PhysicalOffset(len(self.data))
+
+    def slice(self, offset: int, size: int) -> memoryview:
+        """Return stored bytes."""
+        if offset < self.first:
+            raise OffsetTooSmall(offset, self.first)
+        if offset + size > len(self.data):
+            raise OffsetTooLarge(offset, len(self.data))
+        return memoryview(bytes(self.data[offset : offset + size]))
+
+    def add(self, *, tag: str = "", at_ms: int = 0, body: bytes = b"x", six: bool = False) -> None:
+        """Add a message to the queue T/0."""
+        born = ids.host_bytes("::1", 1) if six else HOST
+        pairs = f"TAGS\x01{tag}\x02".encode() if tag else b""
+        new = NewRecord("T", 0, body, pairs, born, HOST)
+        offset = self.queues.max_offset("T", 0)
+        place = len(self.data)
+        data = record.encode(
+            new, queue_offset=offset, physical_offset=place, stored_at_ms=at_ms, crc_tail=False
+        )
+        self.data += data
+        self.queues.put_round([record.entry(data)])
+
+    @property
+    def queue(self) -> FileQueue:
+        """The queue T/0."""
+        queue = self.queues.queue("T", 0)
+        assert queue is not None
+        return queue
+
+    def get(
+        self,
+        offset: int,
+        *,
+        max_count: int = 32,
+        tags: frozenset[int] | None = None,
+        max_bytes: int = 1 << 18,
+        far_bytes: int | None = None,
+    ) -> GetResult:
+        """Read the queue T/0."""
+        return read.get_messages(
+            self.queue,
+            self,
+            offset,
+            max_count=max_count,
+            tags=tags,
+            max_bytes=max_bytes,
+            far_bytes=far_bytes,
+        )
+
+    def times(self, at_ms: int) -> tuple[int, int]:
+        """Return the offsets that belong to a time, LOWER and UPPER."""
+        lower, upper = (read.offset_by_time(self.queue, self, at_ms, b) for b in Boundary)
+        return lower, upper
+
+
+def filled(count: int, **options: int) -> Log:
+    """Return a log of messages, stored 10 ms after each other."""
+    log = Log(**options)
+    for n in range(count):
+        log.add(at_ms=10 * n, tag="AB"[n % 2], six=n % 3 == 0)
+    return log
+
+
+def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
+    """Return what a client acts on."""
+    return result.status, result.next_offset, result.count
+
+
+def test_no_such_queue_and_none_ever_filled() -> None:
+    """Both say to begin at 0."""
+    log = Log()
+    nothing = read.get_messages(None, log, 7)
+    assert outcome(nothing) == (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0)
+    log.add()
+    log.queue.truncate(PhysicalOffset(0))
+    assert outcome(log.get(7)) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (-1, (GetStatus.OFFSET_TOO_SMALL, 5, 0)),
+        (4, (GetStatus.OFFSET_TOO_SMALL, 5, 0)),
+        (5, (GetStatus.FOUND, 20, 15)),
+        (19, (GetStatus.FOUND, 20, 1)),
+        (20, (GetStatus.OFFSET_OVERFLOW_ONE, 20, 0)),
+        (21, (GetStatus.OFFSET_OVERFLOW_BADLY, 20, 0)),
+    ],
+)
+def test_where_the_offset_lies(offset: int, expected: tuple[GetStatus, int, int]) -> None:
+    """Before the first message, inside, at the end, one past it."""
+    log = filled(20)
+    log.first = log.queue.unit(5)[0]
+    log.queue.correct_min(PhysicalOffset(log.first))
+    result = log.get(offset)
+    assert expected == outcome(result)
+    assert (result.min_offset, result.max_offset) == (5, 20)
+
+
+def test_records_are_the_stored_bytes() -> None:
+    """Unchanged, in order, counted."""
+    log = filled(3)
+    result = log.get(0)
+    assert b"".join(result.records) == bytes(log.data)
+    assert (result.count, result.bytes) == (3, len(log.data))
+    assert not result.suggest_slave
+
+
+def test_limits_end_an_answer_but_never_keep_it_empty() -> None:
+    """Count, bytes, and the first message whatever its size."""
+    log = filled(5)
+    size = log.queue.unit(1)[1]
+    assert outcome(log.get(0, max_count=2)) == (GetStatus.FOUND, 2, 2)
+    assert outcome(log.get(1, max_bytes=0)) == (GetStatus.FOUND, 2, 1)
+    assert outcome(log.get(0, max_count=0)) == (GetStatus.FOUND, 1, 1)
+    assert [log.get(1, max_bytes=2 * size + more).count for more in (-1, 0)] == [1, 2]
+    log.add(body=bytes(1000))
+    assert outcome(log.get(5, max_bytes=100)) == (GetStatus.FOUND, 6, 1)
+
+
+def test_messages_far_behind_have_smaller_limits() -> None:
+    """At most eight, and a slave is suggested."""
+    log = filled(40)
+    near = log.get(30, far_bytes=len(log.data) // 2)
+    assert (near.count, near.suggest_slave) == (10, False)
+    far = log.get(0, far_bytes=len(log.data) // 2)
+    assert (far.count, far.suggest_slave) == (read.FAR_COUNT_MAX, True)
+    big = Log()
+    for _ in range(5):
+        big.add(body=bytes(30_000))
+    assert big.get(0, far_bytes=0).count == 2
+
+
+def test_a_filter_skips_and_goes_on_behind() -> None:
+    """Codes are compared as 32 bits; nothing passing is an answer of its own."""
+    log = filled(10)
+    only_b = log.get(0, tags=frozenset({tags_code("B")}))
+    assert outcome(only_b) == (GetStatus.FOUND, 10, 5)
+    assert [record.decode(stored).tags for stored in only_b.records] == ["B"] * 5
+    assert outcome(log.get(0, tags=frozenset({7}))) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
+    assert outcome(log.get(0, tags=frozenset())) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
+
+
+def test_codes_beyond_32_bits() -> None:
+    """The low bits count; the address of an extended unit passes everything."""
+    log = Log()
+    log.add()
+    place, size, _ = log.queue.unit(0)
+    for code, tags, passes in [
+        ((1 << 40) + 7, {7}, True),
+        ((1 << 32) - 1, {-1}, True),
+        (-(1 << 31), {-(1 << 31)}, True),
+        (-(1 << 31) - 1, {7}, True),
+        (8, {7}, False),
+    ]:
+        log.queues.reset()
+        log.queues.put("T", 0, 0, place, size, code)
+        assert passes == (log.get(0, tags=frozenset(tags)).status is GetStatus.FOUND)
+
+
+def test_a_read_looks_at_800_units_or_one_file() -> None:
+    """A selective filter gets an answer with the offset to go on from."""
+    log = filled(900)
+    nothing = frozenset({7})
+    assert outcome(log.get(0, tags=nothing)) == (GetStatus.NO_MATCHED_MESSAGE, 800, 0)
+    assert outcome(log.get(0, tags=nothing, max_count=850))[1] == 850
+    small = filled(25, units_per_file=10)
+    assert outcome(small.get(3, tags=nothing)) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
+    assert outcome(small.get(3)) == (GetStatus.FOUND, 10, 7)
+
+
+def test_messages_that_are_gone_are_passed_over() -> None:
+    """The log lost its beginning, the queue's minimum does not know yet."""
+    log = filled(10)
+    log.first = log.queue.unit(6)[0]
+    assert outcome(log.get(2)) == (GetStatus.FOUND, 10, 4)
+    log.first = log.end
+    assert outcome(log.get(2)) == (GetStatus.MESSAGE_WAS_REMOVING, 10, 0)
+
+
+def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
+    """Another record, the middle of one, past the end, fillers: never wrong bytes."""
+    log = filled(4)
+    place, size, _ = log.queue.unit(2)
+    twin = unit_of(log, 1)
+    assert twin[1] == size
+    for wrong in [twin, (place + 1, size), (place, size - 1), (1 << 40, size), (place, 5)]:
+        log.queues.reset()
+        log.queues.put("T", 0, 0, 0, log_size(log, 0), 0)
+        log.queues.put("T", 0, 1, *unit_of(log, 1), 0)
+        log.queue.append(2, UNIT.pack(*wrong, 0), place + size)
+        log.queues.fill_to("T", 0, 4)
+        assert outcome(log.get(0)) == (GetStatus.FOUND, 4, 2)
+        assert outcome(log.get(2)) == (GetStatus.MESSAGE_WAS_REMOVING, 4, 0)
+
+
+def unit_of(log: Log, number: int) -> tuple[int, int]:
+    """Return place and size of a record, by walking the log."""
+    places = list(record.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
+    return places[number]
+
+
+def log_size(log: Log, number: int) -> int:
+    """Return the size of a record."""
+    return unit_of(log, number)[1]
+
+
+def test_a_unit_that_cannot_be_read_sends_on_to_the_next_file() -> None:
+    """The queue's first file is gone although the minimum lies in it."""
+    log = filled(25, units_per_file=10)
+    log.queue._files.drop_before(200)
+    assert outcome(log.get(4)) == (GetStatus.OFFSET_FOUND_NULL, 10, 0)
+
+
+def test_offsets_by_time() -> None:
+    """Between messages, at one, before the first, after the last."""
+    log = filled(5)
+    expected = {-5: (0, 0), 0: (0, 0), 5: (1, 0), 10: (1, 1), 39: (4, 3), 40: (4, 4), 99: (5, 4)}
+    assert expected == {at_ms: log.times(at_ms) for at_ms in expected}
+
+
+def test_of_equal_times_lower_takes_the_first_and_upper_the_last() -> None:
+    """Over the borders of files, too."""
+    log = Log(units_per_file=3)
+    for at_ms in [1, 2, 2, 2, 2, 2, 3]:
+        log.add(at_ms=at_ms)
+    assert log.times(2) == (1, 5)
+
+
+def test_offsets_by_time_stay_inside_the_queue() -> None:
+    """The first messages are gone; the queue is empty; there is none."""
+    log = filled(10)
+    log.first = log.queue.unit(6)[0]
+    log.queue.correct_min(PhysicalOffset(log.first))
+    assert log.times(0) == (6, 6)
+    assert log.times(75) == (8, 7)
+    log.queue.correct_min(log.end)
+    assert log.times(0) == (10, 10)
+    assert read.offset_by_time(None, log, 5, Boundary.LOWER) == 0
+
+
+def test_messages_that_cannot_be_read_have_no_time() -> None:
+    """A filler in between does not lead the search astray."""
+    log = Log()
+    for at_ms in (0, 10):
+        log.add(at_ms=at_ms)
+    log.queues.fill_to("T", 0, 6)
+    log.add(at_ms=20)
+    assert log.times(20) == (2, 6)
+    assert log.times(10) == (1, 1)
+    assert read.stored_at_ms(log.queue, log, 3) == -1
+    assert read.stored_at_ms(log.queue, log, 6) == 20
+    assert read.stored_at_ms(log.queue, log, 7) == -1
