@@ -1,0 +1,111 @@
+"""An event loop in a thread of its own, so that code which may block can call what may wait."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, ParamSpec, TypeVar
+
+from sprocket.base.errors import NotConnected
+from sprocket.runtime.driver import new_event_loop
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ThreadFuture = Future
+"""A future that threads wait for with `result(timeout)`; named here, as threads are."""
+
+
+class Portal:
+    """A loop in a daemon thread, started at once; also a context manager that closes it.
+
+    It does not survive a fork: the child must make its own.
+
+    Threads: any, but for the loop's own.
+    """
+
+    def __init__(self, name: str = "sprocket-loop") -> None:
+        self._loop = new_event_loop()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Portal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(
+        self,
+        function: Callable[P, Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run an async function in the loop and wait for what it gives.
+
+        An interrupt of the waiting thread (Ctrl-C) cancels the function.
+
+        Raises:
+            NotConnected: The portal is closed, or was closed meanwhile.
+        """
+        assert threading.current_thread() is not self._thread, "the loop would wait for itself"
+        with self._lock:
+            if self._is_closed:
+                raise NotConnected("the client is closed")
+            waiting = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
+        try:
+            return waiting.result()
+        except CancelledError:
+            raise NotConnected("the client was closed while it waited") from None
+        except BaseException:
+            waiting.cancel()
+            raise
+
+    def close(self) -> None:
+        """Cancel what still runs, end the loop and its thread; may be called again."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+
+def for_threads(awaited: "asyncio.Future[T]") -> "Future[T]":
+    """Return a future with the outcome of one of the loop's, for threads to wait for.
+
+    Cancelling it does not reach the other.
+
+    Threads: called on the event loop.
+    """
+    shown: Future[T] = Future()
+
+    def copy(done: "asyncio.Future[T]") -> None:
+        if not shown.set_running_or_notify_cancel():
+            return
+        if done.cancelled():
+            shown.set_exception(NotConnected("it was cancelled"))
+        elif (error := done.exception()) is not None:
+            shown.set_exception(error)
+        else:
+            shown.set_result(done.result())
+
+    awaited.add_done_callback(copy)
+    return shown

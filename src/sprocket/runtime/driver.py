@@ -1,0 +1,459 @@
+"""Carries connections without I/O over TCP.
+
+A connection object turns bytes into events (`receive`); a `Peer` is one TCP connection that feeds
+it, hands every event to a plain function at once, and writes what that function sends.
+
+    data_received ── connection.receive ── on_event(peer, event) for each ── peer.send(buffers)
+                                                                                  │
+    one call_soon for all connections of the loop ── transport.writelines(all of them) ◄──┘
+
+Invariants:
+
+1. No task and no thread: events are handled in the turn of the loop that read them, in order.
+2. A connection writes at most once per turn, however many answers it has.
+3. While more than `write_bytes_high` waits for a peer that does not read, a server keeps its events
+   and does not read its socket, so that no more than twice that and one answer waits because of
+   its requests; beyond `write_bytes_max` it is cut off. Nothing else piles up.
+4. Idle connections are found by one sweep for the whole loop, not by timers.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from sprocket.base import log
+from sprocket.base.errors import NotConnected, WireError
+from sprocket.base.units import MIB
+
+Buffer = bytes | bytearray | memoryview
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+T = TypeVar("T")
+
+SWEEP_SECONDS = 5.0
+"""How often idle connections are looked for; they close at most this much late."""
+CLOSE_GRACE_SECONDS = 1.0
+"""How long a closing server waits for peers to take what was written."""
+BACKLOG = 1024
+"""Connections that may wait to be accepted, as RocketMQ has it."""
+CONNECT_SECONDS_MAX = 3.0
+"""How long a connection may take to open, as RocketMQ's clients have it."""
+
+_log = log.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionSettings:
+    """Limits of the connections of one server or client."""
+
+    idle_seconds_max: Annotated[
+        float,
+        msgspec.Meta(gt=0, description="Close a connection that carried nothing for this long."),
+    ] = 120.0
+    write_bytes_high: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1, description="Stop reading from a peer while more answers than this wait for it."
+        ),
+    ] = MIB
+    write_bytes_max: Annotated[
+        int,
+        msgspec.Meta(ge=1, description="Cut off a peer for which more than this waits."),
+    ] = 256 * MIB
+    connections_max: Annotated[
+        int,
+        msgspec.Meta(ge=1, description="Refuse connections beyond this number on one server."),
+    ] = 10_000
+
+
+class Carried(Protocol[E_co]):
+    """A connection without I/O, such as `rocketmq.codec.connection.Connection`."""
+
+    broken: WireError | None
+    """Why nothing more can be read."""
+
+    def receive(self, data: bytes) -> Sequence[E_co]:
+        """Take bytes and return the events they complete. Raises WireError."""
+
+
+OnEvent = Callable[["Peer", E], None]
+"""Handles one event; a plain function that may call `Peer.send` now or later."""
+
+
+class Peer(asyncio.Protocol):
+    """One connection to somebody; made by `serve` and `connect` only.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        connection: Carried[Any],
+        on_event: OnEvent[Any],
+        settings: ConnectionSettings,
+        peers: "set[Peer]",
+        *,
+        is_server: bool,
+    ) -> None:
+        self.connection: Any = connection
+        """The connection object without I/O, as its factory made it."""
+        self.on_close: list[Callable[[Peer], None]] = []
+        """Called once each when the connection is gone, whoever ended it."""
+        self.address = ""
+        """The other side, as `ip:port` or `[ip]:port`."""
+        self.host_bytes = b""
+        """The other side as 4 or 16 address bytes and the port as int32."""
+        self.local_address = ""
+        self.is_open = False
+        self.quiet_seconds = 0.0
+        """Time since something was read or written, in whole sweeps; kept by the carrier."""
+        self._on_event = on_event
+        self._settings = settings
+        self._peers = peers
+        self._transport = cast("asyncio.Transport", None)
+        self._carrier = carrier()
+        self._queue: list[Buffer] = []
+        self._queued_bytes = 0
+        self._backlog: list[Any] = []
+        self._is_server = is_server
+        self._is_write_paused = False
+        self._is_held = False
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that were sent but that the operating system has not taken yet."""
+        return self._queued_bytes + self._transport.get_write_buffer_size()
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Queue buffers, to be written in this turn of the loop; nothing happens once closed.
+
+        Buffers are not copied: they must not change before they are written.
+        """
+        if not self.is_open:
+            return
+        if not self._queue:
+            self._carrier.add_dirty(self)
+        self._queue += buffers
+        self._queued_bytes += sum(map(len, buffers))
+        if self._queued_bytes > self._settings.write_bytes_high:
+            self._hold()
+
+    def close(self) -> None:
+        """Write what is queued, then close; later sends are dropped."""
+        if self.is_open:
+            self._write()
+            self._stop()
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once and drop what is queued, saying why in the log."""
+        _log.warning("connection cut off", peer=self.address, reason=reason)
+        self._stop()
+        self._transport.abort()
+
+    def flush(self) -> None:
+        """Write what is queued with one call; the carrier does this once per turn."""
+        if not self.is_open:
+            return
+        self._write()
+        if self._is_write_paused:
+            if self._transport.get_write_buffer_size() > self._settings.write_bytes_max:
+                self.abort(f"more than {self._settings.write_bytes_max} bytes wait for it")
+        elif self._is_held:
+            self._go_on()
+
+    def sweep(self, seconds: float) -> None:
+        """Note that `seconds` have passed; cut the connection off if it was quiet too long."""
+        self.quiet_seconds += seconds
+        if self.quiet_seconds >= self._settings.idle_seconds_max:
+            self.abort(f"nothing read and nothing written for {self.quiet_seconds:.0f} s")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; called by the event loop."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=self._settings.write_bytes_high)
+        self.address, self.host_bytes = _address(self._transport.get_extra_info("peername"))
+        self.local_address, _ = _address(self._transport.get_extra_info("sockname"))
+        self._carrier.add(self)
+        self._peers.add(self)
+        if len(self._peers) > self._settings.connections_max:
+            self.abort(f"there are {self._settings.connections_max} connections already")
+        else:
+            self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        """Handle every event that `data` completes; called by the event loop."""
+        if not self.is_open:
+            return
+        self.quiet_seconds = 0.0
+        try:
+            events = self.connection.receive(data)
+        except WireError as error:
+            self._break(error)
+            return
+        if self._is_held:
+            self._backlog += events
+        elif events:
+            self._handle(events)
+        if self.connection.broken is not None and self.is_open and not self._backlog:
+            self._break(self.connection.broken)
+
+    def pause_writing(self) -> None:
+        """Note that the peer does not read; called by the event loop."""
+        self._is_write_paused = True
+        self._hold()
+
+    def resume_writing(self) -> None:
+        """Go on, the peer has read; called by the event loop."""
+        self._is_write_paused = False
+        if self.is_open and self._is_held and not self._queue:
+            self._go_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End: drop what is queued and tell those who asked; called by the event loop."""
+        self._stop()
+        self._queue.clear()
+        self._queued_bytes = 0
+        self._carrier.remove(self)
+        self._peers.discard(self)
+        if exc is not None:
+            _log.info("connection lost", peer=self.address, error=str(exc))
+        callbacks, self.on_close = self.on_close, []
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:
+                _log.exception("a close callback failed", peer=self.address)
+
+    def _handle(self, events: Iterable[Any]) -> None:
+        """Hand events to the handler until one of them made too many answers wait."""
+        remaining = iter(events)
+        on_event = self._on_event
+        try:
+            for event in remaining:
+                on_event(self, event)
+                if self._is_held:
+                    if self.is_open:
+                        self._backlog = list(remaining)
+                    return
+        except WireError as error:
+            self._break(error)
+        except Exception:
+            _log.exception("a handler failed", peer=self.address)
+            self.abort("a handler failed")
+
+    def _write(self) -> None:
+        if self._queue:
+            buffers, self._queue = self._queue, []
+            self._queued_bytes = 0
+            self.quiet_seconds = 0.0
+            self._transport.writelines(buffers)
+
+    def _hold(self) -> None:
+        """Stop reading and keep what was read until the peer has taken its answers.
+
+        Only the accepting side does: if both did, each could wait for the other for ever.
+        """
+        if self._is_server and not self._is_held:
+            self._is_held = True
+            if self.is_open:
+                self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Handle what was kept, then read again."""
+        self._is_held = False
+        backlog, self._backlog = self._backlog, []
+        self._handle(backlog)
+        if not self._is_held:  # nor closed
+            if self.connection.broken is not None:
+                self._break(self.connection.broken)
+            else:
+                self._transport.resume_reading()
+
+    def _break(self, error: WireError) -> None:
+        _log.warning(
+            "connection closed: the peer broke the protocol", peer=self.address, error=str(error)
+        )
+        self.close()
+
+    def _stop(self) -> None:
+        self.is_open = False
+        self._is_held = True
+        self._backlog.clear()
+
+
+class Carrier:
+    """What the connections of one event loop share: who has something to write, and the sweep."""
+
+    def __init__(self) -> None:
+        self._dirty: list[Peer] = []
+        self._peers: set[Peer] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, peer: Peer) -> None:
+        """Begin to watch a connection."""
+        self._peers.add(peer)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._swept)
+
+    def remove(self, peer: Peer) -> None:
+        """Forget a connection that is gone."""
+        self._peers.discard(peer)
+        if not self._peers and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def add_dirty(self, peer: Peer) -> None:
+        """Promise that `peer` is flushed in this turn of the loop."""
+        if not self._dirty:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._dirty.append(peer)
+
+    def flush(self) -> None:
+        """Write what every connection has queued, one write for each."""
+        dirty, self._dirty = self._dirty, []
+        for peer in dirty:
+            peer.flush()
+
+    def sweep(self, seconds: float) -> None:
+        """Tell every connection that `seconds` have passed; O(connections)."""
+        for peer in list(self._peers):
+            peer.sweep(seconds)
+
+    def _swept(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._swept)
+        self.sweep(SWEEP_SECONDS)
+
+
+class Server:
+    """Something that listens; made by `serve`.
+
+    `host` and `port` say where, `peers` are its open connections.
+    """
+
+    def __init__(self, host: str, port: int, peers: set[Peer], stop: Callable[[], None]) -> None:
+        self.host = host
+        self.port = port
+        self.peers = peers
+        self._stop_listening = stop
+
+    async def close(self, grace_seconds: float = CLOSE_GRACE_SECONDS) -> None:
+        """Stop listening, write what is queued, close all connections and wait for that.
+
+        Args:
+            grace_seconds: How long to wait for peers that do not read before cutting them off.
+        """
+        self._stop_listening()
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def note(_: Peer) -> None:
+            if not self.peers and not gone.done():
+                gone.set_result(None)
+
+        for peer in list(self.peers):
+            peer.on_close.append(note)
+            peer.close()
+        if self.peers:
+            done, _ = await asyncio.wait([gone], timeout=grace_seconds)
+            if not done:
+                for peer in list(self.peers):
+                    peer.abort("it did not read its answers while the server closed")
+                await gone
+
+
+async def serve(
+    factory: Callable[[], Carried[E]],
+    on_event: OnEvent[E],
+    host: str,
+    port: int,
+    *,
+    settings: ConnectionSettings | None = None,
+) -> Server:
+    """Listen, and give every connection an object of its own.
+
+    Args:
+        factory: Makes the connection object without I/O.
+        on_event: Called for each event, in order, in the turn of the loop that read it.
+        host: Address to listen on.
+        port: 0 means any free one; see `Server.port`.
+        settings: Limits; the defaults if None.
+
+    Raises:
+        OSError: The address cannot be listened on.
+    """
+    peers: set[Peer] = set()
+    limits = settings or ConnectionSettings()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Peer(factory(), on_event, limits, peers, is_server=True),
+        host,
+        port,
+        backlog=BACKLOG,
+    )
+    return Server(host, server.sockets[0].getsockname()[1], peers, server.close)
+
+
+async def connect(
+    factory: Callable[[], Carried[E]],
+    on_event: OnEvent[E],
+    host: str,
+    port: int,
+    *,
+    settings: ConnectionSettings | None = None,
+    timeout_seconds: float = CONNECT_SECONDS_MAX,
+) -> Peer:
+    """Open one connection; arguments as for `serve`.
+
+    Raises:
+        NotConnected: Nobody answered within `timeout_seconds`, or the address refused.
+    """
+    limits = settings or ConnectionSettings()
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            _, peer = await asyncio.get_running_loop().create_connection(
+                lambda: Peer(factory(), on_event, limits, set(), is_server=False), host, port
+            )
+    except (OSError, TimeoutError) as error:
+        raise NotConnected(f"no connection to {host}:{port}: {error or 'no answer'}") from error
+    return peer
+
+
+_carriers: WeakKeyDictionary[asyncio.AbstractEventLoop, Carrier] = WeakKeyDictionary()
+
+
+def carrier() -> Carrier:
+    """Return what the connections of the running event loop share."""
+    loop = asyncio.get_running_loop()
+    found = _carriers.get(loop)
+    if found is None:
+        found = _carriers[loop] = Carrier()
+    return found
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop: uvloop's where it is installed, else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` to its end in a new event loop, as `asyncio.run` does."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+def _address(name: tuple[Any, ...] | None) -> tuple[str, bytes]:
+    """Return a socket's name as text and as bytes; IPv4 that came through IPv6 counts as IPv4."""
+    host, port = name[:2] if name else ("0.0.0.0", 0)  # noqa: S104 - the peer is gone already
+    host = host.removeprefix("::ffff:") if "." in host else host.partition("%")[0]
+    port_bytes = port.to_bytes(4, "big")
+    if ":" in host:
+        return f"[{host}]:{port}", socket.inet_pton(socket.AF_INET6, host) + port_bytes
+    return f"{host}:{port}", socket.inet_pton(socket.AF_INET, host) + port_bytes

@@ -1,0 +1,58 @@
+"""Tasks that have an owner: named groups, awaited where they were started."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from sprocket.base import log
+
+_log = log.get_logger(__name__)
+
+
+class Tasks:
+    """A named group of tasks that live as long as their owner.
+
+    A task that fails unexpectedly is logged, with its name and the group's; the others go on.
+
+    Args:
+        name: What the owner is, for the log.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Start `work`; it is cancelled when the group closes.
+
+        Raises:
+            RuntimeError: The group is closed.
+        """
+        if self._is_closed:
+            work.close()
+            raise RuntimeError(f"the task group {self.name} is closed, {name} cannot start")
+        task = asyncio.get_running_loop().create_task(work, name=f"{self.name}/{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def close(self) -> None:
+        """Cancel every task and wait until all have ended; may be called again."""
+        self._is_closed = True
+        current = asyncio.current_task()
+        others = [task for task in self._tasks if task is not current]
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a task failed", task=task.get_name(), exc_info=error)

@@ -1,0 +1,415 @@
+"""What every carrier of connections keeps: real sockets under both event loops, and the pipe.
+
+The connection carried here is a line protocol: `receive` gives one event per line.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sprocket.base.errors import NotConnected, WireError
+from sprocket.runtime import driver, pipe
+from sprocket.runtime.driver import ConnectionSettings, Peer
+
+HOST = "127.0.0.1"
+
+
+class Lines:
+    """Gives each line as an event; a line `bad` breaks it."""
+
+    def __init__(self) -> None:
+        self.broken: WireError | None = None
+        self._rest = b""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Return the lines that `data` completes."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if b"bad" in lines:
+            self.broken = WireError("a bad line")
+            lines = lines[: lines.index(b"bad")]
+            if not lines:
+                raise self.broken
+        return lines
+
+
+class Side:
+    """Collects events and lets a test wait for a number of them."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.peers: list[Peer] = []
+        self._changed = asyncio.Event()
+
+    def __call__(self, peer: Peer, line: bytes) -> None:
+        """Take one event."""
+        self.lines.append(line)
+        self.peers.append(peer)
+        self._changed.set()
+
+    async def count(self, number: int) -> None:
+        """Wait until `number` lines have come."""
+        while len(self.lines) < number:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def _run_uvloop(main: Any) -> None:
+    driver.run(main)
+
+
+def _run_asyncio(main: Any) -> None:
+    asyncio.run(main)
+
+
+CARRIERS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+    "sockets-uvloop": (lambda: driver, _run_uvloop),
+    "sockets-asyncio": (lambda: driver, _run_asyncio),
+    "pipe": (lambda: pipe.PipeNetwork(), _run_asyncio),
+    "pipe-pieces": (lambda: pipe.PipeNetwork(chunk_bytes=500), _run_asyncio),
+}
+
+Carry = Callable[[Callable[[Any], Awaitable[None]]], None]
+
+
+@pytest.fixture(params=CARRIERS)
+def carry(request: pytest.FixtureRequest) -> Carry:
+    """Return what runs a test's coroutine function with one of the networks, for 60 s at most."""
+    network, run = CARRIERS[request.param]
+
+    def go(body: Callable[[Any], Awaitable[None]]) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(60):
+                await body(network())
+
+        run(limited())
+
+    return go
+
+
+def test_events_arrive_in_order_both_ways(carry: Carry) -> None:
+    """Whatever the pieces, on both sides; addresses fit each other."""
+
+    async def body(network: Any) -> None:
+        server_side, client_side = Side(), Side()
+        server = await network.serve(Lines, server_side, HOST, 0)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        for number in range(200):
+            peer.send([b"%d" % number, b"\n"])
+        await server_side.count(200)
+        (far,) = server.peers
+        far.send([memoryview(b"answer\n"), bytearray(b"more\n")])
+        await client_side.count(2)
+        assert server_side.lines == [b"%d" % number for number in range(200)]
+        assert client_side.lines == [b"answer", b"more"]
+        assert (peer.address, peer.local_address) == (far.local_address, far.address)
+        assert peer.address == f"{HOST}:{server.port}"
+        assert bytes([127, 0, 0, 1]) + server.port.to_bytes(4, "big") == peer.host_bytes
+        await server.close()
+
+    carry(body)
+
+
+def test_the_answers_of_a_turn_go_out_in_one_write(carry: Carry) -> None:
+    """However many were sent, from wherever in the turn."""
+
+    async def body(network: Any) -> None:
+        client_side = Side()
+        server = await network.serve(Lines, lambda peer, line: peer.send([line, b"\n"]), HOST, 0)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        writes: list[int] = []
+        write = peer._transport.writelines
+
+        def count(buffers: list[bytes]) -> None:
+            writes.append(len(buffers))
+            write(buffers)
+
+        peer._transport = _Spy(peer._transport, count)
+        for _ in range(50):
+            peer.send([b"a\n"])
+        assert writes == []
+        await client_side.count(50)
+        assert writes == [50]
+        await server.close()
+
+    carry(body)
+
+
+class _Spy:
+    """A transport whose `writelines` is watched."""
+
+    def __init__(self, transport: Any, writelines: Callable[[Any], object]) -> None:
+        self._transport = transport
+        self.writelines = writelines
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def test_a_broken_connection_is_closed_after_its_good_events(carry: Carry) -> None:
+    """What came before the break is handled and answered; nothing after it is."""
+
+    async def body(network: Any) -> None:
+        server_side, client_side = Side(), Side()
+
+        def answer(peer: Peer, line: bytes) -> None:
+            server_side(peer, line)
+            peer.send([line, b"\n"])
+
+        server = await network.serve(Lines, answer, HOST, 0)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        peer.send([b"one\ntwo\nbad\nthree\n"])
+        await until(lambda: not peer.is_open)
+        assert server_side.lines == [b"one", b"two"]
+        assert client_side.lines == [b"one", b"two"]
+        await until(lambda: not server.peers)
+        await server.close()
+
+    carry(body)
+
+
+def test_a_connection_that_breaks_at_once_is_closed(carry: Carry) -> None:
+    """No event came before; nothing is handled."""
+
+    async def body(network: Any) -> None:
+        server_side = Side()
+        server = await network.serve(Lines, server_side, HOST, 0)
+        peer = await network.connect(Lines, Side(), HOST, server.port)
+        peer.send([b"bad\n"])
+        await until(lambda: not peer.is_open)
+        assert server_side.lines == []
+        await server.close()
+
+    carry(body)
+
+
+def test_a_break_waits_for_the_events_that_are_kept(carry: Carry) -> None:
+    """A peer that does not read breaks the protocol: what came before is still served."""
+
+    async def body(network: Any) -> None:
+        client_side = Side()
+        settings = ConnectionSettings(write_bytes_high=1000)
+        answer = b"y" * 999 + b"\n"
+        server = await network.serve(
+            Lines, lambda peer, _: peer.send([answer]), HOST, 0, settings=settings
+        )
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        peer.send([b"x\n" * 100 + b"bad\nx\n"])
+        await until(lambda: not peer.is_open)
+        assert len(client_side.lines) == 100
+        await server.close()
+
+    carry(body)
+
+
+def test_a_handler_that_fails_costs_its_connection_only(carry: Carry) -> None:
+    """The server goes on with the others."""
+
+    async def body(network: Any) -> None:
+        client_side = Side()
+
+        def handle(peer: Peer, line: bytes) -> None:
+            if line == b"fail":
+                raise ValueError("a bug")
+            if line == b"refuse":
+                raise WireError("late")
+            peer.send([line, b"\n"])
+
+        server = await network.serve(Lines, handle, HOST, 0)
+        good = await network.connect(Lines, client_side, HOST, server.port)
+        for word in (b"fail\n", b"refuse\n"):
+            bad = await network.connect(Lines, Side(), HOST, server.port)
+            bad.send([word])
+            while bad.is_open:
+                await asyncio.sleep(0)
+        good.send([b"still here\n"])
+        await client_side.count(1)
+        await server.close()
+
+    carry(body)
+
+
+def test_close_callbacks_run_once_on_both_sides(carry: Carry) -> None:
+    """Whoever closed; one that fails does not keep the others from running."""
+
+    async def body(network: Any) -> None:
+        server_side = Side()
+        server = await network.serve(Lines, server_side, HOST, 0)
+        peer = await network.connect(Lines, Side(), HOST, server.port)
+        peer.send([b"x\n"])
+        await server_side.count(1)
+        (far,) = server.peers
+        closed: list[str] = []
+
+        def fail(_: Peer) -> None:
+            raise ValueError("a bug")
+
+        peer.on_close.append(lambda _: closed.append("near"))
+        far.on_close += [fail, lambda _: closed.append("far")]
+        peer.close()
+        peer.close()
+        await until(lambda: len(closed) == 2)
+        assert sorted(closed) == ["far", "near"]
+        assert not server.peers
+        peer.send([b"dropped\n"])
+        far.send([b"dropped\n"])
+        assert (peer.pending_bytes, far.pending_bytes) == (0, 0)
+        await server.close()
+
+    carry(body)
+
+
+def test_what_was_sent_before_close_arrives(carry: Carry) -> None:
+    """`close` flushes; `Server.close` does so for all its connections."""
+
+    async def body(network: Any) -> None:
+        server_side, client_side = Side(), Side()
+        server = await network.serve(Lines, server_side, HOST, 0)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        other = await network.connect(Lines, Side(), HOST, server.port)
+        other.send([b"last words\n"])
+        other.close()
+        await server_side.count(1)
+        peer.send([b"x\n"])
+        await server_side.count(2)
+        server_side.peers[-1].send([b"good bye\n"])
+        await server.close()
+        await until(lambda: not peer.is_open)
+        assert client_side.lines == [b"good bye"]
+
+    carry(body)
+
+
+def test_nobody_listens(carry: Carry) -> None:
+    """An error that users of a client know; so after the server closed."""
+
+    async def body(network: Any) -> None:
+        server = await network.serve(Lines, Side(), HOST, 0)
+        await server.close()
+        with pytest.raises(NotConnected, match=str(server.port)):
+            await network.connect(Lines, Side(), HOST, server.port)
+
+    carry(body)
+
+
+@pytest.mark.slow
+def test_a_server_stops_reading_from_a_peer_that_does_not_read(carry: Carry) -> None:
+    """Answers and events stay bounded, and all arrive once the peer reads again."""
+
+    async def body(network: Any) -> None:
+        handled = []
+        client_side = Side()
+        answer = b"y" * 1000 + b"\n"
+
+        def handle(peer: Peer, line: bytes) -> None:
+            handled.append(line)
+            peer.send([answer])
+
+        settings = ConnectionSettings(write_bytes_high=10_000)
+        server = await network.serve(Lines, handle, HOST, 0, settings=settings)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        peer._transport.pause_reading()
+        total = 20_000
+        peer.send([(b"x" * 99 + b"\n") * total])
+        most = most_kept = 0
+        for _ in range(2000):
+            await asyncio.sleep(0)
+            most = max([most, *(far.pending_bytes for far in server.peers)])
+            most_kept = max([most_kept, *(len(far._backlog) for far in server.peers)])
+        assert len(handled) < total
+        assert 100 * most_kept <= 2 * pipe.READ_BYTES
+        assert most < 2 * 10_000 + 2 * len(answer)
+        peer._transport.resume_reading()
+        await client_side.count(total)
+        assert len(handled) == total
+        await server.close()
+
+    carry(body)
+
+
+def test_a_peer_that_never_reads_is_cut_off(carry: Carry) -> None:
+    """Messages that it did not ask for pile up to a limit, then the connection goes."""
+
+    async def body(network: Any) -> None:
+        server_side = Side()
+        settings = ConnectionSettings(write_bytes_high=1000, write_bytes_max=100_000)
+        server = await network.serve(Lines, server_side, HOST, 0, settings=settings)
+        peer = await network.connect(Lines, Side(), HOST, server.port)
+        peer.send([b"x\n"])
+        await server_side.count(1)
+        peer._transport.pause_reading()
+        (far,) = server.peers
+        most = 0
+        while server.peers:
+            far.send([b"z" * 9999 + b"\n"])
+            most = max(most, far.pending_bytes)
+            await asyncio.sleep(0)
+        assert most <= 100_000 + 2 * 10_000
+        await server.close()
+
+    carry(body)
+
+
+def test_idle_connections_are_closed_and_busy_ones_are_not(carry: Carry) -> None:
+    """Reading or writing counts; 120 s without either do not pass."""
+
+    async def body(network: Any) -> None:
+        client_side = Side()
+        server = await network.serve(Lines, lambda peer, line: peer.send([line, b"\n"]), HOST, 0)
+        busy = await network.connect(Lines, client_side, HOST, server.port)
+        idle = await network.connect(Lines, Side(), HOST, server.port)
+        for number in range(1, 24):
+            driver.carrier().sweep(5.0)
+            busy.send([b"x\n"])
+            await client_side.count(number)
+        assert (busy.is_open, idle.is_open) == (True, True)
+        driver.carrier().sweep(5.0)
+        assert (busy.is_open, idle.is_open) == (True, False)
+        await until(lambda: len(server.peers) == 1)
+        await server.close()
+
+    carry(body)
+
+
+def test_connections_beyond_the_limit_are_refused(carry: Carry) -> None:
+    """The ones before stay."""
+
+    async def body(network: Any) -> None:
+        client_side = Side()
+        settings = ConnectionSettings(connections_max=1)
+        server = await network.serve(
+            Lines, lambda peer, line: peer.send([line, b"\n"]), HOST, 0, settings=settings
+        )
+        first = await network.connect(Lines, client_side, HOST, server.port)
+        second = await network.connect(Lines, Side(), HOST, server.port)
+        await until(lambda: not second.is_open)
+        first.send([b"x\n"])
+        await client_side.count(1)
+        await server.close()
+
+    carry(body)
+
+
+@pytest.mark.slow
+def test_a_server_that_closes_does_not_wait_for_ever(carry: Carry) -> None:
+    """Peers that do not take their answers are cut off after the grace time."""
+
+    async def body(network: Any) -> None:
+        server_side = Side()
+        server = await network.serve(Lines, server_side, HOST, 0)
+        peer = await network.connect(Lines, Side(), HOST, server.port)
+        peer.send([b"x\n"])
+        await server_side.count(1)
+        peer._transport.pause_reading()
+        server_side.peers[0].send([b"z" * 30_000_000])
+        await server.close(grace_seconds=0.01)
+        assert not server.peers
+
+    carry(body)

@@ -1,0 +1,125 @@
+"""A loop in a thread, for callers that block."""
+
+import asyncio
+import threading
+
+import pytest
+
+from sprocket.base.errors import NotConnected
+from sprocket.runtime.blocking import Portal, ThreadFuture, for_threads
+
+
+async def add(left: int, right: int = 1) -> int:
+    """Return a sum, later."""
+    await asyncio.sleep(0)
+    return left + right
+
+
+def test_calls_run_in_the_loop_and_give_what_they_return() -> None:
+    """Arguments by place and by name; many threads at once."""
+    with Portal() as portal:
+        found = []
+
+        def work() -> None:
+            found.append(portal.call(add, 1, right=2))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [3] * 8
+
+
+def test_what_a_function_raises_is_raised_here() -> None:
+    """With its own type."""
+
+    async def fail() -> None:
+        raise KeyError("x")
+
+    with Portal() as portal, pytest.raises(KeyError):
+        portal.call(fail)
+
+
+def test_closing_frees_who_waits_and_ends_the_thread() -> None:
+    """A waiting call ends with an error; later ones do not start; tasks clean up."""
+    portal = Portal()
+    waiting, cleaned = threading.Event(), threading.Event()
+    errors: list[Exception] = []
+
+    async def forever() -> None:
+        try:
+            waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    def work() -> None:
+        try:
+            portal.call(forever)
+        except NotConnected as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    waiting.wait(5)
+    portal.close()
+    portal.close()
+    thread.join(5)
+    assert len(errors) == 1
+    assert cleaned.is_set()
+    assert not portal._thread.is_alive()
+    with pytest.raises(NotConnected, match="closed"):
+        portal.call(add, 1)
+
+
+def test_an_interrupt_cancels_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while it waits ends the work in the loop too."""
+    cancelled = threading.Event()
+    started = threading.Event()
+
+    async def forever() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def interrupted(*_: object) -> None:
+        started.wait(5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("concurrent.futures.Future.result", interrupted)
+    with Portal() as portal:
+        with pytest.raises(KeyboardInterrupt):
+            portal.call(forever)
+        assert cancelled.wait(5)
+
+
+@pytest.mark.parametrize("outcome", [7, ValueError("no"), None])
+def test_a_future_of_the_loop_can_be_waited_for_in_a_thread(outcome: object) -> None:
+    """Its result, its error, or that it was cancelled."""
+    with Portal() as portal:
+
+        async def begin() -> ThreadFuture[object]:
+            awaited: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            shown = for_threads(awaited)
+            dropped = for_threads(awaited)
+            assert dropped.cancel()
+            if outcome is None:
+                awaited.cancel()
+            elif isinstance(outcome, Exception):
+                awaited.set_exception(outcome)
+            else:
+                awaited.set_result(outcome)
+            return shown
+
+        waiting = portal.call(begin)
+        if outcome == 7:
+            assert waiting.result(10) == 7
+        else:
+            expected = ValueError if outcome else NotConnected
+            with pytest.raises(expected):
+                waiting.result(10)

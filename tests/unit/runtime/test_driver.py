@@ -1,0 +1,130 @@
+"""What the contract of all carriers (tests/contract/test_drivers.py) leaves open."""
+
+import asyncio
+import gc
+import socket
+import struct
+import sys
+import weakref
+
+import pytest
+import structlog
+
+from sprocket.base.errors import NotConnected
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.runtime import driver
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "packed"),
+    [
+        (("10.0.0.1", 9), "10.0.0.1:9", bytes([10, 0, 0, 1, 0, 0, 0, 9])),
+        (("::ffff:10.0.0.1", 9, 0, 0), "10.0.0.1:9", bytes([10, 0, 0, 1, 0, 0, 0, 9])),
+        (("fe80::1%eth0", 1, 0, 2), "[fe80::1]:1", b"\xfe\x80" + bytes(13) + b"\1\0\0\0\1"),
+        (None, "0.0.0.0:0", bytes(8)),
+    ],
+)
+def test_addresses_as_text_and_bytes(
+    name: tuple[object, ...] | None, text: str, packed: bytes
+) -> None:
+    """IPv4, IPv4 that came through IPv6, IPv6 with a zone, and a peer that has gone already."""
+    assert driver._address(name) == (text, packed)
+
+
+def test_a_connection_that_is_not_accepted_in_time_is_an_error() -> None:
+    """Its text says where to."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        port = full.getsockname()[1]
+
+        async def main() -> None:
+            with pytest.raises(NotConnected, match=f"127.0.0.1:{port}"):
+                await driver.connect(
+                    Connection, lambda *_: None, "127.0.0.1", port, timeout_seconds=0.01
+                )
+
+        asyncio.run(main())
+
+
+def test_an_address_in_use_cannot_be_listened_on() -> None:
+    """The caller learns of it."""
+
+    async def main() -> None:
+        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        with pytest.raises(OSError, match="in use"):
+            await driver.serve(Connection, lambda *_: None, "127.0.0.1", server.port)
+        await server.close()
+
+    asyncio.run(main())
+
+
+def test_idle_connections_are_looked_for_without_being_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sweep runs by itself while there are connections."""
+    monkeypatch.setattr(driver, "SWEEP_SECONDS", 0.001)
+
+    async def main() -> None:
+        settings = driver.ConnectionSettings(idle_seconds_max=0.003)
+        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0, settings=settings)
+        peer = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
+        closed = asyncio.Event()
+        peer.on_close.append(lambda _: closed.set())
+        async with asyncio.timeout(5):
+            await closed.wait()
+        await server.close()
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_is_reset_is_lost_with_a_reason() -> None:
+    """It is noted in the log, and the close callbacks run."""
+
+    async def main() -> None:
+        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            while not server.peers:
+                await asyncio.sleep(0)
+            (peer,) = server.peers
+            closed = asyncio.Event()
+            peer.on_close.append(lambda _: closed.set())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        async with asyncio.timeout(5):
+            await closed.wait()
+        assert not server.peers
+        await server.close()
+
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(main())
+    assert [entry["event"] for entry in logs] == ["connection lost"]
+
+
+def test_run_gives_what_main_returns_in_a_quick_loop() -> None:
+    """With uvloop where it is installed."""
+
+    async def main() -> str:
+        return type(asyncio.get_running_loop()).__module__
+
+    assert driver.run(main()).startswith("uvloop")
+
+
+def test_asyncio_serves_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no wheel for every machine."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+
+    async def main() -> str:
+        return type(asyncio.get_running_loop()).__module__
+
+    assert driver.run(main()).startswith("asyncio")
+
+
+def test_what_connections_share_goes_with_their_loop() -> None:
+    """A process that makes many loops, as tests do, does not keep them."""
+
+    async def main() -> "weakref.ref[driver.Carrier]":
+        assert driver.carrier() is driver.carrier()
+        return weakref.ref(driver.carrier())
+
+    carrier = asyncio.run(main())
+    gc.collect()
+    assert carrier() is None

@@ -1,0 +1,79 @@
+"""Tasks that have an owner."""
+
+import asyncio
+
+import pytest
+import structlog
+
+from sprocket.runtime.tasks import Tasks
+
+
+def test_closing_cancels_and_awaits_every_task() -> None:
+    """Their cleaning up is done when `close` returns; closing again does nothing."""
+
+    async def main() -> None:
+        ended = []
+
+        async def work(number: int) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                ended.append(number)
+
+        tasks = Tasks("owner")
+        for number in range(3):
+            tasks.spawn(work(number), f"work {number}")
+        await asyncio.sleep(0)
+        assert len(tasks) == 3
+        await tasks.close()
+        await tasks.close()
+        assert sorted(ended) == [0, 1, 2]
+        assert len(tasks) == 0
+
+    asyncio.run(main())
+
+
+def test_a_failure_is_logged_with_its_names_and_the_others_go_on() -> None:
+    """An error in a task is never silent."""
+
+    async def main() -> None:
+        async def fail() -> None:
+            raise ValueError("a bug")
+
+        tasks = Tasks("owner")
+        other = tasks.spawn(asyncio.sleep(0, "fine"), "other")
+        task = tasks.spawn(fail(), "fails")
+        await asyncio.wait([task, other])
+        assert other.result() == "fine"
+        await tasks.close()
+
+    with structlog.testing.capture_logs() as logs:
+        asyncio.run(main())
+    (entry,) = logs
+    assert entry["task"] == "owner/fails"
+    assert str(entry["exc_info"]) == "a bug"
+
+
+def test_a_task_may_close_its_own_group() -> None:
+    """It is not cancelled by that, nor waited for."""
+
+    async def main() -> None:
+        tasks = Tasks("owner")
+        task = tasks.spawn(tasks.close(), "closer")
+        await task
+        assert not task.cancelled()
+
+    asyncio.run(main())
+
+
+def test_nothing_starts_in_a_closed_group() -> None:
+    """The error names group and task."""
+
+    async def main() -> None:
+        tasks = Tasks("owner")
+        await tasks.close()
+        with pytest.raises(RuntimeError, match="owner is closed, late"):
+            tasks.spawn(asyncio.sleep(0), "late")
+
+    asyncio.run(main())
