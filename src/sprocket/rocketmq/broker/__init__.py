@@ -1,0 +1,1 @@
+"""What a broker knows and decides, between the wire and the store."""

@@ -1,0 +1,175 @@
+"""The broker as a whole: constructs its parts, and runs what must happen now and then.
+
+Nothing is handed this object to fetch something else from; `node/run` gives each handler the parts
+that it needs.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.durable import Durable
+from sprocket.rocketmq.broker.groups import Groups
+from sprocket.rocketmq.broker.hold import PullHold
+from sprocket.rocketmq.broker.locks import QueueLocks
+from sprocket.rocketmq.broker.members import Link, Members
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.pull import Puller
+from sprocket.rocketmq.broker.query import Queries
+from sprocket.rocketmq.broker.send import Sender
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import ids
+from sprocket.rocketmq.settings import Settings
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.offload import DiskThread
+from sprocket.runtime.tasks import Tasks
+
+_log = log.get_logger(__name__)
+
+MAINTAIN_SECONDS = 1.0
+"""How often derived files are flushed and counters noted."""
+
+RECHECK_SECONDS = 5.0
+"""How often waiting pulls are looked at again, RocketMQ's interval."""
+
+EXPIRE_SECONDS = 10.0
+"""How often silent clients are looked for, RocketMQ's interval."""
+
+
+class Broker:
+    """Everything that one broker is made of.
+
+    Args:
+        disk: Where the store lies.
+        folder: The store's folder.
+        store: The open store; the broker closes it.
+        clock: For everything that has a time.
+        settings: All groups; each part gets its own.
+        store_host: The advertised address, as records hold it.
+        notify: Tells a consumer that its group changed.
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        store_host: bytes,
+        notify: Callable[[Link, str], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.store = store
+        self.store_host = store_host
+        self.stats = Stats(clock)
+        self.topics = Topics(disk, folder, clock, settings.broker, settings.topics)
+        self.groups = Groups(disk, folder, clock, settings.groups)
+        self.offsets = ConsumerOffsets(disk, folder, clock)
+        self.locks = QueueLocks(clock)
+        self.members = Members(clock, settings.members.expiry_ms / 1000, notify)
+        self.hold = PullHold(loop, settings.pull.hold_count_max)
+        self.thread = DiskThread()
+        self.durable = Durable(
+            store,
+            self.thread,
+            loop,
+            clock,
+            self.hold.arrived,
+            sync_on_loop_ms_max=settings.durability.sync_on_loop_ms_max,
+            sync_timeout_ms=settings.durability.sync_timeout_ms,
+        )
+        self.durable.someone_waits = lambda: self.hold.count > 0
+        unique_ids = ids.UniqueIds(clock, store_host[:-4])
+        self.sender = Sender(
+            self.topics,
+            self.groups,
+            self.locks,
+            settings.broker,
+            store_host,
+            clock,
+            unique_ids.next,
+        )
+        self.puller = Puller(
+            store, self.topics, self.groups, self.members, self.offsets, settings.pull
+        )
+        self.queries = Queries(store)
+        self._flush_seconds = settings.offsets.flush_ms / 1000
+        self._tasks = Tasks("broker")
+        self._is_flushing = False
+
+    def start(self) -> None:
+        """Begin what happens now and then."""
+        self.durable.start()
+        for seconds, work, name in (
+            (MAINTAIN_SECONDS, self._maintain, "maintain"),
+            (RECHECK_SECONDS, self._recheck, "recheck"),
+            (EXPIRE_SECONDS, self._expire, "expire"),
+            (self._flush_seconds, self.flush_offsets, "offsets"),
+        ):
+            self._tasks.spawn(_every(seconds, work), name)
+
+    def left(self, link: Link) -> None:
+        """Forget a connection that closed."""
+        self.hold.drop(link)
+        self.members.drop(link)
+
+    async def settle(self) -> None:
+        """Answer everything that waits: held pulls now, sends when they are synced."""
+        self.hold.end_all()
+        await self.durable.settle()
+
+    async def stop(self) -> None:
+        """End everything and close the store: what was answered is on the disk after this."""
+        await self._tasks.close()
+        self.durable.close()
+        await self.thread.stop()
+        try:
+            self.offsets.close()
+        finally:
+            self.store.close()
+
+    def flush_offsets(self) -> None:
+        """Have committed offsets made durable, on the disk thread."""
+        if self._is_flushing:
+            return
+        job = self.offsets.begin_flush()
+        if job is None:
+            return
+        self._is_flushing = True
+
+        def done(_: object, caught: BaseException | None) -> None:
+            self._is_flushing = False
+            if caught is not None and not isinstance(caught, StoreError):
+                raise caught
+            self.offsets.finish_flush(job, caught)
+
+        self.thread.submit(job.run, done)
+
+    def _maintain(self) -> None:
+        self.stats.sample()
+        if self.offsets.wants_flush:
+            self.flush_offsets()
+        try:
+            self.store.maintain()
+        except StoreError as error:
+            _log.error("the store could not be maintained; trying again", why=str(error))
+
+    def _recheck(self) -> None:
+        if self.hold.count:
+            self.hold.recheck(lambda topic, queue: self.store.queue_range(topic, queue).max)
+
+    def _expire(self) -> None:
+        self.members.expire()
+        self.locks.expire()
+
+
+async def _every(seconds: float, work: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        work()

@@ -1,0 +1,245 @@
+"""Who is connected: producers and consumers by group, and what each consumer group subscribes to.
+
+A client is known by its connection. It enters with a heartbeat, and leaves when it says so, when
+its connection closes, or when its last heartbeat is too old. When the set of consumers of a group
+or the set of its topics changes, all its members are told (request 40), and share the queues anew.
+
+Invariants
+
+1. A group is in the table exactly while somebody is in it, consumers' groups a little longer: their
+   subscriptions stay for ten minutes, so that a restart of the last member loses nothing.
+2. Per topic a heartbeat replaces a subscription only with a greater version; topics that it does
+   not name leave the group's subscriptions: all members must subscribe alike.
+
+Source: RocketMQ `ConsumerManager`, `ConsumerGroupInfo`, `ProducerManager`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.model.group import (
+    BROADCASTING,
+    CLUSTERING,
+    CONSUME_PASSIVELY,
+    Subscription,
+)
+
+_log = log.get_logger(__name__)
+
+EMPTY_GROUP_SECONDS = 600.0
+"""How long a consumer group without members keeps its subscriptions; RocketMQ's
+`subscriptionExpiredTimeout`."""
+
+
+class Link(Protocol):
+    """A client's connection; `runtime.driver.Peer` is one."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+@dataclass(slots=True)
+class Client:
+    """One member of a group."""
+
+    client_id: str
+    language: str
+    version: int
+    seen: float
+    """Its last heartbeat, on the monotonic clock."""
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The consumers of one group that are connected, and what they want."""
+
+    name: str
+    consume_type: str = CONSUME_PASSIVELY
+    message_model: str = CLUSTERING
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    clients: dict[Link, Client] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    fingerprint: int | None = None
+    empty_since: float | None = None
+
+    def client_ids(self) -> list[str]:
+        """Return the id of each member once."""
+        return list(dict.fromkeys(client.client_id for client in self.clients.values()))
+
+
+class Members:
+    """The tables of producers and consumers.
+
+    Args:
+        clock: For expiry.
+        expiry_seconds: How old a heartbeat may be.
+        notify: `notify(link, group)` tells one member that its group changed.
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self, clock: Clock, expiry_seconds: float, notify: Callable[[Link, str], None]
+    ) -> None:
+        self._clock = clock
+        self._expiry_seconds = expiry_seconds
+        self._notify = notify
+        self._producers: dict[str, dict[Link, Client]] = {}
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._groups_of: dict[Link, tuple[set[str], set[str]]] = {}
+
+    def consumers(self, group: str) -> ConsumerGroup | None:
+        """Return the group of consumers; None when nobody is or was lately in it."""
+        return self._consumers.get(group)
+
+    def producers(self, group: str) -> dict[Link, Client]:
+        """Return the producers of a group."""
+        return self._producers.get(group, {})
+
+    def groups_subscribed_to(self, topic: str) -> list[str]:
+        """Return the groups of consumers that are subscribed to the topic."""
+        return [name for name, group in self._consumers.items() if topic in group.subscriptions]
+
+    def heartbeat(
+        self,
+        link: Link,
+        data: HeartbeatData,
+        language: str,
+        version: int,
+        consumers: Iterable[ConsumerData],
+    ) -> bool:
+        """Note that a client is there, with its groups and subscriptions.
+
+        Args:
+            link: Its connection.
+            data: The heartbeat.
+            language: The client's language, as its header says.
+            version: Its version number.
+            consumers: Those groups of the heartbeat that exist or could be made.
+
+        Returns:
+            Whether the client must send its full heartbeat again: always for an old one, otherwise
+            if the group's fingerprint changed.
+        """
+        client = Client(data.client_id, language, version, self._clock.monotonic())
+        producer_groups, consumer_groups = self._groups_of.setdefault(link, (set(), set()))
+        for producer in data.producers:
+            self._producers.setdefault(producer, {})[link] = client
+            producer_groups.add(producer)
+        has_changed = data.fingerprint == 0
+        for wanted in consumers:
+            consumer_groups.add(wanted.group)
+            has_changed |= self._register(link, client, wanted, data)
+        return has_changed
+
+    def register_for_pull(self, group_name: str, subscription: Subscription, model: str) -> None:
+        """Note the subscription that a pull carried, for a group that sends no heartbeats."""
+        group = self._consumers.get(group_name)
+        if group is None:
+            group = ConsumerGroup(name=group_name, message_model=model)
+            group.empty_since = self._clock.monotonic()
+            self._consumers[group_name] = group
+        known = group.subscriptions.get(subscription.topic)
+        if known is None or subscription.version > known.version:
+            group.subscriptions[subscription.topic] = subscription
+
+    def unregister(
+        self, link: Link, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        """Take one connection out of the groups it names."""
+        producer_groups, consumer_groups = self._groups_of.get(link, (set(), set()))
+        if producer_group is not None and producer_group in producer_groups:
+            producer_groups.discard(producer_group)
+            self._drop_producer(link, producer_group)
+        if consumer_group is not None and consumer_group in consumer_groups:
+            consumer_groups.discard(consumer_group)
+            self._drop_consumer(link, consumer_group)
+
+    def drop(self, link: Link) -> None:
+        """Take a connection that closed out of all its groups."""
+        producer_groups, consumer_groups = self._groups_of.pop(link, (set(), set()))
+        for group in producer_groups:
+            self._drop_producer(link, group)
+        for group in consumer_groups:
+            self._drop_consumer(link, group)
+
+    def expire(self) -> None:
+        """Close connections whose heartbeats stopped, forget groups that nobody came back to."""
+        now = self._clock.monotonic()
+        oldest = now - self._expiry_seconds
+        tables = [*self._producers.values(), *(one.clients for one in self._consumers.values())]
+        silent = {
+            link: client
+            for table in tables
+            for link, client in table.items()
+            if client.seen < oldest
+        }
+        for link, client in silent.items():
+            _log.warning("a client sends no heartbeats any more", client=client.client_id)
+            self.drop(link)
+            link.close()
+        for name, group in list(self._consumers.items()):
+            since = group.empty_since
+            if since is not None and now - since > EMPTY_GROUP_SECONDS:
+                del self._consumers[name]
+
+    def _register(
+        self, link: Link, client: Client, wanted: ConsumerData, data: HeartbeatData
+    ) -> bool:
+        group = self._consumers.setdefault(wanted.group, ConsumerGroup(name=wanted.group))
+        group.empty_since = None
+        is_new = link not in group.clients
+        group.clients[link] = client
+        has_changed = False
+        if data.fingerprint != 0:
+            has_changed = group.fingerprint is not None and group.fingerprint != data.fingerprint
+            group.fingerprint = data.fingerprint
+        topics_changed = False
+        if not data.without_sub:
+            group.consume_type = wanted.consume_type
+            group.message_model = wanted.message_model
+            group.consume_from_where = wanted.consume_from_where
+            topics_changed = _subscribe(group, wanted.subscriptions)
+        if is_new or topics_changed:
+            self._tell(group)
+        return has_changed
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        """Tell all members; those who each consume everything have nothing to share."""
+        if group.message_model == BROADCASTING:
+            return
+        for link in list(group.clients):
+            self._notify(link, group.name)
+
+    def _drop_producer(self, link: Link, group: str) -> None:
+        table = self._producers[group]
+        table.pop(link, None)
+        if not table:
+            del self._producers[group]
+
+    def _drop_consumer(self, link: Link, name: str) -> None:
+        group = self._consumers.get(name)
+        if group is None or group.clients.pop(link, None) is None:
+            return
+        if not group.clients:
+            group.empty_since = self._clock.monotonic()
+        self._tell(group)
+
+
+def _subscribe(group: ConsumerGroup, wanted: Iterable[Subscription]) -> bool:
+    """Bring the group's subscriptions up to a heartbeat's; tell whether its topics changed."""
+    named = {subscription.topic: subscription for subscription in wanted}
+    is_changed = False
+    for topic, subscription in named.items():
+        known = group.subscriptions.get(topic)
+        if known is None:
+            is_changed = True
+        if known is None or subscription.version > known.version:
+            group.subscriptions[topic] = subscription
+    for topic in [topic for topic in group.subscriptions if topic not in named]:
+        del group.subscriptions[topic]
+        is_changed = True
+    return is_changed

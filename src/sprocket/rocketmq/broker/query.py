@@ -1,0 +1,99 @@
+"""Finding messages by key, by id and by time."""
+
+from msgspec import Struct
+
+from sprocket.base.errors import (
+    CorruptRecord,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    RequestRefused,
+)
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.headers import QueryMessage
+from sprocket.rocketmq.store.store import Store
+
+UNIQUE_KEY_MAX = 32
+"""Most messages with one unique key; RocketMQ's `defaultQueryMaxNum`."""
+
+COUNT_MAX = 1024
+"""Most messages in one answer, whatever the client asks for."""
+
+BYTES_MAX = 8 * 1024 * 1024
+"""Most bytes in one answer beyond its first message; half of what clients take in a frame."""
+
+
+class Found(Struct, frozen=True):
+    """What a query by key gives.
+
+    Attributes:
+        records: Whole records as stored, the oldest first.
+        index_updated_at_ms: When the index last took something in.
+        index_end: The physical offset of what it took in last.
+    """
+
+    records: list[memoryview]
+    index_updated_at_ms: int
+    index_end: int
+
+
+class Queries:
+    """Looks messages up in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def by_key(self, header: QueryMessage) -> Found:
+        """Return the newest messages with a key, in the order in which they were stored.
+
+        Raises:
+            RequestRefused: QUERY_NOT_FOUND; SYSTEM_ERROR for a negative number.
+        """
+        if header.max_num < 0:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"maxNum {header.max_num} must not be negative"
+            )
+        count = UNIQUE_KEY_MAX if header.is_unique_key else min(header.max_num, COUNT_MAX)
+        if not header.topic or not header.key or count == 0:
+            raise _not_found()
+        result = self._store.find(
+            header.topic,
+            header.key,
+            max_count=count,
+            begin_ms=header.begin_timestamp,
+            end_ms=header.end_timestamp,
+        )
+        records: list[memoryview] = []
+        size = 0
+        for offset in reversed(result.offsets):
+            try:
+                record = self._store.record_at(offset)
+            except (OffsetTooSmall, OffsetTooLarge, CorruptRecord):
+                continue
+            size += len(record)
+            if records and size > BYTES_MAX:
+                break
+            records.append(record)
+        if not records:
+            raise _not_found()
+        records.reverse()
+        return Found(records, result.index_updated_at_ms, result.index_end)
+
+    def by_offset(self, offset: int) -> memoryview:
+        """Return the record at a physical offset, which ids of messages name.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; there is no record there.
+        """
+        try:
+            if offset < 0:
+                raise OffsetTooSmall(offset, 0)
+            return self._store.record_at(PhysicalOffset(offset))
+        except (OffsetTooSmall, OffsetTooLarge, CorruptRecord) as error:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}: {error}"
+            ) from error
+
+
+def _not_found() -> RequestRefused:
+    return RequestRefused(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range")

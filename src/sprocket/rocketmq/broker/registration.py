@@ -1,0 +1,299 @@
+"""Tells every NameServer which broker this is and which topics it has, over the wire.
+
+One task for each NameServer keeps one connection: it registers everything at the start, after each
+reconnect and every `register_seconds`, and single topics as they change. A NameServer that refuses
+a single topic (it was restarted and does not know us) gets everything at once. When the broker
+stops it takes its leave.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sprocket.base import log
+from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError, WireError
+from sprocket.rocketmq.broker.timers import Timers
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import command, tables
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers import RegisterBroker, UnregisterBroker
+from sprocket.rocketmq.codec.tables import RegisterBrokerBody
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.runtime import driver
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.tasks import Tasks
+
+_log = log.get_logger(__name__)
+
+ANSWER_SECONDS = 3.0
+"""How long a NameServer may take to answer."""
+
+RETRY_SECONDS = 1.0
+"""How long to wait before another try to reach a NameServer."""
+
+TOLD_SECONDS = 1.0
+"""How long a topic change waits for the NameServers before it is answered all the same."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Who registers."""
+
+    name: str
+    cluster: str
+    address: str
+    """`host:port` that clients reach the broker at."""
+    broker_id: int = 0
+
+
+@dataclass(slots=True)
+class _NameServer:
+    host: str
+    port: int
+    changed: dict[str, TopicConfig] = field(default_factory=dict)
+    """Topics it was not told of yet."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    is_up: bool = False
+    has_failed: bool = False
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """Somebody who waits until the NameServers know what has changed."""
+
+    missing: set[int]
+    done: Callable[[], None]
+
+
+class Registration:
+    """Keeps the NameServers up to date.
+
+    Args:
+        identity: What they are told of the broker.
+        topics: Its topics; their changes are followed from `start` on.
+        nameservers: `host:port` of each.
+        register_seconds: How often to register again.
+        timers: For the limit on waiting.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        topics: Topics,
+        nameservers: list[str],
+        register_seconds: float,
+        timers: Timers,
+    ) -> None:
+        self.identity = identity
+        self._topics = topics
+        self._register_seconds = register_seconds
+        self._timers = timers
+        self._nameservers = [_NameServer(*split_address(address)) for address in nameservers]
+        self._waiters: list[_Waiter] = []
+        self._tasks = Tasks("registration")
+
+    async def start(self) -> None:
+        """Register with every NameServer; return when each has been tried once.
+
+        One that cannot be reached is tried again for as long as the broker runs.
+        """
+        self._topics.changed = self._on_change
+        tried = []
+        for number, nameserver in enumerate(self._nameservers):
+            first = asyncio.Event()
+            tried.append(first)
+            self._tasks.spawn(
+                self._keep(number, nameserver, first), f"nameserver {nameserver.host}"
+            )
+        for first in tried:
+            await first.wait()
+
+    async def stop(self) -> None:
+        """Take leave of every NameServer that can be reached."""
+        self._topics.changed = lambda _: None
+        for nameserver in self._nameservers:
+            if not nameserver.is_up:
+                continue
+            header = UnregisterBroker(
+                broker_name=self.identity.name,
+                broker_addr=self.identity.address,
+                cluster_name=self.identity.cluster,
+                broker_id=self.identity.broker_id,
+            )
+            try:
+                link = await _Link.open(nameserver.host, nameserver.port)
+                try:
+                    await link.call(RequestCode.UNREGISTER_BROKER, header)
+                finally:
+                    link.close()
+            except ClientError as error:
+                _log.info("could not take leave of a NameServer", why=str(error))
+        await self._tasks.close()
+
+    def when_told(self, done: Callable[[], None]) -> None:
+        """Call `done` once every reachable NameServer knows of all changes, or after a second."""
+        missing = {
+            number for number, one in enumerate(self._nameservers) if one.is_up and one.changed
+        }
+        if not missing:
+            done()
+            return
+        waiter = _Waiter(missing, done)
+        self._waiters.append(waiter)
+
+        def late() -> None:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+                done()
+
+        self._timers.call_later(TOLD_SECONDS, late)
+
+    def _on_change(self, topics: list[TopicConfig]) -> None:
+        for nameserver in self._nameservers:
+            nameserver.changed.update({topic.name: topic for topic in topics})
+            nameserver.wake.set()
+
+    async def _keep(self, number: int, nameserver: _NameServer, first: asyncio.Event) -> None:
+        """Stay connected with one NameServer and tell it everything, for ever."""
+        while True:
+            link: _Link | None = None
+            try:
+                link = await _Link.open(nameserver.host, nameserver.port)
+                await self._register_all(number, nameserver, link)
+                first.set()
+                while True:
+                    await self._wait(nameserver)
+                    if nameserver.changed:
+                        await self._register_changed(number, nameserver, link)
+                    else:
+                        await self._register_all(number, nameserver, link)
+            except (ClientError, WireError) as error:
+                nameserver.is_up = False
+                self._told(number)
+                if not nameserver.has_failed:
+                    nameserver.has_failed = True
+                    where = f"{nameserver.host}:{nameserver.port}"
+                    _log.warning("a NameServer does not take us", nameserver=where, why=str(error))
+            finally:
+                first.set()
+                if link is not None:
+                    link.close()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _wait(self, nameserver: _NameServer) -> None:
+        """Wait for a change, at most until it is time to register again."""
+        try:
+            async with asyncio.timeout(self._register_seconds):
+                await nameserver.wake.wait()
+        except TimeoutError:
+            pass
+        nameserver.wake.clear()
+
+    async def _register_all(self, number: int, nameserver: _NameServer, link: "_Link") -> None:
+        nameserver.changed.clear()
+        await self._register(link, list(self._topics.all()))
+        nameserver.is_up = True
+        if nameserver.has_failed:
+            _log.info("a NameServer takes us again", nameserver=nameserver.host)
+            nameserver.has_failed = False
+        if not nameserver.changed:
+            self._told(number)
+
+    async def _register_changed(self, number: int, nameserver: _NameServer, link: "_Link") -> None:
+        topics = list(nameserver.changed.values())
+        nameserver.changed.clear()
+        try:
+            await self._register(link, topics)
+        except _Refused:
+            await self._register_all(number, nameserver, link)
+        if not nameserver.changed:
+            self._told(number)
+
+    async def _register(self, link: "_Link", topics: list[TopicConfig]) -> None:
+        identity = self.identity
+        header = RegisterBroker(
+            broker_name=identity.name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster,
+            ha_server_addr="",
+            broker_id=identity.broker_id,
+        )
+        body = RegisterBrokerBody(version=self._topics.version, topics=topics)
+        await link.call(RequestCode.REGISTER_BROKER, header, tables.encode_register_broker(body))
+
+    def _told(self, number: int) -> None:
+        for waiter in list(self._waiters):
+            waiter.missing.discard(number)
+            if not waiter.missing:
+                self._waiters.remove(waiter)
+                waiter.done()
+
+
+class _Refused(ClientError):
+    """The NameServer answered with an error."""
+
+
+class _Link:
+    """One connection to a NameServer, one call at a time."""
+
+    def __init__(self) -> None:
+        self._peer: Peer | None = None
+        self._answer: asyncio.Future[Command] | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> "_Link":
+        """Connect. Raises NotConnected."""
+        link = cls()
+        link._peer = await driver.connect(Connection, link._on_command, host, port)
+        link._peer.on_close.append(link._on_close)
+        return link
+
+    async def call(self, code: int, header: Header, body: bytes = b"") -> Command:
+        """Send one request and return its answer.
+
+        Raises:
+            _Refused: The answer's code is an error.
+            NotConnected, RequestTimeout: There is no answer.
+        """
+        peer = self._peer
+        if peer is None or not peer.is_open:
+            raise NotConnected("the NameServer closed the connection")
+        self._answer = asyncio.get_running_loop().create_future()
+        opaque = peer.connection.next_opaque()
+        peer.send(command.request(code, opaque, header, body))
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await self._answer
+        except TimeoutError as error:
+            raise RequestTimeout(f"no answer within {ANSWER_SECONDS:g} s") from error
+        if answer.code != ResponseCode.SUCCESS:
+            raise _Refused(f"code {answer.code}: {answer.remark or ''}")
+        return answer
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._peer is not None:
+            self._peer.close()
+
+    def _on_command(self, _: Peer, answer: Command) -> None:
+        if answer.is_response and self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)
+
+    def _on_close(self, _: Peer) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(NotConnected("the NameServer closed the connection"))
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of `host:port`.
+
+    Raises:
+        SettingsError: It is something else.
+    """
+    host, _, port = address.strip().rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(f"{address!r} is no NameServer address, expected host:port")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,326 @@
+"""What becomes of a send request: the checks in RocketMQ's order, the queue, the record.
+
+Source: RocketMQ `SendMessageProcessor`, `AbstractSendMessageProcessor.msgCheck`; the spec of
+requests, sections 3.3 and 4.1.
+
+Unlike RocketMQ 5.3.3, the parts of a batch keep their own `UNIQ_KEY` (there the batch's own key
+replaces them all, and no part can be found by its key).
+"""
+
+import random
+from collections.abc import Callable
+
+from sprocket.base.clock import Clock
+from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rocketmq.broker.groups import Groups
+from sprocket.rocketmq.broker.locks import QueueLocks
+from sprocket.rocketmq.broker.topics import (
+    DEAD_LETTER_PREFIX,
+    FORBIDDEN_TO_SEND,
+    RETRY_PREFIX,
+    Topics,
+    check_name,
+)
+from sprocket.rocketmq.codec import batch, properties
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.headers import SendMessage
+from sprocket.rocketmq.model.message import (
+    BORN_HOST_V6,
+    INNER_BATCH,
+    STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    NewRecord,
+)
+from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings
+
+REGION = "DefaultRegion"
+"""RocketMQ's default; clients copy it into traces."""
+
+MAX_RECONSUME_VERSION = 121
+"""3.4.9: from here on a retry's own `maxReconsumeTimes` overrides the group's."""
+
+_TIMER_NAMES = (
+    properties.TIMER_DELIVER_MS,
+    properties.TIMER_DELAY_SEC,
+    properties.TIMER_DELAY_MS,
+)
+_OURS = (properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER)
+_POP_CK = "POP_CK"
+
+_REWRITTEN = frozenset({*_OURS, _POP_CK, properties.CRC32})
+"""With one of these the property string is made anew instead of being added to."""
+
+_LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *_TIMER_NAMES})
+"""What may be refused."""
+
+_SPECIAL = _REWRITTEN | _LOOKED_AT
+"""What asks for a further look; most messages have none of it."""
+
+_CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
+"""The hosts say what they are; a client that sets these bits would break the record."""
+
+
+class Sender:
+    """Turns send requests into records.
+
+    Args:
+        topics: Where topics are looked up and made.
+        groups: For retries, whose group decides how many there are.
+        locks: A group that consumes in order does not retry.
+        broker: Names that become properties.
+        store_host: The address that clients reach the broker at, as records hold it.
+        clock: For delivery times.
+        new_unique_key: Gives a message without `UNIQ_KEY` one.
+        below: `below(n)` picks a queue from 0 to n − 1 for who leaves it to us.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        locks: QueueLocks,
+        broker: BrokerSettings,
+        store_host: bytes,
+        clock: Clock,
+        new_unique_key: Callable[[], str],
+        *,
+        below: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._locks = locks
+        self._store_host = store_host
+        self._clock = clock
+        self._new_unique_key = new_unique_key
+        self._below = below
+        self._added = {
+            properties.MSG_REGION: REGION,
+            properties.TRACE_ON: "true",
+            properties.CLUSTER: broker.cluster,
+        }
+        self._suffix = properties.encode(self._added).decode()
+
+    def record(
+        self, header: SendMessage, body: bytes | memoryview, born_host: bytes, version: int
+    ) -> NewRecord:
+        """Return the record of one message, ready to be appended.
+
+        Args:
+            header: The request's.
+            body: What to store, as it came.
+            born_host: The sender's address.
+            version: The sender's version number.
+
+        Raises:
+            RequestRefused: A check failed; its code is RocketMQ's.
+        """
+        topic, queue_id = self._place(header)
+        if not body:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
+        text = header.properties
+        found = properties.decode(text)
+        topic_name = header.topic
+        is_special = not _SPECIAL.isdisjoint(found)
+        if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
+            dead = self._dead_letter(header, version)
+            if dead is not None:
+                topic_name, queue_id = dead.name, self._below(max(1, dead.write_queues))
+                found[properties.DELAY] = "-1"
+                is_special = True
+        if is_special:
+            self._refuse_unsupported(found)
+        if topic.attributes:
+            _check_compaction(topic, found)
+        sys_flag = header.sys_flag
+        if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
+            _check_flags(sys_flag)
+        unique_key = found.get(properties.UNIQ_KEY)
+        if is_special or text.count("\x02") != len(found) or (text and text[-1] != "\x02"):
+            text = self._rewritten(found)
+        if unique_key is None:
+            unique_key = self._new_unique_key()
+            text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
+        return NewRecord(
+            topic_name,
+            queue_id,
+            body,
+            (text + self._suffix).encode("utf-8", "replace"),
+            born_host,
+            self._store_host,
+            header.flag,
+            sys_flag & _CLEARED_FLAGS,
+            header.born_timestamp,
+            header.reconsume_times,
+            0,
+            found.get(properties.TAGS, ""),
+            properties.index_keys(unique_key, found.get(properties.KEYS)),
+        )
+
+    def records(
+        self, header: SendMessage, body: bytes | memoryview, born_host: bytes
+    ) -> list[NewRecord]:
+        """Return the records of a batch, in its order, all for one queue.
+
+        Raises:
+            RequestRefused: A check failed, or the batch cannot be taken apart.
+        """
+        topic, queue_id = self._place(header)
+        if topic.name.startswith(RETRY_PREFIX):
+            raise _illegal("a batch may not be sent to a retry topic")
+        if header.sys_flag & (TRANSACTION_MASK | INNER_BATCH):
+            raise _illegal("a batch may be neither transactional nor an inner one")
+        shared = properties.decode(header.properties)
+        self._refuse_unsupported_in_batch(shared)
+        if len((header.properties).encode()) > properties.PROPERTIES_BYTES_MAX:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch's properties are too long")
+        try:
+            parts = batch.split(body)
+        except WireError as error:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        if not parts:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
+        shared.pop(properties.UNIQ_KEY, None)
+        shared.update(self._added)
+        sys_flag = header.sys_flag & _CLEARED_FLAGS
+        made = []
+        for part in parts:
+            found = properties.decode(part.properties)
+            self._refuse_unsupported_in_batch(found)
+            if topic.attributes:
+                _check_compaction(topic, found)
+            if properties.UNIQ_KEY not in found:
+                found[properties.UNIQ_KEY] = self._new_unique_key()
+            found.pop(_POP_CK, None)
+            found.pop(properties.CRC32, None)
+            found.update(shared)
+            made.append(
+                NewRecord(
+                    topic=topic.name,
+                    queue_id=queue_id,
+                    body=part.body,
+                    properties=properties.encode(found),
+                    born_host=born_host,
+                    store_host=self._store_host,
+                    flag=part.flag,
+                    sys_flag=sys_flag,
+                    born_at_ms=header.born_timestamp,
+                    reconsume_times=header.reconsume_times,
+                    tags=found.get(properties.TAGS, ""),
+                    keys=properties.index_keys(
+                        found[properties.UNIQ_KEY], found.get(properties.KEYS)
+                    ),
+                )
+            )
+        return made
+
+    def _place(self, header: SendMessage) -> tuple[TopicConfig, int]:
+        """Return topic and queue that the request names, checked, the topic made if it is new."""
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            topic = self._make_topic(header)
+        elif topic.name in FORBIDDEN_TO_SEND:
+            raise _forbidden(topic.name)
+        queue_id = header.queue_id
+        if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{queue_id}] is illegal, topic {topic.name} has "
+                f"{topic.read_queues} read and {topic.write_queues} write queues",
+            )
+        if queue_id < 0:
+            queue_id = self._below(topic.write_queues) if topic.write_queues > 0 else 0
+        return topic, queue_id
+
+    def _make_topic(self, header: SendMessage) -> TopicConfig:
+        name = header.topic
+        check_name(name)
+        if name in FORBIDDEN_TO_SEND:
+            raise _forbidden(name)
+        is_unit = bool(header.unit_mode)
+        is_retry = name.startswith(RETRY_PREFIX)
+        sys_flag = (UNIT_SUBSCRIPTION if is_retry else UNIT) if is_unit else 0
+        try:
+            return self._topics.make_for_send(
+                name, header.default_topic, header.default_topic_queue_nums, sys_flag
+            )
+        except RequestRefused:
+            if is_retry or name.startswith(DEAD_LETTER_PREFIX):
+                return self._topics.make_internal(name, 1, sys_flag=sys_flag)
+            raise
+
+    def _dead_letter(self, header: SendMessage, version: int) -> TopicConfig | None:
+        """Return the dead-letter topic if this retry is one too many, else None."""
+        group_name = header.topic.removeprefix(RETRY_PREFIX)
+        group = self._groups.find(group_name)
+        limit = group.retry_times_max
+        if version >= MAX_RECONSUME_VERSION and header.max_reconsume_times is not None:
+            limit = header.max_reconsume_times
+        if (header.reconsume_times) <= limit and not self._locks.is_held(group_name):
+            return None
+        return self._topics.make_internal(DEAD_LETTER_PREFIX + group_name, 1)
+
+    def _refuse_unsupported(self, found: dict[str, str]) -> None:
+        """Refuse by name what would need a delay, a timer or a transaction.
+
+        Raises:
+            RequestRefused: with the code that RocketMQ gives where the feature is switched off.
+        """
+        if found.get(properties.TRAN_MSG, "").lower() == "true":
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, "transactional messages are not supported"
+            )
+        if properties.INNER_NUM in found:
+            raise _illegal("an inner batch needs a topic of batch queues")
+        delay = found.get(properties.DELAY)
+        if delay is not None and _number(delay, ResponseCode.SYSTEM_ERROR, "DELAY") > 0:
+            raise _illegal("delayed messages are not supported")
+        for name in _TIMER_NAMES:
+            value = found.get(name)
+            if value is None:
+                continue
+            due = _number(value, ResponseCode.MESSAGE_ILLEGAL, name)
+            if name == properties.TIMER_DELIVER_MS:
+                due -= self._clock.now_ms()
+            if due > 0:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, "timed messages are not supported")
+
+    def _refuse_unsupported_in_batch(self, found: dict[str, str]) -> None:
+        if _LOOKED_AT.isdisjoint(found):
+            return
+        if found.get(properties.TRAN_MSG, "").lower() == "true":
+            raise _illegal("a batch may not be transactional")
+        self._refuse_unsupported(found)
+
+    def _rewritten(self, found: dict[str, str]) -> str:
+        kept = {name: value for name, value in found.items() if name not in _REWRITTEN}
+        return "".join([f"{name}\x01{value}\x02" for name, value in kept.items()])
+
+
+def _check_compaction(topic: TopicConfig, found: dict[str, str]) -> None:
+    policy = topic.attributes.get("cleanup.policy", "")
+    if policy.upper() == "COMPACTION" and properties.KEYS not in found:
+        raise _illegal(f"topic {topic.name} is compacted by key, and the message has no KEYS")
+
+
+def _check_flags(sys_flag: int) -> None:
+    if sys_flag & INNER_BATCH:
+        raise _illegal("an inner batch needs a topic of batch queues")
+    if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+        raise RequestRefused(ResponseCode.NO_PERMISSION, "transactional messages are not supported")
+
+
+def _number(text: str, code: ResponseCode, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise RequestRefused(code, f"property {name} is no number: {text[:64]!r}") from error
+
+
+def _illegal(why: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.MESSAGE_ILLEGAL, why)
+
+
+def _forbidden(topic: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.NO_PERMISSION, f"topic [{topic}] may not be sent to")

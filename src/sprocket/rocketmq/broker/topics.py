@@ -1,0 +1,253 @@
+"""The topics that this broker serves, in `config/topics.json`, and how new ones come about.
+
+A topic is made by `UPDATE_AND_CREATE_TOPIC`, or by the first send to it after the template that the
+sender names, normally `TBW102`. Every change raises the data version, is written to the file, and
+is told to whoever registers topics with the NameServers.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.rocketmq.broker.config_file import ConfigFile
+from sprocket.rocketmq.codec import tables, values
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
+from sprocket.rocketmq.store.layout import StoreLayout
+
+_log = log.get_logger(__name__)
+
+TEMPLATE = "TBW102"
+"""The topic whose queues and permissions new ones take over."""
+
+RETRY_PREFIX = "%RETRY%"
+DEAD_LETTER_PREFIX = "%DLQ%"
+
+TOPIC_CHARACTERS_MAX = 127
+"""Longer names do not fit the length byte of a V1 record."""
+
+NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+"""What names of topics and groups are made of."""
+
+SYSTEM_TOPICS = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+        TEMPLATE,
+    }
+)
+"""Names that belong to the system, whether or not the topic is there."""
+
+SYSTEM_PREFIX = "rmq_sys_"
+
+FORBIDDEN_TO_SEND = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+
+
+def check_name(topic: str) -> None:
+    """Refuse a topic name that is blank, too long or has a character that names may not have.
+
+    Raises:
+        RequestRefused: INVALID_PARAMETER, saying which rule is broken.
+    """
+    if not topic.strip():
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "the topic name is blank")
+    if not NAME.fullmatch(topic):
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"topic {topic[:200]!r}: only %, |, letters, digits, _ and - are allowed",
+        )
+    if len(topic) > TOPIC_CHARACTERS_MAX:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"the topic name has {len(topic)} characters, {TOPIC_CHARACTERS_MAX} are allowed",
+        )
+
+
+def _nobody(_: list[TopicConfig]) -> None:
+    """Tell nobody of changed topics."""
+
+
+class Topics:
+    """The table of topics.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self, disk: Disk, folder: str, clock: Clock, broker: BrokerSettings, settings: TopicSettings
+    ) -> None:
+        self._file = ConfigFile(disk, StoreLayout(folder).topics)
+        self._clock = clock
+        self._settings = settings
+        self._system = SYSTEM_TOPICS | {broker.name, broker.cluster}
+        self.changed: Callable[[list[TopicConfig]], None] = _nobody
+        """Told of topics that are new or differ; the registration with NameServers sets it."""
+        self.version = DataVersion.new(clock.now_ms())
+        self._table: dict[str, TopicConfig] = {}
+        self._unknown: dict[str, Any] = {}
+        self._file.load(self._interpret)
+        self._add_system_topics(broker)
+
+    def get(self, name: str) -> TopicConfig | None:
+        """Return the topic, None when there is none of that name."""
+        return self._table.get(name)
+
+    def all(self) -> Iterable[TopicConfig]:
+        """Return every topic, in no particular order."""
+        return self._table.values()
+
+    def is_system(self, name: str) -> bool:
+        """Tell whether the name belongs to the system."""
+        return name in self._system or name.startswith(SYSTEM_PREFIX)
+
+    def put(self, topic: TopicConfig) -> bool:
+        """Add or replace a topic.
+
+        Returns:
+            False when it was there in exactly this form, and nothing was done.
+
+        Raises:
+            StoreError: The file could not be written; the table is as before.
+        """
+        old = self._table.get(topic.name)
+        if old == topic:
+            return False
+        old_version = self.version
+        self._table[topic.name] = topic
+        self.version = self.version.next(self._clock.now_ms())
+        try:
+            self._save()
+        except StoreError:
+            self.version = old_version
+            if old is None:
+                del self._table[topic.name]
+            else:
+                self._table[topic.name] = old
+            raise
+        self.changed([topic])
+        return True
+
+    def make_for_send(
+        self, name: str, template_name: str, queues: int, sys_flag: int
+    ) -> TopicConfig:
+        """Return the topic, made after its template if it is new.
+
+        Args:
+            name: The topic a message is sent to; it was checked.
+            template_name: What the sender names as the template, normally `TBW102`.
+            queues: How many queues the sender wants; the template's number is the limit.
+            sys_flag: Of the new topic: unit bits.
+
+        Raises:
+            RequestRefused: TOPIC_NOT_EXIST, when there is no such template, it may not be
+                inherited from, or automatic creation is off.
+        """
+        topic = self._table.get(name)
+        if topic is not None:
+            return topic
+        template = self._table.get(template_name)
+        is_off = template_name == TEMPLATE and not self._settings.auto_create
+        if template is None or is_off or not template.perm & INHERIT:
+            why = "automatic creation is off" if is_off else f"no template {template_name!r} for it"
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] does not exist, and {why}"
+            )
+        count = max(0, min(queues, template.write_queues))
+        topic = TopicConfig(
+            name=name,
+            read_queues=count,
+            write_queues=count,
+            perm=template.perm & ~INHERIT,
+            filter_type=template.filter_type,
+            sys_flag=sys_flag,
+        )
+        self.put(topic)
+        _log.info("a send made a topic", topic=name, queues=count)
+        return topic
+
+    def make_internal(
+        self, name: str, queues: int, *, order: bool = False, sys_flag: int = 0
+    ) -> TopicConfig:
+        """Return a topic that the broker itself needs, a group's retry or dead-letter topic."""
+        topic = self._table.get(name)
+        if topic is None:
+            topic = TopicConfig(
+                name=name,
+                read_queues=queues,
+                write_queues=queues,
+                perm=READ | WRITE,
+                order=order,
+                sys_flag=sys_flag,
+            )
+            self.put(topic)
+        return topic
+
+    def _add_system_topics(self, broker: BrokerSettings) -> None:
+        everything = READ | WRITE | INHERIT
+        wanted = [
+            ("SELF_TEST_TOPIC", 1, READ | WRITE),
+            ("BenchmarkTest", 1024, READ | WRITE),
+            (broker.cluster, 16, everything),
+            (broker.name, 1, everything),
+            ("OFFSET_MOVED_EVENT", 1, READ | WRITE),
+        ]
+        if self._settings.auto_create:
+            wanted.append((TEMPLATE, self._settings.auto_create_queues, everything))
+        is_new = False
+        for name, queues, perm in wanted:
+            if name not in self._table:
+                is_new = True
+                self._table[name] = TopicConfig(
+                    name=name, read_queues=queues, write_queues=queues, perm=perm
+                )
+        if is_new:
+            self.version = self.version.next(self._clock.now_ms())
+            self._save()
+
+    def _interpret(self, content: dict[str, Any]) -> None:
+        """Take in what the file says; members that we do not know are kept for writing."""
+        version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
+        found = values.mapping(content.get("topicConfigTable"), "topicConfigTable")
+        self._table = {
+            str(name): tables.topic_from_json(str(name), value) for name, value in found.items()
+        }
+        self.version = version
+        self._unknown = {name: value for name, value in content.items() if name not in _OWN_MEMBERS}
+
+    def _save(self) -> None:
+        self._file.replace(
+            self._file.encode(
+                {
+                    "dataVersion": self.version.to_json(),
+                    "topicConfigTable": {
+                        name: tables.topic_to_json(topic) for name, topic in self._table.items()
+                    },
+                    **self._unknown,
+                }
+            )
+        )
+
+
+_OWN_MEMBERS = ("dataVersion", "topicConfigTable")

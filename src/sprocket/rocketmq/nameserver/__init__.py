@@ -1,0 +1,1 @@
+"""The NameServer: which broker serves which topic."""

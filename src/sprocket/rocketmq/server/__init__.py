@@ -1,0 +1,1 @@
+"""Requests from sockets to handlers and answers back."""

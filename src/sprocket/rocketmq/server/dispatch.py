@@ -1,0 +1,119 @@
+"""From a request to its handler, and from what the handler says to an answer.
+
+A handler is a plain function. It returns an `Answer`, or None if it answers later or not at all;
+then it keeps the request and calls `answer` when the time has come.
+
+What goes wrong in a handler concerns its request only; the connection goes on:
+
+    RequestRefused          its code and remark
+    WireError               SYSTEM_ERROR: the body of this request could not be read
+    StoreError              SYSTEM_ERROR, logged; handlers translate those that mean something else
+    any other exception     SYSTEM_ERROR with the exception's class, logged with context
+
+Frames that cannot be read never come here: the connection is closed (`runtime.driver`).
+
+Source: `NettyRemotingAbstract.processRequestCommand`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from sprocket.base import log
+from sprocket.base.errors import RequestRefused, StoreError, WireError
+from sprocket.rocketmq.codec.codes import ResponseCode, request_name
+from sprocket.rocketmq.codec.command import Command, response
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.frame import Buffer
+from sprocket.runtime.driver import Peer
+
+_log = log.get_logger(__name__)
+
+
+class Answer(Struct, gc=False):
+    """What to answer: arguments as for `codec.command.response`."""
+
+    code: int = ResponseCode.SUCCESS
+    header: Header | None = None
+    remark: str | None = None
+    body: Sequence[Buffer] = ()
+    extra: Mapping[str, str] | None = None
+
+
+Handler = Callable[[Peer, Command], Answer | None]
+"""Handles one request; None means that it is answered later, with `answer`, or never."""
+
+
+def answer(peer: Peer, request: Command, what: Answer) -> None:
+    """Send an answer, unless the request was one-way: then nobody waits for it."""
+    if not request.is_oneway:
+        peer.send(response(request, what.code, what.header, what.remark, what.body, what.extra))
+
+
+class Dispatcher:
+    """A table of handlers by request code.
+
+    Args:
+        handlers: Code → handler.
+        on_response: Gets answers to requests that this side sent; without it they are dropped,
+            as are answers that nobody waits for.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        on_response: Callable[[Peer, Command], None] | None = None,
+    ) -> None:
+        self._handlers = {int(code): handler for code, handler in handlers.items()}
+        self._on_response = on_response
+
+    def add(self, handlers: Mapping[int, Handler]) -> None:
+        """Add handlers, or replace them: for a server whose port must be known to its parts."""
+        self._handlers.update({int(code): handler for code, handler in handlers.items()})
+
+    def __call__(self, peer: Peer, command: Command) -> None:
+        """Handle one command; what `runtime.driver.serve` wants for its events."""
+        if command.is_response:
+            if self._on_response is not None:
+                self._on_response(peer, command)
+            return
+        handler = self._handlers.get(command.code)
+        try:
+            found = unsupported(command) if handler is None else handler(peer, command)
+            if found is not None:
+                answer(peer, command, found)
+        except Exception as error:
+            answer(peer, command, failed(peer, command, error))
+
+
+def unsupported(command: Command) -> Answer:
+    """Refuse a request by its number and, if it has one, its name."""
+    name = request_name(command.code)
+    remark = f" request type {command.code} not supported"
+    if name is not None:
+        remark += f" ({name})"
+    return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, remark)
+
+
+def failed(peer: Peer, command: Command, error: Exception) -> Answer:
+    """Return the answer to a request whose handler raised, now or in a later turn of the loop."""
+    if isinstance(error, RequestRefused):
+        return Answer(error.code, None, error.remark)
+    context = {
+        "peer": peer.address,
+        "code": command.code,
+        "request": request_name(command.code),
+        "opaque": command.opaque,
+        "version": command.version,
+        "language": command.language,
+    }
+    if isinstance(error, WireError):
+        _log.info("a request could not be read", error=str(error), **context)
+        return Answer(ResponseCode.SYSTEM_ERROR, None, str(error))
+    if isinstance(error, StoreError):
+        _log.error("a request failed in the store", error=str(error), **context)
+        return Answer(ResponseCode.SYSTEM_ERROR, None, str(error))
+    _log.error("a request failed unexpectedly", exc_info=error, **context)
+    return Answer(ResponseCode.SYSTEM_ERROR, None, f"{type(error).__name__}: {error}")

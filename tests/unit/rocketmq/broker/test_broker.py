@@ -1,0 +1,103 @@
+"""The parts work together, and what happens now and then does not stop when it fails once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sprocket.base.disk import read_file
+from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime import driver
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+FILE = "/s/config/consumerOffset.json"
+HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
+
+Scenario = Callable[[Broker, SimulatedDisk], Awaitable[None]]
+
+
+def run(scenario: Scenario) -> None:
+    """Run a scenario with a broker that is not started."""
+
+    async def main() -> None:
+        disk, clock = SimulatedDisk(), FakeClock()
+        settings = Settings(
+            store=StoreSettings(fill_ahead_bytes=0), offsets=OffsetSettings(flush_ms=100)
+        )
+        store = Store.open(disk, "/s", settings.store, clock, Geometry.small())
+        broker = Broker(disk, "/s", store, clock, settings, HERE, lambda _link, _group: None)
+        try:
+            await scenario(broker, disk)
+        finally:
+            await broker.stop()
+
+    driver.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+def test_offsets_are_flushed_on_the_thread() -> None:
+    """One flush at a time; a failed one is made again and loses nothing."""
+
+    async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
+        broker.flush_offsets()
+        assert broker.thread.waiting_count == 0
+        broker.offsets.commit("g", "t", 0, 5)
+        disk.fail("sync", 1)
+        broker.flush_offsets()
+        broker.flush_offsets()
+        assert broker.thread.waiting_count == 1
+        await until(lambda: broker.thread.waiting_count == 0)
+        assert not disk.exists(FILE)
+        broker.flush_offsets()
+        await until(lambda: broker.thread.waiting_count == 0)
+        assert b"0:5" in read_file(disk, FILE)
+
+    run(scenario)
+
+
+def test_the_rounds_go_on() -> None:
+    """Flush, maintenance, re-check and expiry run by themselves once the broker is started."""
+
+    async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
+        broker.start()
+        broker.offsets.commit("g", "t", 0, 5)
+        await until(lambda: disk.exists(FILE))
+        broker._maintain()
+        broker._recheck()
+        broker._expire()
+
+    run(scenario)
+
+
+def test_a_closed_connection_leaves_nothing() -> None:
+    """Neither a hold nor a membership."""
+
+    async def scenario(broker: Broker, _: SimulatedDisk) -> None:
+        link: Any = object()
+        broker.hold.hold(link, "T", 0, 0, None, 1000, lambda: None)
+        broker.left(link)
+        assert broker.hold.count == 0
+        await broker.settle()
+
+    run(scenario)
+
+
+def test_a_stop_flushes_everything() -> None:
+    """Offsets lie in their file and the store is closed."""
+    disks: list[SimulatedDisk] = []
+
+    async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
+        disks.append(disk)
+        broker.offsets.commit("g", "t", 0, 5)
+
+    run(scenario)
+    assert b"0:5" in read_file(disks[0], FILE)
+    assert not disks[0].exists("/s/abort")

@@ -1,0 +1,82 @@
+"""A file of RocketMQ's is read with its backup in reserve, and replaced as a whole."""
+
+import random
+from typing import Any
+
+import pytest
+
+from sprocket.base.disk import read_file, replace_file
+from sprocket.base.errors import ForeignStore
+from sprocket.rocketmq.broker.config_file import ConfigFile
+from sprocket.testing.disk import SimulatedDisk
+
+PATH = "/s/config/a.json"
+
+
+def fresh() -> SimulatedDisk:
+    """Return a disk with an empty store folder."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    return disk
+
+
+def load(disk: SimulatedDisk) -> Any:
+    """Return the member `v` of the file, as a number."""
+    return ConfigFile(disk, PATH).load(lambda content: int(content.get("v", -1)))
+
+
+def test_nothing_there_is_an_empty_object() -> None:
+    """So is an empty file."""
+    disk = fresh()
+    assert load(disk) == -1
+    replace_file(disk, PATH, b"")
+    assert load(disk) == -1
+
+
+def test_the_backup_stands_in() -> None:
+    """For a missing, an empty, an unreadable and a misunderstood file."""
+    for text in (None, b"", b"{", b'{"v":"x"}', b"7"):
+        disk = fresh()
+        replace_file(disk, PATH + ".bak", b'{"v":2}')
+        if text is not None:
+            replace_file(disk, PATH, text)
+        assert load(disk) == 2
+
+
+def test_damage_without_a_backup_is_an_error() -> None:
+    """Nothing is begun anew over it, and the text names the file."""
+    disk = fresh()
+    replace_file(disk, PATH, b"{")
+    with pytest.raises(ForeignStore, match=r"a\.json is damaged"):
+        load(disk)
+    replace_file(disk, PATH + ".bak", b"{")
+    with pytest.raises(ForeignStore, match=r"a\.json\.bak is damaged"):
+        load(disk)
+
+
+def test_a_crash_leaves_the_old_or_the_new() -> None:
+    """At whatever moment, with whatever blocks and names lost."""
+    for seed in range(100):
+        rng = random.Random(seed)
+        disk = fresh()
+        file = ConfigFile(disk, PATH)
+        count = rng.randrange(1, 4)
+        for value in range(count):
+            file.replace(file.encode({"v": value, "pad": "x" * 2000}))
+        assert load(disk.crash(rng.randrange)) == count - 1
+        disk.fail("sync", rng.randrange(1, 5))
+        try:
+            file.replace(file.encode({"v": count, "pad": "y" * 2000}))
+        except Exception:
+            assert load(disk.kill()) in (count - 1, count)
+        assert load(disk.crash(rng.randrange)) in (count - 1, count)
+
+
+def test_the_text_is_fastjsons() -> None:
+    """A tab for each level, no blanks, integer keys without quotes."""
+    disk = fresh()
+    file = ConfigFile(disk, PATH)
+    file.replace(file.encode({"a": {"b": 1}, "c": {0: 5}}))
+    text = read_file(disk, PATH)
+    assert text.startswith(b'{\n\t"a":{\n\t\t"b":1\n\t},')
+    assert b"{0:5" in text

@@ -1,0 +1,428 @@
+"""Every append is answered exactly once, and "stored" only when the flush mode allows it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, SyncLate
+from sprocket.base.errors import StoreFailed as Failed
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.broker.durable import (
+    FILL_WAITING_MAX,
+    GATHER_TURNS_MAX,
+    INDEX_ROUND,
+    Durable,
+)
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.dispatch import Arrival
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.timers import FakeTimers
+
+
+class FakeJob:
+    """A sync or a fill that takes as long as the test says."""
+
+    def __init__(self, store: "FakeStore") -> None:
+        self._store = store
+
+    def run(self) -> None:
+        """Take the time, and fail if the test says so."""
+        self._store.clock.advance(self._store.sync_ms)
+        if self._store.sync_error is not None:
+            raise self._store.sync_error
+
+
+class FakeStore:
+    """The part of the store that `Durable` sees, with what it did written down."""
+
+    def __init__(self, clock: FakeClock, flush: str) -> None:
+        self.settings = StoreSettings(flush=cast("Any", flush))
+        self.clock = clock
+        self.done: list[str] = []
+        self.sync_ms = 0
+        self.write_error: StoreError | None = None
+        self.sync_error: StoreError | None = None
+        self.failed = False
+        self.unsynced = False
+        self.arrivals: list[Arrival] = []
+        self.index_left = 0
+        self.fills = 0
+        self.blocks = False
+
+    def append(self, record: str) -> str:
+        """Take a record up."""
+        if self.failed:
+            raise Failed("failed before")
+        if record == "big":
+            raise MessageTooLarge("big")
+        return record
+
+    def append_batch(self, records: Sequence[str]) -> list[str]:
+        """Take records up."""
+        return [self.append(record) for record in records]
+
+    def write(self) -> None:
+        """Write, or fail."""
+        if self.write_error is not None:
+            raise self.write_error
+        self.done.append("write")
+        self.unsynced = True
+
+    def begin_sync(self) -> FakeJob | None:
+        """Begin a sync if something was written."""
+        if self.failed:
+            raise Failed("failed before")
+        if not self.unsynced:
+            return None
+        self.unsynced = False
+        return FakeJob(self)
+
+    def finish_sync(self, _: FakeJob, error: StoreError | None) -> None:
+        """End it."""
+        self.done.append("sync" if error is None else "sync failed")
+        self.failed = error is not None
+
+    def dispatch(self) -> list[Arrival]:
+        """Give what arrived."""
+        self.done.append("dispatch")
+        arrivals, self.arrivals = self.arrivals, []
+        return arrivals
+
+    def dispatch_index(self, limit: int) -> int:
+        """Index what is left, up to the limit."""
+        count = min(limit, self.index_left)
+        self.index_left -= count
+        return count
+
+    def begin_fill(self) -> FakeJob | None:
+        """Begin a fill if the test wants one."""
+        if self.fills == 0:
+            return None
+        self.fills -= 1
+        return FakeJob(self)
+
+    def finish_fill(self, _: FakeJob, error: StoreError | None) -> None:
+        """End it."""
+        self.blocks = False
+        self.done.append("fill" if error is None else "fill failed")
+
+    def fill_blocks_write(self) -> bool:
+        """Tell what the test says."""
+        return self.blocks
+
+
+class FakeThread:
+    """A disk thread that works when the test says so."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
+
+    def submit(self, job: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
+        """Keep a job."""
+        self.jobs.append((job, done))
+
+    def work(self) -> None:
+        """Do the oldest job and hand it back."""
+        job, done = self.jobs.pop(0)
+        try:
+            result = job()
+        except StoreError as error:
+            done(None, error)
+        else:
+            done(result, None)
+
+
+class Bench:
+    """A `Durable` between fakes."""
+
+    def __init__(self, flush: str = "sync", *, ms_max: float = 1.0) -> None:
+        self.clock = FakeClock()
+        self.timers = FakeTimers(self.clock)
+        self.store = FakeStore(self.clock, flush)
+        self.thread = FakeThread()
+        self.answers: list[tuple[Any, str | None]] = []
+        self.arrived: list[Arrival] = []
+        self.durable = Durable(
+            cast("Store", self.store),
+            self.thread,
+            self.timers,
+            self.clock,
+            self.arrived.append,
+            sync_on_loop_ms_max=ms_max,
+            sync_timeout_ms=5000,
+        )
+
+    def append(self, record: str) -> None:
+        """Append and note the answer."""
+        self.durable.append(cast("NewRecord", record), self._answer)
+
+    def append_batch(self, *records: str) -> None:
+        """Append as one and note the answer."""
+        self.durable.append_batch(cast("Sequence[NewRecord]", records), self._answer)
+
+    def _answer(self, stored: Any, error: StoreError | None) -> None:
+        self.answers.append((stored, None if error is None else type(error).__name__))
+
+
+def test_one_write_and_one_sync_for_all_of_a_turn() -> None:
+    """Nobody is answered before both; then everybody, in order."""
+    bench = Bench()
+    bench.append("a")
+    bench.append_batch("b", "c")
+    assert bench.answers == []
+    assert bench.store.done == []
+    bench.timers.drain()
+    assert bench.store.done == ["write", "sync"]
+    assert bench.answers == [("a", None), (["b", "c"], None)]
+    bench.timers.drain()
+    assert bench.store.done == ["write", "sync"]
+
+
+def test_a_group_waits_while_turns_bring_more_but_not_for_ever() -> None:
+    """Two turns that bring something are one group; an endless stream is cut into groups."""
+    bench = Bench()
+    bench.append("a")
+    bench.timers.turn()
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.store.done == ["write", "sync"]
+    bench.store.done.clear()
+    for turn in range(2 * GATHER_TURNS_MAX + 2):
+        bench.append(str(turn))
+        bench.timers.turn()
+    bench.timers.drain()
+    assert bench.store.done.count("sync") == 2
+
+
+def test_async_flush_answers_after_the_write_and_syncs_behind() -> None:
+    """The sync follows on the thread within half a second, once for everything."""
+    bench = Bench("async")
+    bench.append("a")
+    bench.timers.drain()
+    assert bench.answers == [("a", None)]
+    assert bench.store.done == ["write"]
+    bench.append("b")
+    bench.timers.drain()
+    bench.timers.advance(500)
+    assert len(bench.thread.jobs) == 1
+    bench.thread.work()
+    assert bench.store.done.count("sync") == 1
+
+
+def test_what_the_store_refuses_is_answered_at_once() -> None:
+    """A record that is too large waits for nobody and disturbs nobody."""
+    bench = Bench()
+    bench.append("a")
+    bench.append("big")
+    bench.append_batch("b", "big")
+    assert bench.answers == [(None, "MessageTooLarge"), (None, "MessageTooLarge")]
+    bench.timers.drain()
+    assert bench.answers[2:] == [("a", None)]
+
+
+@pytest.mark.parametrize("error", [DiskFull("full"), DiskFailed("EIO")])
+def test_a_failed_write_refuses_its_records_and_the_broker_goes_on(error: StoreError) -> None:
+    """Nothing is synced for them, and the next turn stores again."""
+    bench = Bench()
+    bench.store.write_error = error
+    bench.append("a")
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.answers == [(None, type(error).__name__)] * 2
+    assert "sync" not in bench.store.done
+    bench.store.write_error = None
+    bench.append("c")
+    bench.timers.drain()
+    assert bench.answers[2:] == [("c", None)]
+
+
+def test_a_failed_sync_refuses_everybody_from_then_on() -> None:
+    """What reached the disk is unknown, so nothing counts as stored until the store is reopened."""
+    bench = Bench()
+    bench.store.sync_error = DiskFailed("EIO")
+    bench.append("a")
+    bench.timers.drain()
+    assert bench.answers == [(None, "StoreFailed")]
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.answers[1:] == [(None, "StoreFailed")]
+
+
+def test_a_failed_sync_on_the_thread_refuses_those_behind_it_too() -> None:
+    """What was written while the failing sync was out is refused as well."""
+    bench = Bench(ms_max=0)
+    bench.store.sync_ms = 3
+    bench.append("a")
+    bench.timers.drain()
+    bench.append("b")
+    bench.timers.drain()
+    bench.store.sync_error = DiskFailed("EIO")
+    bench.append("c")
+    bench.timers.drain()
+    bench.append("d")
+    bench.timers.drain()
+    bench.thread.work()
+    assert bench.answers[1:] == [(None, "StoreFailed")] * 3
+
+
+def test_a_slow_disk_moves_the_sync_to_the_thread_and_a_quick_one_back() -> None:
+    """While one sync is out, what is written waits for the next, one for all of it."""
+    bench = Bench()
+    bench.store.sync_ms = 50
+    bench.append("a")
+    bench.timers.drain()
+    assert bench.answers == [("a", None)]
+    bench.append("b")
+    bench.timers.drain()
+    assert len(bench.thread.jobs) == 1
+    bench.append("c")
+    bench.timers.drain()
+    bench.append("d")
+    bench.timers.drain()
+    assert len(bench.answers) == 1
+    bench.store.sync_ms = 0
+    bench.thread.work()
+    assert bench.answers[1:] == [("b", None)]
+    bench.thread.work()
+    assert bench.answers[2:] == [("c", None), ("d", None)]
+    for number in range(40):
+        bench.append(str(number))
+        bench.timers.drain()
+        if bench.thread.jobs:
+            bench.thread.work()
+    assert len(bench.answers) == 44
+    bench.append("quick again")
+    bench.timers.drain()
+    assert bench.thread.jobs == []
+    assert bench.answers[-1] == ("quick again", None)
+
+
+def test_a_sync_that_takes_too_long_is_answered_late_and_only_once() -> None:
+    """After the limit the sender hears that the record is stored but perhaps not on the disk."""
+    bench = Bench(ms_max=0)
+    bench.store.sync_ms = 3
+    bench.append("quick")
+    bench.timers.drain()
+    bench.append("a")
+    bench.timers.drain()
+    bench.append("b")
+    bench.timers.drain()
+    bench.timers.advance(4999)
+    assert bench.answers == [("quick", None)]
+    bench.timers.advance(1)
+    assert bench.answers[1:] == [("a", SyncLate.__name__)]
+    bench.timers.advance(5000)
+    assert bench.answers[2:] == [("b", SyncLate.__name__)]
+    bench.thread.work()
+    assert len(bench.answers) == 3
+
+
+def test_who_waits_is_woken_in_the_same_turn() -> None:
+    """With somebody waiting queues are written at once, else within a few milliseconds."""
+    bench = Bench()
+    arrival = Arrival("t", 0, QueueOffset(1), [0])
+    bench.store.arrivals = [arrival]
+    bench.append("a")
+    bench.timers.drain()
+    assert bench.arrived == []
+    bench.timers.advance(10)
+    assert bench.arrived == [arrival]
+    bench.durable.someone_waits = lambda: True
+    bench.store.arrivals = [arrival]
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.arrived == [arrival, arrival]
+
+
+def test_a_long_index_backlog_is_worked_off_in_rounds() -> None:
+    """No round takes more than its limit, and rounds go on until nothing is left."""
+    bench = Bench()
+    bench.store.index_left = 3 * INDEX_ROUND + 1
+    bench.append("a")
+    bench.timers.drain()
+    bench.timers.advance(10)
+    assert bench.store.index_left == 2 * INDEX_ROUND + 1
+    for _ in range(3):
+        bench.timers.advance(10)
+    assert bench.store.index_left == 0
+
+
+def test_zeros_are_filled_one_step_after_the_other() -> None:
+    """The next step begins when the last one has ended; a failed one stops nothing."""
+    bench = Bench()
+    bench.store.fills = 2
+    bench.durable.start()
+    assert len(bench.thread.jobs) == 1
+    bench.store.sync_error = DiskFull("full")
+    bench.thread.work()
+    assert bench.store.done[-1] == "fill failed"
+    bench.store.sync_error = None
+    bench.thread.work()
+    assert bench.store.done[-1] == "fill"
+    assert bench.thread.jobs == []
+
+
+def test_zeros_wait_while_many_share_a_sync() -> None:
+    """They cost the CPU more than they save then; with few senders they go on."""
+    bench = Bench()
+
+    def group(size: int) -> None:
+        for number in range(size):
+            bench.append(str(number))
+        bench.timers.drain()
+
+    for _ in range(30):
+        group(FILL_WAITING_MAX + 10)
+    bench.store.fills = 1
+    group(FILL_WAITING_MAX + 10)
+    assert bench.thread.jobs == []
+    for _ in range(30):
+        group(1)
+    assert len(bench.thread.jobs) == 1
+
+
+def test_a_write_waits_for_a_fill_of_the_same_bytes() -> None:
+    """It is made when the fill has ended, without another append."""
+    bench = Bench()
+    bench.store.fills = 1
+    bench.durable.start()
+    bench.store.blocks = True
+    bench.append("a")
+    bench.timers.drain()
+    assert bench.store.done == []
+    bench.thread.work()
+    assert bench.store.done == ["fill", "write", "sync"]
+    assert bench.answers == [("a", None)]
+
+
+def test_closing_refuses_who_still_waits() -> None:
+    """Nobody is left without an answer, and nothing runs afterwards."""
+    bench = Bench(ms_max=0)
+    bench.store.sync_ms = 3
+    bench.append("quick")
+    bench.timers.drain()
+    bench.append("a")
+    bench.timers.drain()
+    bench.append("b")
+    bench.durable.close()
+    assert bench.answers[1:] == [(None, "StoreFailed"), (None, "StoreFailed")]
+    bench.timers.advance(10_000)
+    bench.thread.work()
+    assert len(bench.answers) == 3
+
+
+def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
+    """The others of its group are answered."""
+    bench = Bench()
+
+    def broken(_stored: object, _error: StoreError | None) -> None:
+        raise ValueError("a bug")
+
+    bench.append("a")
+    bench.durable.append(cast("NewRecord", "b"), broken)
+    bench.append("c")
+    bench.timers.drain()
+    assert bench.answers == [("a", None), ("c", None)]

@@ -1,0 +1,79 @@
+"""Consumer groups are RocketMQ's file, and are made when they are first used."""
+
+import pytest
+
+from sprocket.base.disk import read_file, replace_file
+from sprocket.base.errors import DiskFailed, RequestRefused
+from sprocket.rocketmq.broker.groups import SYSTEM_GROUPS, Groups
+from sprocket.rocketmq.codec import fastjson
+from sprocket.rocketmq.settings import GroupSettings
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+FILE = "/s/config/subscriptionGroup.json"
+
+
+def opened(disk: SimulatedDisk, *, auto_create: bool = True) -> Groups:
+    """Open the table on a disk."""
+    disk.make_folder("/s/config")
+    return Groups(disk, "/s", FakeClock(), GroupSettings(auto_create=auto_create))
+
+
+def test_a_group_is_made_at_its_first_use_and_stays() -> None:
+    """With the defaults, durable at once."""
+    disk = SimulatedDisk()
+    groups = opened(disk)
+    assert groups.get("g") is None
+    made = groups.find("g")
+    assert (made.retry_queues, made.retry_times_max, made.consume_enable) == (1, 16, True)
+    assert opened(disk.crash(lambda _: 0)).get("g") == made
+    assert {one.name for one in groups.all()} == {"g", *SYSTEM_GROUPS}
+
+
+@pytest.mark.parametrize("name", ["a b", "g" * 256, "ä", "a\n"])
+def test_illegal_names_are_no_groups(name: str) -> None:
+    """They are refused with 26; the empty name is legal, as in RocketMQ."""
+    groups = opened(SimulatedDisk())
+    with pytest.raises(RequestRefused) as refused:
+        groups.find(name)
+    assert refused.value.code == 26
+    assert groups.find("").name == ""
+
+
+def test_automatic_creation_can_be_off() -> None:
+    """Then only groups that are there exist."""
+    with pytest.raises(RequestRefused) as refused:
+        opened(SimulatedDisk(), auto_create=False).find("g")
+    assert refused.value.code == 26
+
+
+def test_rocketmqs_file_is_read_and_kept() -> None:
+    """Settings of groups and the table of what is forbidden survive our writing."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    replace_file(
+        disk,
+        FILE,
+        b'{"dataVersion":{"counter":1,"timestamp":1},"forbiddenTable":{"g":{"T":1,"U":2}},'
+        b'"subscriptionGroupTable":{"g":{"consumeEnable":false,"groupName":"g"}}}',
+    )
+    groups = opened(disk)
+    assert not groups.find("g").consume_enable
+    assert groups.is_forbidden("g", "T")
+    assert not groups.is_forbidden("g", "U")
+    assert not groups.is_forbidden("other", "T")
+    groups.find("new")
+    content = fastjson.read(read_file(disk, FILE))
+    assert content["forbiddenTable"] == {"g": {"T": 1, "U": 2}}
+    assert content["subscriptionGroupTable"]["g"]["consumeEnable"] is False
+
+
+def test_a_group_that_cannot_be_written_is_not_made() -> None:
+    """The request fails, and the next one may succeed."""
+    disk = SimulatedDisk()
+    groups = opened(disk)
+    disk.fail("sync", 1)
+    with pytest.raises(DiskFailed):
+        groups.find("g")
+    assert groups.get("g") is None
+    assert groups.find("g").name == "g"

@@ -1,0 +1,172 @@
+"""Members come and go, their groups are told, and subscriptions follow the newest heartbeat."""
+
+from sprocket.rocketmq.broker.members import EMPTY_GROUP_SECONDS, Members
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, Subscription
+from sprocket.testing.clock import FakeClock
+
+
+class Link:
+    """A connection that notes whether it was closed."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Note it."""
+        self.is_closed = True
+
+
+class Table:
+    """The members of a broker, with whom they told."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.told: list[Link] = []
+        self.members = Members(
+            self.clock,
+            120.0,
+            lambda link, _group: self.told.append(link),  # type: ignore[arg-type]
+        )
+
+    def beat(
+        self,
+        link: Link,
+        *topics: str,
+        version: int = 1,
+        model: str = CLUSTERING,
+        fingerprint: int = 0,
+        without_sub: bool = False,
+    ) -> bool:
+        """Send a heartbeat of group g."""
+        data = HeartbeatData(
+            client_id=f"c{id(link)}",
+            producers=["p"],
+            consumers=[
+                ConsumerData(
+                    group="g",
+                    subscriptions=[Subscription(topic, version=version) for topic in topics],
+                    message_model=model,
+                )
+            ],
+            fingerprint=fingerprint,
+            without_sub=without_sub,
+        )
+        return self.members.heartbeat(link, data, "JAVA", 479, data.consumers)
+
+    def topics(self) -> dict[str, int]:
+        """Return the versions of the group's subscriptions."""
+        group = self.members.consumers("g")
+        return {} if group is None else {t: s.version for t, s in group.subscriptions.items()}
+
+    def count(self) -> int:
+        """Return how many consumers the group has."""
+        group = self.members.consumers("g")
+        return 0 if group is None else len(group.clients)
+
+
+def test_only_changes_are_told_and_to_everybody() -> None:
+    """A new member and a new topic are changes; a newer version of a known topic is none."""
+    table = Table()
+    a, b = Link(), Link()
+    table.beat(a, "T")
+    table.beat(b, "T")
+    assert table.told == [a, a, b]
+    table.beat(a, "T", version=2)
+    assert table.told == [a, a, b]
+    assert table.topics() == {"T": 2}
+    table.beat(a, "T", "U", version=2)
+    assert table.told == [a, a, b, a, b]
+
+
+def test_the_newest_version_counts_and_absent_topics_leave() -> None:
+    """An older version does not replace, a topic that is not named is gone."""
+    table = Table()
+    a = Link()
+    table.beat(a, "T", "U", version=5)
+    table.beat(a, "T", version=4)
+    assert table.topics() == {"T": 5}
+
+
+def test_broadcasting_groups_are_not_told() -> None:
+    """They have nothing to share."""
+    table = Table()
+    table.beat(Link(), "T", model=BROADCASTING)
+    assert table.told == []
+
+
+def test_leaving_is_told_to_those_who_stay() -> None:
+    """By request or by a closed connection; leaving twice changes nothing."""
+    table = Table()
+    a, b, c = Link(), Link(), Link()
+    for link in (a, b, c):
+        table.beat(link, "T")
+    table.told.clear()
+    table.members.unregister(b, "p", "g")
+    assert table.told == [a, c]
+    assert b not in table.members.producers("p")
+    table.members.drop(c)
+    assert table.told == [a, c, a]
+    table.members.drop(c)
+    table.members.unregister(b, "p", "g")
+    table.members.unregister(b, None, None)
+    assert table.told == [a, c, a]
+    assert table.count() == 1
+    assert list(table.members.producers("p")) == [a]
+
+
+def test_silent_members_are_closed() -> None:
+    """Only those whose last heartbeat is too old."""
+    table = Table()
+    a, b = Link(), Link()
+    table.beat(a, "T")
+    table.clock.advance(60_000)
+    table.beat(b, "T")
+    table.clock.advance(60_001)
+    table.members.expire()
+    assert (a.is_closed, b.is_closed) == (True, False)
+    assert table.count() == 1
+
+
+def test_an_empty_group_keeps_its_subscriptions_for_a_while() -> None:
+    """A restart of its last member finds them; ten minutes later they are gone."""
+    table = Table()
+    a = Link()
+    table.beat(a, "T")
+    table.members.drop(a)
+    table.clock.advance(int(EMPTY_GROUP_SECONDS * 1000))
+    table.members.expire()
+    assert table.topics() == {"T": 1}
+    assert table.members.groups_subscribed_to("T") == ["g"]
+    table.clock.advance(1)
+    table.members.expire()
+    assert table.members.consumers("g") is None
+    assert table.members.groups_subscribed_to("T") == []
+
+
+def test_fingerprints() -> None:
+    """The first one is taken, a changed one is reported, and none means an old client."""
+    table = Table()
+    a = Link()
+    assert table.beat(a, "T")
+    assert not table.beat(a, "T", fingerprint=5)
+    assert not table.beat(a, fingerprint=5, without_sub=True)
+    assert table.topics() == {"T": 1}
+    assert table.beat(a, "T", fingerprint=6)
+    assert not table.beat(a, "T", fingerprint=6)
+
+
+def test_a_pull_brings_its_own_subscription() -> None:
+    """For a group that sends no heartbeats; a newer version replaces, an older does not."""
+    table = Table()
+    register = table.members.register_for_pull
+    register("g", Subscription("T", version=2), CLUSTERING)
+    register("g", Subscription("T", version=1), CLUSTERING)
+    register("g", Subscription("U", version=1), CLUSTERING)
+    assert table.topics() == {"T": 2, "U": 1}
+    assert table.count() == 0
+    register("g", Subscription("T", version=3), CLUSTERING)
+    assert table.topics() == {"T": 3, "U": 1}
+    table.clock.advance(int(EMPTY_GROUP_SECONDS * 1000) + 1)
+    table.members.expire()
+    assert table.topics() == {}

@@ -1,0 +1,230 @@
+"""Committed offsets survive every end of the process, and most ends of the machine."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from sprocket.base.disk import read_file, replace_file
+from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.codec import fastjson
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+FILE = "/s/config/consumerOffset.json"
+JOURNAL = "/s/config/sprocket.offsets"
+
+
+def fresh() -> SimulatedDisk:
+    """Return a disk with an empty store folder."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    return disk
+
+
+def opened(disk: SimulatedDisk) -> ConsumerOffsets:
+    """Open the table on a disk."""
+    return ConsumerOffsets(disk, "/s", FakeClock())
+
+
+def table(offsets: ConsumerOffsets, queues: int = 3) -> list[int | None]:
+    """Return what group g has in the first queues of t."""
+    return [offsets.get("g", "t", queue) for queue in range(queues)]
+
+
+def test_what_was_committed_is_found() -> None:
+    """Per group, topic and queue; the last commit counts, forwards or backwards."""
+    offsets = opened(fresh())
+    assert table(offsets) == [None] * 3
+    offsets.commit("g", "t", 0, 5)
+    offsets.commit("g", "t", 0, 3)
+    offsets.commit("g", "t", 2, 1)
+    offsets.commit("other", "t", 1, 9)
+    assert table(offsets) == [3, None, 1]
+    assert sorted(offsets.groups_of("t")) == ["g", "other"]
+
+
+def test_a_kill_loses_no_commit() -> None:
+    """Neither before the first flush, nor after it, nor between flush and cut of the journal."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 5)
+    assert table(opened(disk.kill())) == [5, None, None]
+    offsets.flush()
+    offsets.commit("g", "t", 0, 6)
+    offsets.commit("g", "t", 1, 1)
+    assert table(opened(disk.kill())) == [6, 1, None]
+    job = offsets.begin_flush()
+    assert job is not None
+    offsets.commit("g", "t", 0, 2)
+    assert table(opened(disk.kill())) == [2, 1, None]
+    job.run()
+    assert table(opened(disk.kill())) == [2, 1, None]
+    offsets.commit("g", "t", 2, 8)
+    offsets.finish_flush(job, None)
+    assert table(opened(disk.kill())) == [2, 1, 8]
+    offsets.flush()
+    assert disk.size(JOURNAL) == 0
+    assert table(opened(disk.kill())) == [2, 1, 8]
+
+
+def test_a_power_loss_leaves_at_least_the_last_flush() -> None:
+    """Whatever blocks and names are lost: every offset is the flushed one or a later one."""
+    for seed in range(300):
+        rng = random.Random(seed)
+        disk = fresh()
+        offsets = opened(disk)
+        flushed: dict[int, int] = {}
+        latest: dict[int, set[int]] = {queue: set() for queue in range(3)}
+        for value in range(rng.randrange(1, 30)):
+            queue = rng.randrange(3)
+            offsets.commit("g", "t", queue, value)
+            latest[queue].add(value)
+            if rng.randrange(5) == 0:
+                offsets.flush()
+                flushed = {q: max(seen) for q, seen in latest.items() if seen}
+        found = opened(disk.crash(rng.randrange))
+        for queue in range(3):
+            offset = found.get("g", "t", queue)
+            assert offset is None or offset in latest[queue], seed
+            assert (-1 if offset is None else offset) >= flushed.get(queue, -1), seed
+
+
+def test_the_file_is_rocketmqs() -> None:
+    """Integer keys without quotes, groups derived, the version there; the old one is kept."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 5)
+    offsets.flush()
+    offsets.commit("g", "t", 1, 7)
+    offsets.flush()
+    text = read_file(disk, FILE)
+    assert b'"t@g":{0:5,1:7' in text.replace(b"\n", b"").replace(b"\t", b"")
+    content = fastjson.read(text)
+    assert content["groupTopicMap"] == {"g": ["t"]}
+    assert set(content["dataVersion"]) == {"counter", "stateVersion", "timestamp"}
+    assert b"0:5" in read_file(disk, FILE + ".bak")
+    assert b"1:7" not in read_file(disk, FILE + ".bak")
+
+
+def test_rocketmqs_files_are_read() -> None:
+    """Of 5.x and of 4.x, with and without quotes; of a damaged one the backup."""
+    disk = fresh()
+    replace_file(disk, FILE, b'{"offsetTable":{"t@g":{0:5,"1":7}}}', keep_backup=True)
+    assert table(opened(disk)) == [5, 7, None]
+    replace_file(disk, FILE, b'{"offsetTable":{"t@g":{0:', keep_backup=True)
+    assert table(opened(disk)) == [5, 7, None]
+    replace_file(disk, FILE + ".bak", b"also damaged")
+    with pytest.raises(ForeignStore):
+        opened(disk)
+    replace_file(disk, FILE, b'{"offsetTable":{"t@g":{"x":1}}}')
+    with pytest.raises(ForeignStore):
+        opened(disk)
+
+
+def test_a_damaged_journal_gives_its_good_part() -> None:
+    """Cut anywhere, or with any byte changed, no wrong offset comes out of it."""
+    disk = fresh()
+    offsets = opened(disk)
+    for value in range(5):
+        offsets.commit("g", "t", 0, value)
+    whole = read_file(disk, JOURNAL)
+    for position in range(len(whole)):
+        for damaged in (
+            whole[:position],
+            whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :],
+        ):
+            copy = fresh()
+            replace_file(copy, JOURNAL, damaged)
+            found = opened(copy)
+            assert found.get("g", "t", 0) in (None, 0, 1, 2, 3, 4)
+            found.commit("g", "t", 0, 77)
+            assert opened(copy.kill()).get("g", "t", 0) == 77
+
+
+def test_strange_names_do_not_break_the_journal() -> None:
+    """Line ends and tabs in a name are kept inside their line."""
+    disk = fresh()
+    opened(disk).commit("g\n1\tx", "t\n", 0, 5)
+    assert opened(disk.kill()).get("g\n1\tx", "t\n", 0) == 5
+
+
+def test_a_failed_commit_changes_nothing() -> None:
+    """It is refused, the table is as before, and the next one works."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 5)
+    disk.fail("write", 1)
+    with pytest.raises((DiskFull, DiskFailed)):
+        offsets.commit("g", "t", 0, 6)
+    assert table(offsets) == [5, None, None]
+    offsets.commit("g", "t", 0, 7)
+    assert table(opened(disk.kill())) == [7, None, None]
+
+
+def test_a_failed_flush_keeps_the_journal() -> None:
+    """Nothing is lost by it, and the next flush writes everything."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 5)
+    disk.fail("sync", 1)
+    with pytest.raises(DiskFailed):
+        offsets.flush()
+    assert table(opened(disk.kill())) == [5, None, None]
+    offsets.flush()
+    assert disk.size(JOURNAL) == 0
+    assert offsets.begin_flush() is None
+
+
+def test_closing_flushes() -> None:
+    """After a clean stop everything is in RocketMQ's own file."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 5)
+    offsets.close()
+    assert disk.size(JOURNAL) == 0
+    assert fastjson.read(read_file(disk, FILE))["offsetTable"] == {"t@g": {0: 5}}
+
+
+def test_a_long_journal_asks_for_a_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is bounded, however often somebody commits."""
+    monkeypatch.setattr("sprocket.rocketmq.broker.offsets.JOURNAL_BYTES_MAX", 100)
+    store = opened(fresh())
+    for offset in range(2):
+        assert not store.wants_flush
+        store.commit("a group with a long name", "a topic with one", 0, offset)
+    assert store.wants_flush
+    store.flush()
+    assert not store.wants_flush
+
+
+def test_a_file_that_rocketmq_wrote_since_wins_over_the_journal() -> None:
+    """It has no mark of ours, so the journal is from before it."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 5)
+    offsets.flush()
+    offsets.commit("g", "t", 0, 6)
+    left = disk.kill()
+    assert table(opened(left.kill())) == [6, None, None]
+    replace_file(left, FILE, b'{"offsetTable":{"t@g":{0:9}}}')
+    found = opened(left)
+    assert table(found) == [9, None, None]
+    found.commit("g", "t", 1, 1)
+    assert table(opened(left.kill())) == [9, 1, None]
+
+
+def test_the_example_of_the_format_page() -> None:
+    """The bytes on the page are what two commits write, and they read back."""
+    page = Path(__file__).parents[4] / "docs" / "formats" / "consumer-offsets.md"
+    text = page.read_text(encoding="utf-8").split("```hex\n")[1].split("```")[0]
+    shown = bytes.fromhex(text)
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("dashboards", "flights", 3, 1200)
+    offsets.commit("dashboards", "flights", 3, 1232)
+    assert read_file(disk, JOURNAL) == shown
+    other = fresh()
+    replace_file(other, JOURNAL, shown)
+    assert opened(other).get("dashboards", "flights", 3) == 1232

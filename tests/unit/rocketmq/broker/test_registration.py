@@ -1,0 +1,185 @@
+"""NameServers learn of every topic, also those that come late, refuse or go away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sprocket.base.errors import RequestRefused, SettingsError
+from sprocket.rocketmq.broker import registration
+from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import tables
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.command import Command, response
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
+from sprocket.runtime import driver
+from sprocket.runtime.driver import Peer, Server
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+
+class FakeNameServer:
+    """Notes the names of the topics that each registration brings."""
+
+    def __init__(self) -> None:
+        self.server: Server
+        self.seen: list[set[str]] = []
+        self.left: list[str] = []
+        self.refuse = 0
+        self.is_silent = False
+
+    async def start(self, port: int = 0) -> None:
+        """Listen."""
+        self.server = await driver.serve(Connection, self.on_command, "127.0.0.1", port)
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"127.0.0.1:{self.server.port}"
+
+    def on_command(self, peer: Peer, request: Command) -> None:
+        """Take a registration, refuse it or say nothing."""
+        if self.is_silent:
+            return
+        if request.code == RequestCode.UNREGISTER_BROKER:
+            self.left.append(request.ext_map()["brokerName"])
+        elif self.refuse:
+            self.refuse -= 1
+            peer.send(response(request, 1, remark="no"))
+            return
+        else:
+            body = tables.decode_register_broker(request.body)
+            self.seen.append({topic.name for topic in body.topics})
+        peer.send(response(request, 0))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0)
+
+
+Scenario = Callable[[FakeNameServer, Topics, Registration], Awaitable[None]]
+
+
+def run(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
+    """Run a scenario with one NameServer that is there from the start."""
+
+    async def main() -> None:
+        disk = SimulatedDisk()
+        disk.make_folder("/s/config")
+        topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
+        nameserver = FakeNameServer()
+        await nameserver.start()
+        registered = Registration(
+            Identity(name="b", cluster="C", address="127.0.0.1:1"),
+            topics,
+            [nameserver.address, *others],
+            30,
+            asyncio.get_running_loop(),
+        )
+        await registered.start()
+        try:
+            await scenario(nameserver, topics, registered)
+        finally:
+            await registered.stop()
+            await nameserver.server.close()
+
+    driver.run(main())
+
+
+def test_everything_at_the_start_and_changes_alone() -> None:
+    """A change is told at once, and `when_told` says when."""
+
+    async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
+        assert nameserver.seen == [{topic.name for topic in topics.all()}]
+        told = asyncio.Event()
+        topics.put(TopicConfig(name="T"))
+        it.when_told(told.set)
+        assert not told.is_set()
+        await asyncio.wait_for(told.wait(), 10)
+        assert nameserver.seen[1:] == [{"T"}]
+        it.when_told(told.clear)
+        assert not told.is_set()
+
+    run(scenario)
+
+
+def test_a_refused_change_is_followed_by_everything() -> None:
+    """A NameServer that was restarted does not know the broker."""
+
+    async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
+        nameserver.refuse = 1
+        topics.put(TopicConfig(name="T"))
+        told = asyncio.Event()
+        it.when_told(told.set)
+        await asyncio.wait_for(told.wait(), 10)
+        assert nameserver.seen[1:] == [{topic.name for topic in topics.all()}]
+
+    run(scenario)
+
+
+def test_nobody_waits_long_for_a_silent_nameserver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the limit a change counts as told; the NameServer gets everything later."""
+    monkeypatch.setattr(registration, "TOLD_SECONDS", 0.01)
+
+    async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
+        nameserver.is_silent = True
+        topics.put(TopicConfig(name="T"))
+        told = asyncio.Event()
+        it.when_told(told.set)
+        await asyncio.wait_for(told.wait(), 10)
+        nameserver.is_silent = False
+
+    run(scenario)
+
+
+def test_a_lost_connection_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And everything is registered over the new one."""
+    monkeypatch.setattr(registration, "RETRY_SECONDS", 0.001)
+
+    async def scenario(nameserver: FakeNameServer, topics: Topics, _: Registration) -> None:
+        for peer in list(nameserver.server.peers):
+            peer.close()
+        topics.put(TopicConfig(name="T"))
+        await nameserver.until(lambda: len(nameserver.seen) >= 2)
+        assert nameserver.seen[-1] == {topic.name for topic in topics.all()}
+
+    run(scenario)
+
+
+def test_a_nameserver_that_is_not_there_holds_nobody_up() -> None:
+    """The others are told, and starting and stopping go on."""
+
+    async def scenario(nameserver: FakeNameServer, _: Topics, __: Registration) -> None:
+        assert len(nameserver.seen) == 1
+
+    run(scenario, others=("127.0.0.1:1",))
+
+
+def test_the_broker_takes_its_leave() -> None:
+    """Stopping unregisters."""
+    nameservers: list[FakeNameServer] = []
+
+    async def scenario(nameserver: FakeNameServer, _: Topics, __: Registration) -> None:
+        nameservers.append(nameserver)
+
+    run(scenario)
+    assert nameservers[0].left == ["b"]
+
+
+def test_addresses() -> None:
+    """`host:port`, with brackets around an IPv6 address; anything else is a wrong setting."""
+    assert split_address(" a.b:1 ") == ("a.b", 1)
+    assert split_address("[::1]:9876") == ("::1", 9876)
+    for wrong in ("", "a", "a:", ":1", "a:b", "a:70000"):
+        with pytest.raises(SettingsError):
+            split_address(wrong)
+
+
+def test_refusals_are_not_requests_refused() -> None:
+    """What a NameServer says is no refusal of ours."""
+    assert not issubclass(registration._Refused, RequestRefused)

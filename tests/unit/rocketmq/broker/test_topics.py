@@ -1,0 +1,132 @@
+"""The table of topics is RocketMQ's file, changed durably and told to whoever registers it."""
+
+import pytest
+
+from sprocket.base.disk import read_file, replace_file
+from sprocket.base.errors import DiskFailed, ForeignStore, RequestRefused
+from sprocket.rocketmq.broker.topics import Topics, check_name
+from sprocket.rocketmq.codec import fastjson
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+FILE = "/s/config/topics.json"
+
+
+def fresh() -> SimulatedDisk:
+    """Return a disk with an empty store folder."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    return disk
+
+
+def opened(disk: SimulatedDisk, *, auto_create: bool = True) -> Topics:
+    """Open the table on a disk."""
+    return Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings(auto_create=auto_create))
+
+
+def test_system_topics_are_there() -> None:
+    """The template only when topics are made automatically."""
+    names = {topic.name for topic in opened(fresh()).all()}
+    assert names == {
+        "SELF_TEST_TOPIC",
+        "BenchmarkTest",
+        "DefaultCluster",
+        "broker-a",
+        "OFFSET_MOVED_EVENT",
+        "TBW102",
+    }
+    assert opened(fresh(), auto_create=False).get("TBW102") is None
+
+
+def test_a_change_is_durable_and_told() -> None:
+    """It is in the file when it is told; the same again is no change."""
+    disk = fresh()
+    topics = opened(disk)
+    told: list[TopicConfig] = []
+    topics.changed = told.extend
+    version = topics.version
+    topic = TopicConfig(name="T", read_queues=3)
+    assert topics.put(topic)
+    assert told == [topic]
+    assert topics.version.counter == version.counter + 1
+    assert not topics.put(topic)
+    assert told == [topic]
+    assert opened(disk.crash(lambda _: 0)).get("T") == topic
+    assert opened(disk.crash(lambda _: 0)).version == topics.version
+
+
+def test_a_failed_change_changes_nothing() -> None:
+    """Neither the table nor the version, and nobody is told."""
+    disk = fresh()
+    topics = opened(disk)
+    topics.put(TopicConfig(name="old", read_queues=1))
+    version = topics.version
+    told: list[TopicConfig] = []
+    topics.changed = told.extend
+    for topic in (TopicConfig(name="new"), TopicConfig(name="old", read_queues=2)):
+        disk.fail("sync", 1)
+        with pytest.raises(DiskFailed):
+            topics.put(topic)
+    assert topics.get("new") is None
+    assert topics.get("old") == TopicConfig(name="old", read_queues=1)
+    assert topics.version == version
+    assert told == []
+
+
+def test_the_file_is_rocketmqs_and_keeps_what_we_do_not_know() -> None:
+    """Members of a newer RocketMQ are written back unchanged."""
+    disk = fresh()
+    text = (
+        b'{"dataVersion":{"counter":7,"timestamp":9},"somethingNew":{"a":[1]},"topicConfigTable":'
+        b'{"T":{"attributes":{"message.type":"FIFO"},"perm":4,"readQueueNums":2,"topicName":"T",'
+        b'"writeQueueNums":1}}}'
+    )
+    replace_file(disk, FILE, text)
+    topics = opened(disk)
+    assert topics.get("T") == TopicConfig(
+        name="T", read_queues=2, write_queues=1, perm=4, attributes={"message.type": "FIFO"}
+    )
+    assert topics.version.counter == 8
+    topics.put(TopicConfig(name="U"))
+    content = fastjson.read(read_file(disk, FILE))
+    assert content["somethingNew"] == {"a": [1]}
+    assert content["topicConfigTable"]["T"]["attributes"] == {"message.type": "FIFO"}
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b'{"topicConfigTable":{"T":7}}'])
+def test_a_damaged_file_is_an_error(text: bytes) -> None:
+    """One that says which file it is."""
+    disk = fresh()
+    replace_file(disk, FILE, text)
+    with pytest.raises(ForeignStore, match=r"topics\.json"):
+        opened(disk)
+
+
+def test_sends_make_topics_after_their_template() -> None:
+    """With at most its queues and its permissions without INHERIT."""
+    topics = opened(fresh())
+    made = topics.make_for_send("T", "TBW102", 99, 1)
+    assert (made.read_queues, made.write_queues, made.perm, made.sys_flag) == (8, 8, 6, 1)
+    assert topics.make_for_send("T", "nope", 1, 0) is made
+    for template in ("nope", "BenchmarkTest"):
+        with pytest.raises(RequestRefused) as refused:
+            topics.make_for_send("U", template, 1, 0)
+        assert refused.value.code == 17
+    assert topics.make_internal("T", 1) is made
+    assert topics.make_internal("%RETRY%g", 2, order=True).order
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a/b", "ä", "a" * 128, "..", "a\n"])
+def test_illegal_names(name: str) -> None:
+    """They are refused with 29, and so is anything that could be a path."""
+    with pytest.raises(RequestRefused) as refused:
+        check_name(name)
+    assert refused.value.code == 29
+
+
+def test_legal_names() -> None:
+    """Letters, digits and four signs, up to 127 of them."""
+    for name in ("a", "A-b_9", "%RETRY%g", "a|b", "a" * 127):
+        check_name(name)

@@ -1,0 +1,281 @@
+"""Pulls give stored bytes unchanged, say where to go on, wait when they may, and are checked."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.settings import PullSettings
+
+
+def send_ext(topic: str = "T", tag: str = "", queue: int = 0) -> dict[str, Any]:
+    """Return the ext fields of a send."""
+    properties = f"TAGS\x01{tag}\x02" if tag else ""
+    base = {"a": "p", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0, "g": 7, "h": 0}
+    return base | {"i": properties}
+
+
+def pull_ext(offset: int, **changes: Any) -> dict[str, Any]:
+    """Return the ext fields of a pull that carries its subscription."""
+    base: dict[str, Any] = {
+        "consumerGroup": "g",
+        "topic": "T",
+        "queueId": 0,
+        "queueOffset": offset,
+        "maxMsgNums": 32,
+        "sysFlag": 4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subVersion": 0,
+        "subscription": "*",
+    }
+    return base | changes
+
+
+def heartbeat(
+    topic: str, expression: str = "*", version: int = 5, model: str = "CLUSTERING"
+) -> bytes:
+    """Return a heartbeat of group g with one subscription."""
+    return (
+        '{"clientID":"c1","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET",'
+        f'"consumeType":"CONSUME_PASSIVELY","groupName":"g","messageModel":"{model}",'
+        f'"subscriptionDataSet":[{{"subString":"{expression}","subVersion":{version},'
+        f'"topic":"{topic}"}}]}}],"producerDataSet":[]}}'
+    ).encode()
+
+
+async def fill(lab: Any, count: int, tag: str = "") -> None:
+    """Send some messages to queue 0 of T."""
+    for number in range(count):
+        await lab.broker.call(310, send_ext(tag=tag), b"m%d" % number)
+
+
+def test_messages_come_out_unchanged_and_in_order(on_node: Callable[..., None]) -> None:
+    """At most as many as asked for, with the numbers that every client reads."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 5)
+        answer = await lab.broker.call(11, pull_ext(1, maxMsgNums=3))
+        fields = answer.ext_map()
+        assert (answer.code, answer.remark) == (0, "FOUND")
+        assert [one.body for one in record.decode_all(answer.body)] == [b"m1", b"m2", b"m3"]
+        assert fields == {
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": "4",
+            "minOffset": "0",
+            "maxOffset": "5",
+        }
+        seen = await lab.broker.call(33, {"offset": 0})
+        whole = await lab.broker.call(11, pull_ext(0, maxMsgNums=1))
+        assert whole.body == seen.body
+
+    on_node(scenario)
+
+
+def test_statuses_have_their_codes(on_node: Callable[..., None]) -> None:
+    """Empty queue, before the end, at it, behind it, nothing that matches."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 3, "a")
+        for changes, expected in (
+            ({"queueOffset": 3}, (19, "3")),
+            ({"queueOffset": 9}, (21, "3")),
+            ({"queueOffset": -1}, (21, "0")),
+            ({"queueOffset": 0, "queueId": 1}, (19, "0")),
+            ({"queueOffset": 4, "queueId": 1}, (21, "0")),
+            ({"queueOffset": 0, "subscription": "b"}, (20, "3")),
+            ({"queueOffset": 0, "subscription": "b || a"}, (0, "3")),
+            ({"queueOffset": 0, "maxMsgNums": 0}, (0, "1")),
+        ):
+            answer = await lab.broker.call(11, pull_ext(0) | changes)
+            got = (answer.code, answer.ext_map()["nextBeginOffset"])
+            assert (changes, got) == (changes, expected)
+
+    on_node(scenario)
+
+
+def test_each_check_has_its_code(on_node: Callable[..., None]) -> None:
+    """Refusals say why, in RocketMQ's order, and the connection goes on."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        await lab.broker.call(17, topic_ext("W", perm=2))
+        for changes, code, kind in (
+            ({"consumerGroup": "bad group"}, 26, None),
+            ({"consumerGroup": ""}, 0, None),
+            ({"topic": "none"}, 17, None),
+            ({"topic": "W"}, 16, "3"),
+            ({"queueId": 4}, 29, None),
+            ({"queueId": -1}, 29, None),
+            ({"subscription": ""}, 23, None),
+            ({"subscription": "||"}, 23, None),
+            ({"subscription": "a > 3", "expressionType": "SQL92"}, 1, None),
+            ({"subscription": "", "expressionType": "SQL92"}, 23, None),
+            ({"consumerGroup": "g2", "sysFlag": 0}, 24, None),
+            ({"queueOffset": "x"}, 1, None),
+        ):
+            answer = await lab.broker.call(11, pull_ext(0) | changes)
+            got = (answer.code, answer.ext_map().get("forbiddenType"))
+            assert (changes, got) == (changes, (code, kind)), answer.remark
+
+    on_node(scenario)
+
+
+def topic_ext(name: str, **changes: Any) -> dict[str, Any]:
+    """Return the ext fields that make a topic."""
+    return {
+        "topic": name,
+        "defaultTopic": "TBW102",
+        "readQueueNums": 2,
+        "writeQueueNums": 2,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "order": "false",
+    } | changes
+
+
+def test_without_its_own_subscription_the_heartbeats_counts(on_node: Callable[..., None]) -> None:
+    """It must be there, for this topic, and be as new as the client says."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 2, "a")
+        await lab.broker.call(310, send_ext("O"), b"x")
+        await lab.broker.call(34, None, heartbeat("T", "b", 5))
+        assert (await lab.broker.call(11, pull_ext(0, sysFlag=0, subVersion=5))).code == 20
+        assert (await lab.broker.call(11, pull_ext(0, sysFlag=0, subVersion=6))).code == 25
+        assert (await lab.broker.call(11, pull_ext(0, sysFlag=0, topic="O"))).code == 24
+        await lab.broker.call(34, None, heartbeat("T", "a", 7))
+        assert (await lab.broker.call(11, pull_ext(0, sysFlag=0, subVersion=7))).code == 0
+
+    on_node(scenario)
+
+
+def test_a_held_pull_is_woken_by_its_message(on_node: Callable[..., None]) -> None:
+    """Nothing comes back before, and the answer has the message and the request's opaque."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        waiting = lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
+        other = await lab.connect()
+        await other.call(310, send_ext(queue=1), b"elsewhere")
+        assert not waiting.done()
+        await other.call(310, send_ext(), b"here")
+        answer = await asyncio.wait_for(waiting, 5)
+        assert answer.code == 0
+        assert [one.body for one in record.decode_all(answer.body)] == [b"here"]
+
+    on_node(scenario)
+
+
+def test_a_read_by_somebody_else_does_not_swallow_a_wake_up(on_node: Callable[..., None]) -> None:
+    """Reads dispatch too; who waits hears of what they dispatched."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        other = await lab.connect()
+        waiting = lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
+        await other.call(30, {"topic": "T", "queueId": 0})
+        sent = other.send(310, send_ext(), b"here")
+        asked = [other.send(30, {"topic": "T", "queueId": 0}) for _ in range(20)]
+        await asyncio.wait([sent, *asked])
+        assert (await asyncio.wait_for(waiting, 3)).code == 0
+
+    on_node(scenario)
+
+
+def test_a_held_pull_is_woken_by_its_tag_only(on_node: Callable[..., None]) -> None:
+    """A message with another tag leaves it waiting; then it skips what it does not want."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1, "a")
+        waiting = lab.broker.send(
+            11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000, subscription="b")
+        )
+        other = await lab.connect()
+        await other.call(310, send_ext(tag="a"), b"a")
+        await other.call(29, {"topic": "T", "queueId": 0, "timestamp": 0})
+        assert not waiting.done()
+        await other.call(310, send_ext(tag="b"), b"b")
+        answer = await asyncio.wait_for(waiting, 5)
+        assert [one.body for one in record.decode_all(answer.body)] == [b"b"]
+        assert answer.ext_map()["nextBeginOffset"] == "3"
+
+    on_node(scenario)
+
+
+def test_a_held_pull_ends_in_time(on_node: Callable[..., None]) -> None:
+    """Nothing came: 19, with the numbers."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        answer = await lab.broker.call(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20))
+        assert (answer.code, answer.ext_map()["nextBeginOffset"]) == (19, "1")
+
+    on_node(scenario)
+
+
+def test_a_held_pull_does_not_block_its_connection(on_node: Callable[..., None]) -> None:
+    """Requests behind it are answered; a closed connection's holds vanish."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        other = await lab.connect()
+        other.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
+        assert (await other.call(30, {"topic": "T", "queueId": 0})).code == 0
+        status = await lab.broker.call(28)
+        assert b'"pullThreadPoolQueueSize":"1"' in status.body
+        other.peer.close()
+        while b'"pullThreadPoolQueueSize":"0"' not in (await lab.broker.call(28)).body:
+            await asyncio.sleep(0)
+
+    on_node(scenario)
+
+
+def test_beyond_the_limit_pulls_do_not_wait(on_node: Callable[..., None]) -> None:
+    """With no room they are answered at once."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        answer = await lab.broker.call(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
+        assert answer.code == 19
+
+    on_node(scenario, pull=PullSettings(hold_count_max=0))
+
+
+def test_a_stop_answers_held_pulls(on_node: Callable[..., None]) -> None:
+    """A broker that stops lets nobody wait for nothing."""
+    held: list[asyncio.Future[Any]] = []
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        held.append(lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000)))
+        await lab.broker.call(30, {"topic": "T", "queueId": 0})
+        await lab.node.stop()
+        assert (await asyncio.wait_for(held[0], 5)).code == 19
+
+    on_node(scenario)
+
+
+def test_the_first_pass_commits_and_only_with_its_bit(on_node: Callable[..., None]) -> None:
+    """Bit 1 stores the offset for the group."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 3)
+        where = {"consumerGroup": "g", "topic": "T", "queueId": 0, "setZeroIfNotFound": "false"}
+        await lab.broker.call(11, pull_ext(0, commitOffset=2))
+        assert (await lab.broker.call(14, where)).code == 22
+        await lab.broker.call(11, pull_ext(0, sysFlag=5, commitOffset=2))
+        assert (await lab.broker.call(14, where)).ext_map()["offset"] == "2"
+
+    on_node(scenario)
+
+
+def test_broadcast_may_be_forbidden(on_node: Callable[..., None]) -> None:
+    """Broadcasting groups pull like others while their group allows it."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        await lab.broker.call(34, None, heartbeat("T", model="BROADCASTING"))
+        assert (await lab.broker.call(11, pull_ext(0, sysFlag=0))).code == 0
+
+    on_node(scenario)

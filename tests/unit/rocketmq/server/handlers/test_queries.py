@@ -1,0 +1,87 @@
+"""Messages are found by key and by id, as stored."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sprocket.rocketmq.codec import record
+
+
+async def fill(lab: Any) -> None:
+    """Send four messages, two with key k."""
+    for number, keys in enumerate(("k", "j", "k other", "")):
+        lab.clock.advance(1000)
+        properties = f"UNIQ_KEY\x01U{number}\x02" + (f"KEYS\x01{keys}\x02" if keys else "")
+        ext = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 7, "h": 0}
+        await lab.broker.call(310, ext | {"i": properties}, b"m%d" % number)
+
+
+def query(key: str, **changes: Any) -> dict[str, Any]:
+    """Return the ext fields of a query in topic T over all time."""
+    return {
+        "topic": "T",
+        "key": key,
+        "maxNum": 64,
+        "beginTimestamp": 0,
+        "endTimestamp": 2**63 - 1,
+    } | changes
+
+
+def test_by_key(on_node: Callable[..., None]) -> None:
+    """Ascending, the newest when there are too many, inside the time asked for."""
+
+    async def scenario(lab: Any) -> None:
+        start = lab.clock.now_ms()
+        await fill(lab)
+        for changes, expected in (
+            ({}, [b"m0", b"m2"]),
+            ({"maxNum": 1}, [b"m2"]),
+            ({"key": "other"}, [b"m2"]),
+            ({"key": "U1", "_UNIQUE_KEY_QUERY": "true", "maxNum": 0}, [b"m1"]),
+            ({"endTimestamp": start + 1500}, [b"m0"]),
+        ):
+            answer = await lab.broker.call(12, query("k") | changes)
+            assert answer.code == 0, changes
+            assert [one.body for one in record.decode_all(answer.body)] == expected
+            assert set(answer.ext_map()) == {
+                "indexLastUpdateTimestamp",
+                "indexLastUpdatePhyoffset",
+            }
+
+    on_node(scenario)
+
+
+def test_what_is_not_found_says_so(on_node: Callable[..., None]) -> None:
+    """No such key, no topic, no key, maxNum 0 are {22}; a negative number and none are {1}."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab)
+        for changes, code in (
+            ({"key": "none"}, 22),
+            ({"key": ""}, 22),
+            ({"topic": ""}, 22),
+            ({"maxNum": 0}, 22),
+            ({"maxNum": -1}, 1),
+            ({"maxNum": "many"}, 1),
+        ):
+            answer = await lab.broker.call(12, query("k") | changes)
+            assert (changes, answer.code) == (changes, code)
+        without = query("k")
+        del without["topic"]
+        assert (await lab.broker.call(12, without)).code == 22
+
+    on_node(scenario)
+
+
+def test_by_offset(on_node: Callable[..., None]) -> None:
+    """The record at a physical offset; anything else is {1}, whatever bytes lie there."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab)
+        answer = await lab.broker.call(33, {"offset": 0})
+        assert record.decode(answer.body).body == b"m0"
+        for offset in (-1, 7, 100, 10**6, 2**62):
+            answer = await lab.broker.call(33, {"offset": offset})
+            assert (offset, answer.code) == (offset, 1)
+            assert answer.remark
+
+    on_node(scenario)

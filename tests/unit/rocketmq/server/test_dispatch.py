@@ -1,0 +1,191 @@
+"""From requests to handlers to answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+import structlog
+
+from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
+from sprocket.rocketmq.codec import command, headers
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.server import dispatch, remoting
+from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
+from sprocket.runtime import driver
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.pipe import PipeNetwork
+
+
+def exchange(
+    dispatcher: Dispatcher, requests: list[bytes], answer_count: int
+) -> list[tuple[int, int, str | None]]:
+    """Send requests over a pipe; return opaque, code and remark of the answers."""
+
+    async def main() -> list[Command]:
+        answers: list[Command] = []
+        enough = asyncio.Event()
+
+        def collect(_: Peer, answer: Command) -> None:
+            answers.append(answer)
+            if len(answers) == answer_count:
+                enough.set()
+
+        network = PipeNetwork()
+        server = await network.serve(Connection, dispatcher, "127.0.0.1", 0)
+        peer = await network.connect(Connection, collect, "127.0.0.1", server.port)
+        peer.send(requests)
+        async with asyncio.timeout(5):
+            await enough.wait()
+        assert peer.is_open
+        await server.close()
+        return answers
+
+    return [(one.opaque, one.code, one.remark) for one in asyncio.run(main())]
+
+
+def request(code: int, opaque: int, *, oneway: bool = False) -> bytes:
+    """Return a request as bytes."""
+    return b"".join(command.request(code, opaque, oneway=oneway))
+
+
+def ok(_peer: Peer, _command: Command) -> Answer:
+    """Handle anything."""
+    return Answer()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remark"),
+    [
+        (RequestRefused(17, "no such topic"), 17, "no such topic"),
+        (WireError("no JSON"), 1, "no JSON"),
+        (StoreFailed("a sync failed"), 1, "a sync failed"),
+        (MessageTooLarge("too large"), 1, "too large"),
+        (ValueError("a bug"), 1, "ValueError: a bug"),
+    ],
+)
+def test_what_a_handler_raises_is_answered_and_the_connection_goes_on(
+    error: Exception, code: int, remark: str
+) -> None:
+    """The next request of the same connection is served."""
+
+    def fail(_peer: Peer, _command: Command) -> Answer:
+        raise error
+
+    answers = exchange(Dispatcher({10: fail, 11: ok}), [request(10, 1), request(11, 2)], 2)
+    assert answers == [(1, code, remark), (2, 0, None)]
+
+
+def test_an_answer_that_cannot_be_written_is_an_error_of_its_request() -> None:
+    """Our own mistake costs one request, not the connection."""
+
+    def too_large(_peer: Peer, _command: Command) -> Answer:
+        return Answer(0, None, None, [bytes(1 << 24)])
+
+    answers = exchange(Dispatcher({10: too_large, 11: ok}), [request(10, 1), request(11, 2)], 2)
+    assert [(opaque, code) for opaque, code, _ in answers] == [(1, 1), (2, 0)]
+
+
+def test_an_unexpected_error_is_logged_with_its_request() -> None:
+    """Who asked for what, so that the bug can be found."""
+
+    def fail(_peer: Peer, _command: Command) -> Answer:
+        raise KeyError("bug")
+
+    with structlog.testing.capture_logs() as logs:
+        exchange(Dispatcher({310: fail}), [request(310, 7)], 1)
+    (entry,) = [one for one in logs if one["log_level"] == "error"]
+    assert (entry["code"], entry["request"], entry["opaque"]) == (310, "SEND_MESSAGE_V2", 7)
+    assert isinstance(entry["exc_info"], KeyError)
+    assert entry["peer"].startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (36, " request type 36 not supported (CONSUMER_SEND_MSG_BACK)"),
+        (200050, " request type 200050 not supported (POP_MESSAGE)"),
+        (9999, " request type 9999 not supported"),
+        (-1, " request type -1 not supported"),
+    ],
+)
+def test_an_unknown_code_is_refused_by_name(code: int, remark: str) -> None:
+    """Code 3, beginning as RocketMQ's remark does."""
+    answers = exchange(Dispatcher({}), [request(code, 5)], 1)
+    assert answers == [(5, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)]
+
+
+def test_one_way_requests_are_never_answered() -> None:
+    """Neither success, nor refusal, nor an error; the answer after them is the first."""
+
+    def fail(_peer: Peer, _command: Command) -> Answer:
+        raise ValueError
+
+    requests = [request(code, 1, oneway=True) for code in (10, 11, 9999)] + [request(10, 2)]
+    assert exchange(Dispatcher({10: ok, 11: fail}), requests, 1) == [(2, 0, None)]
+
+
+def test_a_handler_may_answer_later() -> None:
+    """It returns nothing and keeps the request."""
+    kept: list[Any] = []
+
+    def later(peer: Peer, command: Command) -> None:
+        kept.append(command)
+        if len(kept) == 2:
+            for one in reversed(kept):
+                dispatch.answer(peer, one, Answer(19, None, "late"))
+
+    answers = exchange(Dispatcher({11: later}), [request(11, 1), request(11, 2)], 2)
+    assert answers == [(2, 19, "late"), (1, 19, "late")]
+
+
+def test_an_answer_carries_everything() -> None:
+    """Header, extra fields and body, in the frame."""
+    sent: list[Any] = []
+
+    class FakePeer:
+        address = ""
+
+        def send(self, buffers: list[Any]) -> None:
+            sent.extend(buffers)
+
+    def handle(_peer: Peer, _command: Command) -> Answer:
+        return Answer(0, headers.OffsetAnswer(offset=5), None, [b"bo", b"dy"], {"x": "y"})
+
+    Dispatcher({30: handle})(FakePeer(), Command(30, 8))  # type: ignore[arg-type]
+    (found,) = Connection().receive(b"".join(sent))
+    assert (found.ext_map(), found.body) == ({"offset": "5", "x": "y"}, b"body")
+
+
+def test_responses_go_to_who_waits_for_them_or_nowhere() -> None:
+    """A server that asked nothing drops them; they are never answered."""
+    response = b"".join(command.response(Command(10, 3), 0))
+    got: list[int] = []
+
+    def waiting(_peer: Peer, command: Command) -> None:
+        got.append(command.opaque)
+
+    for dispatcher in (Dispatcher({10: ok}), Dispatcher({10: ok}, waiting)):
+        assert exchange(dispatcher, [response, request(10, 4)], 1) == [(4, 0, None)]
+    assert got == [3]
+
+
+def test_frames_that_are_none_close_the_connection_and_the_server_goes_on() -> None:
+    """Over a real socket, as `remoting.listen` puts it together."""
+
+    async def main() -> None:
+        server = await remoting.listen(Dispatcher({10: ok}), "127.0.0.1", 0, frame_bytes_max=1000)
+        for bad in (b"\xff" * 12, b"GET / HTTP/1.1\r\n", (997).to_bytes(4, "big") + b"\0" * 8):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(bad)
+            assert await reader.read() == b""
+            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request(10, 6))
+        (answer,) = Connection().receive(await reader.read(1000))
+        assert answer.opaque == 6
+        writer.close()
+        await server.close()
+
+    driver.run(main())
