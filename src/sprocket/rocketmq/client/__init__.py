@@ -1,0 +1,35 @@
+"""Producer, consumers and admin for Python programs; asyncio first.
+
+    async with Producer("127.0.0.1:9876") as producer:
+        await producer.send(Message("orders", b"42 bolts", tag="new"), sharding_key="customer-7")
+
+Programs without an event loop find the same names in `client.blocking`.
+"""
+
+from sprocket.rocketmq.client.admin import Admin
+from sprocket.rocketmq.client.brokers import PullResult, PullStatus
+from sprocket.rocketmq.client.outgoing import SendResult, SendStatus
+from sprocket.rocketmq.client.producer import Producer
+from sprocket.rocketmq.client.puller import Puller
+from sprocket.rocketmq.client.push import PushConsumer
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from sprocket.rocketmq.model.message import Message
+from sprocket.rocketmq.model.route import MessageQueue
+
+__all__ = [
+    "Admin",
+    "ClientSettings",
+    "ConsumerSettings",
+    "Message",
+    "MessageQueue",
+    "Producer",
+    "ProducerSettings",
+    "PullResult",
+    "PullStatus",
+    "Puller",
+    "PushConsumer",
+    "ReceivedMessage",
+    "SendResult",
+    "SendStatus",
+]

@@ -1,0 +1,283 @@
+"""The queues that a consumer holds: taking them, giving them up, keeping their locks."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.errors import ClientError, InvalidMessage
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.brokers import Brokers
+from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.offsets import Offsets
+from sprocket.rocketmq.client.process_queue import ProcessQueue
+from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.received import RETRY_PREFIX
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.tasks import Tasks
+
+Start: TypeAlias = Literal["first", "last"] | datetime | int
+"""Where a group begins that has committed nothing: at the oldest message, behind the newest, or at
+the first message stored at or after a time (a datetime, or milliseconds since 1970)."""
+
+_log = log.get_logger(__name__)
+
+
+class StartOffsets:
+    """Where the pulling of a queue begins.
+
+    Args:
+        group: The consumer group.
+        brokers: Whom to ask.
+        start: For queues without a committed offset.
+
+    Source: `RebalancePushImpl.computePullFromWhereWithException`. Unlike it, "last" means what it
+    says on a young queue too; and a queue that comes into being while we consume is read from its
+    beginning, whatever `start` says, as its messages are all newer than the subscription.
+    """
+
+    def __init__(self, group: str, brokers: Brokers, start: Start) -> None:
+        if isinstance(start, str) and start not in ("first", "last"):
+            raise InvalidMessage(
+                f"start {start!r}: expected 'first', 'last', a datetime or milliseconds"
+            )
+        self._group = group
+        self._brokers = brokers
+        self._start = start
+
+    async def find(self, queue: MessageQueue, *, is_new: bool) -> QueueOffset:
+        """Return the offset to begin with.
+
+        Args:
+            queue: One that nobody of this process reads.
+            is_new: Whether it came into being after the subscription.
+
+        Raises:
+            ClientError: The broker could not be asked.
+        """
+        committed = await self._brokers.committed_offset(self._group, queue)
+        if committed is not None:
+            return committed
+        if queue.topic.startswith(RETRY_PREFIX) or is_new or self._start == "first":
+            return await self._brokers.min_offset(queue)
+        if self._start == "last":
+            return await self._brokers.max_offset(queue)
+        at = self._start
+        assert not isinstance(at, str), at
+        at_ms = int(at.timestamp() * 1000) if isinstance(at, datetime) else at
+        return await self._brokers.offset_by_time(queue, at_ms)
+
+
+class Locks:
+    """The locks by which an orderly consumer keeps others of its group from its queues.
+
+    Args:
+        group: The consumer group.
+        client_id: Who holds them.
+        brokers: Who keep them; a broker lets a lock expire 60 s after its last renewal.
+    """
+
+    def __init__(self, group: str, client_id: str, brokers: Brokers) -> None:
+        self._group = group
+        self._client_id = client_id
+        self._brokers = brokers
+
+    async def acquire(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+        """Lock queues, or renew their locks; return which of them are locked for us now.
+
+        Queues of a broker that gave no answer are not in the result: who had them, has them.
+        """
+        locked: dict[MessageQueue, bool] = {}
+        for broker_name, some in _by_broker(queues).items():
+            try:
+                ours = await self._brokers.lock(self._group, self._client_id, broker_name, some)
+                locked |= {queue: queue in ours for queue in some}
+            except ClientError as error:
+                _log.warning("queues not locked", broker=broker_name, error=str(error))
+        return locked
+
+    async def release(self, queues: Iterable[MessageQueue]) -> None:
+        """Let others have queues; if that fails they wait until the locks expire."""
+        for broker_name, some in _by_broker(queues).items():
+            try:
+                await self._brokers.unlock(self._group, self._client_id, broker_name, some)
+            except ClientError as error:
+                _log.warning("queues not unlocked", broker=broker_name, error=str(error))
+
+
+class Assignment:
+    """What this consumer reads.
+
+    A queue that is given up is marked first, so that nothing more of it is handed out or noted.
+    Its offset is stored, and its lock released, after the listener has returned what it has of it;
+    only then may this consumer take it again.
+
+    Args:
+        offsets: Stored when a queue goes.
+        starts: Say where to begin.
+        locks: None for a consumer that is not orderly.
+        pulling: Fills the caches.
+        tasks: Own the pulling.
+        clock: Dates locks.
+        settings: Limits of the caches.
+    """
+
+    def __init__(
+        self,
+        offsets: Offsets,
+        starts: StartOffsets,
+        locks: Locks | None,
+        pulling: Pulling,
+        tasks: Tasks,
+        clock: Clock,
+        settings: ConsumerSettings,
+    ) -> None:
+        self._offsets = offsets
+        self._starts = starts
+        self._locks = locks
+        self._pulling = pulling
+        self._tasks = tasks
+        self._clock = clock
+        self._settings = settings
+        self._held: dict[MessageQueue, Held] = {}
+        self._leaving: set[MessageQueue] = set()
+        self._seen: dict[str, set[MessageQueue]] = {}
+
+    def queues(self, topic: str | None = None) -> list[MessageQueue]:
+        """Return the queues held, of one topic or of all."""
+        return sorted(queue for queue in self._held if topic is None or queue.topic == topic)
+
+    def expect(self, topic: str) -> None:
+        """Note that a topic does not exist yet, so that each of its queues will be new."""
+        self._seen.setdefault(topic, set())
+
+    async def change(
+        self, topic: str, wanted: Sequence[MessageQueue], existing: Collection[MessageQueue]
+    ) -> bool:
+        """Hold exactly the wanted queues of a topic.
+
+        Args:
+            topic: The others are left alone.
+            wanted: What this consumer is to read.
+            existing: All queues of the topic.
+
+        Returns:
+            Whether that is so now; if not, call again soon.
+        """
+        seen = self._seen.setdefault(topic, set(existing))
+        for queue in self.queues(topic):
+            if queue not in wanted:
+                self.give_up(queue)
+        missing = [queue for queue in wanted if queue not in self._held]
+        takable = [queue for queue in missing if queue not in self._leaving]
+        if self._locks is not None and takable:
+            locked = await self._locks.acquire(takable)
+            takable = [queue for queue in takable if locked.get(queue)]
+        locked_at = self._clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for queue in takable:
+                group.create_task(self._take(queue, queue not in seen, locked_at))
+        seen |= set(existing)
+        return all(queue in self._held for queue in wanted)
+
+    async def _take(self, queue: MessageQueue, is_new: bool, locked_at: float) -> None:
+        """Begin to read a queue, unless its broker does not say where."""
+        try:
+            start = await self._starts.find(queue, is_new=is_new)
+        except ClientError as error:
+            _log.warning("queue not taken yet", queue=str(queue), error=str(error))
+        else:
+            self._begin(queue, start, locked_at)
+
+    def _begin(self, queue: MessageQueue, start: QueueOffset, locked_at: float) -> None:
+        settings = self._settings
+        span_max = settings.span_messages_max if self._locks is None else 1 << 62
+        held = Held(
+            queue,
+            ProcessQueue(
+                start,
+                messages_max=settings.cached_messages_max,
+                bytes_max=settings.cached_bytes_max,
+                span_max=span_max,
+            ),
+        )
+        held.locked_at = locked_at
+        self._held[queue] = held
+        _log.debug("queue taken", queue=str(queue), offset=start)
+        held.pull_task = self._tasks.spawn(self._pulling.run(held, self._moved), f"pull {queue}")
+
+    async def _moved(self, held: Held, offset: QueueOffset) -> None:
+        """Begin a queue anew at another offset, once the listener has returned."""
+        held.is_dropped = True
+        await held.idle()
+        if self._held.get(held.queue) is held:
+            self._offsets.overwrite(held.queue, offset)
+            self._begin(held.queue, offset, held.locked_at)
+
+    def give_up(self, queue: MessageQueue) -> None:
+        """Stop reading a queue."""
+        held = self._held.pop(queue)
+        held.is_dropped = True
+        self._leaving.add(queue)
+        _log.debug("queue given up", queue=str(queue))
+        self._tasks.spawn(self._leave(held), f"leave {queue}")
+
+    async def _leave(self, held: Held) -> None:
+        try:
+            if self._locks is not None:
+                await held.idle()
+            held.stop_pulling()
+            held.stop_handing_out()
+            await self._offsets.store(held.queue)
+            self._offsets.forget(held.queue)
+            if self._locks is not None:
+                await self._locks.release([held.queue])
+        finally:
+            self._leaving.discard(held.queue)
+
+    async def renew_locks(self) -> bool:
+        """Renew the locks of all queues held; say whether all are locked now.
+
+        A queue whose lock is lost stops until it is won again.
+        """
+        assert self._locks is not None, "only an orderly consumer locks"
+        asked_at = self._clock.monotonic()
+        for queue, is_ours in (await self._locks.acquire(list(self._held))).items():
+            held = self._held.get(queue)
+            if held is None:
+                continue
+            if is_ours:
+                held.locked_at = asked_at
+            elif held.is_locked(asked_at):
+                _log.warning("lock lost", queue=str(queue))
+                held.locked_at = float("-inf")
+        now = self._clock.monotonic()
+        return all(held.is_locked(now) for held in self._held.values())
+
+    async def stop(self) -> None:
+        """Pull and hand out nothing more; return when the listener has returned."""
+        for held in self._held.values():
+            held.is_stopping = True
+            held.stop_pulling()
+        for held in list(self._held.values()):
+            await held.idle()
+
+    async def leave_all(self) -> None:
+        """Store all offsets and release all locks."""
+        for held in self._held.values():
+            held.is_dropped = True
+        await self._offsets.store_all()
+        if self._locks is not None:
+            await self._locks.release(list(self._held))
+        self._held.clear()
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    found: dict[str, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        found[queue.broker_name].append(queue)
+    return found

@@ -1,0 +1,128 @@
+"""Being a member of a group: who else is there, and which queues are ours."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+from sprocket.base import log
+from sprocket.base.errors import ClientError, NoRoute
+from sprocket.rocketmq.client.assignment import Assignment
+from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.rebalance import allocate
+from sprocket.rocketmq.client.received import RETRY_PREFIX
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.route import MessageQueue
+
+_UNBALANCED_S = 1.0
+"""Pause before a round is repeated that could not do all it should."""
+_SETTLE_S = 0.05
+"""Pause after a wake-up, in which others come too: several members that start together."""
+
+_log = log.get_logger(__name__)
+
+
+class GroupMember:
+    """Shares out queues, in rounds: at wake-ups, and every `rebalance_ms`.
+
+    A round changes nothing of a topic about which it cannot learn everything: the route, and a
+    list of members that has us in it.
+
+    Args:
+        group: The consumer group.
+        instance: Routes, brokers, and news of them.
+        subscriptions: The topics; may change.
+        assignment: Takes and gives up queues.
+        settings: Intervals.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        instance: Instance,
+        subscriptions: Mapping[str, Subscription],
+        assignment: Assignment,
+        settings: ConsumerSettings,
+    ) -> None:
+        self._group = group
+        self._instance = instance
+        self._subscriptions = subscriptions
+        self._assignment = assignment
+        self._settings = settings
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start the rounds."""
+        self._instance.on_ids_changed = self.wake
+        self._instance.on_broker_open.append(self.wake)
+        self._instance.routes.on_change.append(self._route_changed)
+        self._task = self._instance.tasks.spawn(self._rounds(), "rebalance")
+
+    async def end(self) -> None:
+        """Stop the rounds; the queues stay as they are."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def wake(self) -> None:
+        """Ask for a round soon."""
+        self._woken.set()
+
+    def _route_changed(self, topic: str) -> None:
+        if topic in self._subscriptions:
+            self._woken.set()
+
+    async def _rounds(self) -> None:
+        wait_s = self._settings.rebalance_ms / 1000
+        while True:
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._woken.wait()
+                await asyncio.sleep(_SETTLE_S)
+            except TimeoutError:
+                pass
+            self._woken.clear()
+            is_balanced = await self.round()
+            wait_s = self._settings.rebalance_ms / 1000 if is_balanced else _UNBALANCED_S
+
+    async def round(self) -> bool:
+        """Share out the queues of every topic; say whether all are as they should be."""
+        before = self._assignment.queues()
+        is_balanced = True
+        for topic in list(self._subscriptions):
+            try:
+                is_balanced &= await self._share_out(topic)
+            except ClientError as error:
+                is_balanced = False
+                _log.debug("queues not shared out", topic=topic, error=str(error))
+        if self._assignment.queues() != before:
+            await self._instance.heartbeat_all()
+        return is_balanced
+
+    async def _share_out(self, topic: str) -> bool:
+        routes = self._instance.routes
+        queues = routes.subscribe_queues(topic)
+        if not queues:
+            try:
+                await routes.refresh(topic)
+            except NoRoute:
+                return topic.startswith(RETRY_PREFIX)
+            queues = routes.subscribe_queues(topic)
+            await self._instance.heartbeat_all()
+        if not queues:
+            return False
+        members = await self._members(queues)
+        if self._instance.client_id not in members:
+            return False
+        wanted = allocate(queues, members, self._instance.client_id)
+        return await self._assignment.change(topic, wanted, queues)
+
+    async def _members(self, queues: list[MessageQueue]) -> list[str]:
+        """Return the group's members as a broker of the topic knows them, us among them."""
+        broker_name = random.choice(queues).broker_name  # noqa: S311 - balance, no secret
+        members = await self._instance.brokers.members(self._group, broker_name)
+        if self._instance.client_id in members:
+            return members
+        await self._instance.heartbeat_all()
+        return await self._instance.brokers.members(self._group, broker_name)

@@ -1,0 +1,138 @@
+"""What a consumer holds of one queue: pulled, handed out, and not yet done.
+
+Invariants:
+
+1. Chunks stand in the order of their offsets, and no message is in two of them.
+2. `commit_offset` is the first offset that is not done: it never passes a message that a listener
+   has not finished, whatever the order in which chunks finish.
+3. The counters are the sums over the chunks that are not done.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.received import ReceivedMessage
+
+
+class Chunk(Struct, eq=False):
+    """Messages that go to the listener in one call.
+
+    Attributes:
+        messages: Not yet done, in the order of their offsets.
+        size: Bytes of their records.
+        is_done: Whether the listener, or the broker's retry topic, has taken all of them.
+    """
+
+    messages: list[ReceivedMessage]
+    size: int
+    is_done: bool = False
+
+
+class ProcessQueue:
+    """The messages of one queue between pull and commit.
+
+    Args:
+        start: Offset of the first message to pull.
+        messages_max: Beyond this many messages the queue is full.
+        bytes_max: Beyond this many bytes it is full as well.
+        span_max: And when its first and last offset lie further apart than this.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self, start: QueueOffset, *, messages_max: int, bytes_max: int, span_max: int
+    ) -> None:
+        self._chunks: deque[Chunk] = deque()
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._span_max = span_max
+        self._room = asyncio.Event()
+        self._arrival = asyncio.Event()
+        self.pulled_to = start
+        """Offset to pull next."""
+        self.count = 0
+        self.size = 0
+
+    @property
+    def commit_offset(self) -> QueueOffset:
+        """The offset up to which, exclusive, everything is done."""
+        if self._chunks:
+            return QueueOffset(self._chunks[0].messages[0].queue_offset)
+        return self.pulled_to
+
+    @property
+    def head(self) -> Chunk | None:
+        """The first chunk that is not done."""
+        return self._chunks[0] if self._chunks else None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether pulling has to wait."""
+        return (
+            self.count > self._messages_max
+            or self.size > self._bytes_max
+            or self.pulled_to - self.commit_offset > self._span_max
+        )
+
+    def put(
+        self, messages: Sequence[ReceivedMessage], next_offset: QueueOffset, chunk_max: int
+    ) -> list[Chunk]:
+        """Add what a pull brought; `next_offset` is where the next pull begins.
+
+        Args:
+            messages: May be fewer than the offsets passed, as tags filter; may be empty.
+            next_offset: Not below the offset pulled before.
+            chunk_max: Most messages in one chunk.
+
+        Returns:
+            The new chunks, in order.
+        """
+        assert next_offset >= self.pulled_to, (next_offset, self.pulled_to)
+        chunks = []
+        for start in range(0, len(messages), chunk_max):
+            part = list(messages[start : start + chunk_max])
+            chunks.append(Chunk(part, sum([one.stored.store_size for one in part])))
+        self._chunks.extend(chunks)
+        self.count += len(messages)
+        self.size += sum([chunk.size for chunk in chunks])
+        self.pulled_to = next_offset
+        if chunks:
+            self._arrival.set()
+        return chunks
+
+    def done(self, chunk: Chunk) -> None:
+        """Note that every message of `chunk` was taken."""
+        assert not chunk.is_done, "a chunk is done once"
+        chunk.is_done = True
+        self.count -= len(chunk.messages)
+        self.size -= chunk.size
+        while self._chunks and self._chunks[0].is_done:
+            self._chunks.popleft()
+        if not self.is_full:
+            self._room.set()
+
+    def keep(self, chunk: Chunk, rest: list[ReceivedMessage]) -> None:
+        """Shorten `chunk` to the messages that have to be delivered again, at least one."""
+        assert rest, "a chunk without a rest is done"
+        size = sum([one.stored.store_size for one in rest])
+        self.count -= len(chunk.messages) - len(rest)
+        self.size -= chunk.size - size
+        chunk.messages = rest
+        chunk.size = size
+
+    async def room(self) -> None:
+        """Wait until the queue is not full."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def arrival(self) -> None:
+        """Wait until there is a chunk that is not done."""
+        while not self._chunks:
+            self._arrival.clear()
+            await self._arrival.wait()

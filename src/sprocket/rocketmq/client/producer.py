@@ -1,0 +1,388 @@
+"""Sending messages."""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+
+from sprocket.base.clock import Clock
+from sprocket.base.errors import (
+    ClientBusy,
+    ClientError,
+    InvalidMessage,
+    NoRoute,
+    NotConnected,
+    RequestTimeout,
+)
+from sprocket.rocketmq.client.connections import Connect
+from sprocket.rocketmq.client.dialing import Dialer
+from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.outgoing import (
+    Outgoing,
+    SendResult,
+    check_group,
+    prepare,
+    prepare_batch,
+)
+from sprocket.rocketmq.client.post import Post
+from sprocket.rocketmq.client.settings import ClientSettings, ProducerSettings
+from sprocket.rocketmq.client.topic_lanes import TopicLanes, queue_of_key
+from sprocket.rocketmq.codec.ids import UniqueIds, host_bytes
+from sprocket.rocketmq.model.message import Message
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime import driver
+
+_SWEEP_S = 0.1
+"""How late a passed deadline of a waiting message may be noticed."""
+
+
+class Producer:
+    """Sends messages to topics.
+
+        async with Producer("127.0.0.1:9876", group="orders") as producer:
+            sent = await producer.send(Message("orders", b"42 bolts", tag="new"))
+
+    Messages with one `sharding_key` go to one queue in the order in which they were given, also
+    while the broker restarts. Every message is tried until it is stored, refused for good, or its
+    deadline has passed; one that got no answer is sent again, so it may be stored twice, with the
+    same `message_id`.
+
+    Args:
+        nameservers: `host:port`, several joined by `;`, or a sequence of them.
+        group: Name of the producer group.
+        settings: Deadlines, limits and packing.
+        client: Timeouts and intervals of the connections.
+        clock: For tests.
+        connect: For tests.
+
+    Threads: event loop only; see `client.blocking` for programs without one.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | Sequence[str],
+        *,
+        group: str = "sprocket-producer",
+        settings: ProducerSettings | None = None,
+        client: ClientSettings | None = None,
+        clock: Clock | None = None,
+        connect: Connect = driver.connect,
+    ) -> None:
+        self._group = check_group(group)
+        self._settings = settings or ProducerSettings()
+        self._make: Callable[[], Instance] = lambda: Instance(
+            nameservers,
+            client,
+            clock=clock,
+            connect=connect,
+            topic_queues=self._settings.topic_queues,
+        )
+        self._parts: _Parts | None = None
+        self._topics: dict[str, TopicLanes] = {}
+        self._unanswered = 0
+        self._unanswered_bytes = 0
+        self._room = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close(flush=not isinstance(error, asyncio.CancelledError))
+
+    async def start(self) -> None:
+        """Begin; connections are made when they are needed."""
+        assert self._parts is None, "a producer is started once"
+        instance = self._make()
+        instance.routes.on_change.append(self._route_changed)
+        instance.join_as_producer(self._group)
+        self._parts = _Parts(
+            instance=instance,
+            post=Post(self._group, self._settings, instance.clock, self._ended),
+            dialer=Dialer(instance.connections, instance.routes, instance.tasks, instance.settings),
+            ids=UniqueIds(instance.clock, host_bytes(instance.ip, 0)[:-4]),
+        )
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Wait for the outcome of every accepted message, then take leave of the brokers.
+
+        Args:
+            flush: False gives up the messages that are not answered yet.
+        """
+        parts = self._parts
+        if parts is None:
+            return
+        if flush:
+            await self.flush()
+        self._parts = None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        closed = NotConnected("the producer was closed before an answer came")
+        parts.post.close(closed)
+        for lanes in self._topics.values():
+            lanes.abandon(closed)
+        await parts.instance.close()
+
+    @property
+    def unanswered(self) -> int:
+        """Messages that were accepted and whose outcome is not known yet."""
+        return self._unanswered
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `send_soon` would refuse, because too much is unanswered."""
+        return (
+            self._unanswered >= self._settings.unanswered_messages_max
+            or self._unanswered_bytes >= self._settings.unanswered_bytes_max
+        )
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send one message and wait until the broker has it.
+
+        Args:
+            message: What to send.
+            sharding_key: Messages with one key keep their order, in one queue.
+            queue: Send to this queue, in order, instead.
+            timeout_ms: Deadline with all tries; by default that of the settings.
+
+        Raises:
+            InvalidMessage: It breaks a rule and was not sent.
+            RequestTimeout: No broker acknowledged it in time; it may have been stored.
+            BrokerRefused: The broker will not take it.
+        """
+        if self.is_full:
+            timeout_ms = await self._room_within(timeout_ms)
+        return await self.send_soon(
+            message, sharding_key=sharding_key, queue=queue, timeout_ms=timeout_ms
+        )
+
+    def send_soon(
+        self,
+        message: Message,
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> "asyncio.Future[SendResult]":
+        """Accept one message and return a future of its result; arguments as for `send`.
+
+        Thousands may be under way. `await producer.drain()` before each call, or after every few
+        hundred, keeps them within the limits. Cancelling the future does not call the message
+        back.
+
+        Raises:
+            InvalidMessage: It breaks a rule and was not sent.
+            ClientBusy: As many messages or bytes are unanswered as the settings allow.
+        """
+        parts = self._started()
+        if self.is_full:
+            raise ClientBusy(
+                f"{self._unanswered} messages of {self._unanswered_bytes} bytes are unanswered;"
+                " await drain() before send_soon, or raise unanswered_messages_max"
+            )
+        clock = parts.instance.clock
+        settings = self._settings
+        one = prepare(
+            message,
+            parts.ids,
+            clock.now_ms(),
+            body_bytes_max=settings.body_bytes_max,
+            compress_bytes_min=settings.compress_bytes_min,
+        )
+        return self._accept(one, sharding_key if queue is None else queue, timeout_ms)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> list[SendResult]:
+        """Send messages of one topic that are stored one behind the other, or not at all.
+
+        Arguments and errors as for `send`. Batches are not compressed.
+        """
+        if self.is_full:
+            timeout_ms = await self._room_within(timeout_ms)
+        parts = self._started()
+        one = prepare_batch(
+            messages,
+            parts.ids,
+            parts.instance.clock.now_ms(),
+            body_bytes_max=self._settings.body_bytes_max,
+        )
+        results: list[SendResult] = await self._accept(
+            one, sharding_key if queue is None else queue, timeout_ms
+        )
+        return results
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+    ) -> None:
+        """Send one message that nobody acknowledges; it may be lost, and nobody will know.
+
+        Raises:
+            InvalidMessage: It breaks a rule and was not sent.
+            NoRoute: No broker for it is known.
+            NotConnected: Its broker cannot be reached.
+        """
+        parts = self._started()
+        one = prepare(
+            message,
+            parts.ids,
+            parts.instance.clock.now_ms(),
+            body_bytes_max=self._settings.body_bytes_max,
+            compress_bytes_min=self._settings.compress_bytes_min,
+        )
+        routes = parts.instance.routes
+        await routes.find_for_sending(message.topic)
+        queues = routes.publish_queues(message.topic)
+        if queue is None:
+            if not queues:
+                raise NoRoute(f"topic {message.topic} has no queue that takes messages")
+            if sharding_key is None:
+                queue = random.choice(queues)  # noqa: S311 - balance, no secret
+            else:
+                queue = queue_of_key(sharding_key, queues)
+        address = routes.require_master(queue.broker_name)
+        channel = await parts.instance.connections.channel(address)
+        parts.post.send_oneway(channel, queue, one)
+
+    async def drain(self) -> None:
+        """Wait until `send_soon` has room again; returns at once if it has."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def flush(self) -> None:
+        """Wait until the outcome of every accepted message is known."""
+        while self._unanswered:
+            self._quiet.clear()
+            await self._quiet.wait()
+
+    async def _room_within(self, timeout_ms: int | None) -> int:
+        """Wait for room; return what is left of the time.
+
+        Raises:
+            RequestTimeout: There was none in time; the message was not accepted.
+        """
+        clock = self._started().instance.clock
+        wait_ms = self._settings.timeout_ms if timeout_ms is None else timeout_ms
+        began = clock.monotonic()
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await self.drain()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{self._unanswered} earlier messages were still unanswered after {wait_ms} ms;"
+                " this one was not sent"
+            ) from None
+        return max(1, wait_ms - int((clock.monotonic() - began) * 1000))
+
+    def _started(self) -> "_Parts":
+        if self._parts is None:
+            raise NotConnected("the producer is not open; use `async with` or `await start()`")
+        return self._parts
+
+    def _accept(
+        self, one: Outgoing, place: str | MessageQueue | None, timeout_ms: int | None
+    ) -> "asyncio.Future[Any]":
+        parts = self._started()
+        if isinstance(place, MessageQueue) and place.topic != one.topic:
+            raise InvalidMessage(f"queue {place} is none of topic {one.topic}")
+        wait_ms = self._settings.timeout_ms if timeout_ms is None else timeout_ms
+        one.deadline = parts.instance.clock.monotonic() + wait_ms / 1000
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        one.reply = reply
+        self._unanswered += 1
+        self._unanswered_bytes += one.wire_size
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+        lanes = self._topics.get(one.topic)
+        if lanes is None:
+            lanes = self._topics[one.topic] = TopicLanes(
+                random.randrange(1 << 16),  # noqa: S311 - balance, no secret
+                parts.post,
+                parts.dialer,
+            )
+            parts.instance.tasks.spawn(self._route(one.topic, lanes), f"route {one.topic}")
+        lanes.put(one, place)
+        return reply
+
+    async def _route(self, topic: str, lanes: TopicLanes) -> None:
+        """Find out where a topic's messages go; until then they wait in its lanes."""
+        instance = self._started().instance
+        pause_ms = instance.settings.reconnect_ms
+        while True:
+            try:
+                await instance.routes.find_for_sending(topic)
+                lanes.routed(instance.routes.publish_queues(topic))
+                if lanes.is_routed:
+                    return
+                error: ClientError = NoRoute(f"topic {topic} has no queue that takes messages")
+            except ClientError as failure:
+                error = failure
+            lanes.note_error(error)
+            await asyncio.sleep(pause_ms / 1000)
+            if not lanes.has_unrouted:
+                self._topics.pop(topic, None)  # all who waited have given up
+                return
+            pause_ms = min(2 * pause_ms, instance.settings.reconnect_ms_max)
+
+    def _route_changed(self, topic: str) -> None:
+        lanes = self._topics.get(topic)
+        if lanes is not None:
+            lanes.routed(self._started().instance.routes.publish_queues(topic))
+
+    def _ended(self, one: Outgoing) -> None:
+        self._unanswered -= 1
+        self._unanswered_bytes -= one.wire_size
+        if not self._unanswered:
+            self._quiet.set()
+        if not self._room.is_set() and self._has_much_room():
+            self._room.set()
+
+    def _has_much_room(self) -> bool:
+        settings = self._settings
+        return (
+            4 * self._unanswered <= 3 * settings.unanswered_messages_max
+            and 4 * self._unanswered_bytes <= 3 * settings.unanswered_bytes_max
+        )
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        for lanes in list(self._topics.values()):
+            lanes.expire()
+        if self._unanswered and self._parts is not None:
+            self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+
+
+class _Parts(Struct, frozen=True):
+    """What a producer has while it is open."""
+
+    instance: Instance
+    post: Post
+    dialer: Dialer
+    ids: UniqueIds

@@ -1,0 +1,182 @@
+"""What a user of the clients may change, each with its unit, its range and its price.
+
+Intervals and limits follow RocketMQ's `ClientConfig`, `DefaultMQProducer` and
+`DefaultMQPushConsumer` where the field says nothing else.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from sprocket.base.units import KIB, MIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientSettings:
+    """What producers, consumers and admins share: connections, routes, heartbeats."""
+
+    request_timeout_ms: Annotated[
+        int, Meta(ge=1, description="Wait this long for an answer that no other setting governs.")
+    ] = 3_000
+    connect_timeout_ms: Annotated[
+        int, Meta(ge=1, description="Give up a TCP connection attempt after this time.")
+    ] = 3_000
+    reconnect_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="First pause before connecting again; doubles up to `reconnect_ms_max`.",
+        ),
+    ] = 50
+    reconnect_ms_max: Annotated[
+        int, Meta(ge=1, description="Longest pause between two attempts to connect.")
+    ] = 1_000
+    route_refresh_ms: Annotated[
+        int,
+        Meta(ge=1, description="Ask for the routes of all topics in use this often."),
+    ] = 30_000
+    heartbeat_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=60_000,
+            description="Tell every broker this often who we are; brokers forget us after 120 s.",
+        ),
+    ] = 30_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProducerSettings:
+    """How messages are sent."""
+
+    timeout_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Deadline of a whole send with all its tries, unless the call says another;"
+            " set it longer than a broker may take to restart.",
+        ),
+    ] = 10_000
+    try_timeout_ms: Annotated[
+        int, Meta(ge=1, description="Longest wait for the answer to one try, then it is repeated.")
+    ] = 3_000
+    tries_when_refused: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="How often a message is tried that a broker refuses with a code that may"
+            " pass; lost connections, missing answers and busy brokers count only towards"
+            " `timeout_ms`.",
+        ),
+    ] = 3
+    unanswered_messages_max: Annotated[
+        int,
+        Meta(ge=1, description="Messages accepted and not yet answered; beyond it senders wait."),
+    ] = 10_000
+    unanswered_bytes_max: Annotated[
+        int, Meta(ge=1, description="Bytes of bodies accepted and not yet answered, likewise.")
+    ] = 64 * MIB
+    body_bytes_max: Annotated[
+        int,
+        Meta(ge=1, description="Refuse a longer body before sending; the broker has a limit too."),
+    ] = 4 * MIB
+    compress_bytes_min: Annotated[
+        int,
+        Meta(ge=1, description="Bodies from this size on are packed with zlib, at level 5."),
+    ] = 4 * KIB
+    batch_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Sends to one ordered queue that wait for the one before them go on"
+            " together in one request of at most this size.",
+        ),
+    ] = 128 * KIB
+    topic_queues: Annotated[
+        int,
+        Meta(ge=1, description="Queues of a topic that the broker creates by our first send."),
+    ] = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConsumerSettings:
+    """How messages are pulled, handed to the listener, and marked as done."""
+
+    batch_messages_max: Annotated[
+        int,
+        Meta(ge=1, le=1024, description="Most messages in one call of the listener."),
+    ] = 32
+    call_count_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="Calls of an `async` listener under way at once; an orderly consumer has"
+            " one for each queue instead.",
+        ),
+    ] = 20
+    pull_messages_max: Annotated[
+        int,
+        Meta(ge=1, le=1024, description="Most messages asked for at once; brokers may give less."),
+    ] = 32
+    hold_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=60_000,
+            description="How long the broker may hold a pull when it has nothing new.",
+        ),
+    ] = 15_000
+    pull_retry_ms: Annotated[int, Meta(ge=1, description="Pause after a pull that failed.")] = 1_000
+    cached_messages_max: Annotated[
+        int,
+        Meta(ge=1, description="Stop pulling a queue with more messages than this not yet done."),
+    ] = 1_000
+    cached_bytes_max: Annotated[
+        int, Meta(ge=1, description="Stop pulling a queue with more bytes than this not yet done.")
+    ] = 100 * MIB
+    span_messages_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Stop pulling a queue whose oldest message not yet done lies this many"
+            " offsets back; bounds what is delivered twice after a crash.",
+        ),
+    ] = 2_000
+    commit_ms: Annotated[
+        int,
+        Meta(ge=1, description="Store offsets this often; a crash repeats at most that much."),
+    ] = 5_000
+    rebalance_ms: Annotated[
+        int, Meta(ge=1, description="Share out the queues anew at least this often.")
+    ] = 20_000
+    redeliver_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Pause before messages whose listener failed are handed out again, where"
+            " the broker does not take them back.",
+        ),
+    ] = 5_000
+    suspend_ms: Annotated[
+        int,
+        Meta(
+            ge=10,
+            le=30_000,
+            description="Pause of a queue of an orderly consumer after its listener failed.",
+        ),
+    ] = 1_000
+    lock_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=29_000,
+            description="Renew the locks of an orderly consumer's queues this often; a lock that"
+            " was not renewed for 30 s is not trusted.",
+        ),
+    ] = 20_000
+    close_wait_ms: Annotated[
+        int,
+        Meta(ge=0, description="At close, wait this long for listeners that are at work."),
+    ] = 10_000

@@ -1,0 +1,145 @@
+"""Queues are taken where they should begin, and given up when nothing of them is at work."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sprocket.rocketmq.client.assignment import Assignment, Locks, StartOffsets
+from sprocket.rocketmq.client.consume import ConcurrentConsumption, OrderlyConsumption
+from sprocket.rocketmq.client.offsets import Offsets
+from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.model.group import Subscription
+
+
+class Bench:
+    """An assignment of group `g` for topic `t` with two queues."""
+
+    def __init__(self, world: Any, listener: Any, *, orderly: bool = False) -> None:
+        world.cluster.topics["t"] = 2
+        self.instance = instance = world.instance()
+        self.offsets = Offsets("g", instance.brokers)
+        settings = ConsumerSettings()
+        self.locks = Locks("g", "me", instance.brokers) if orderly else None
+
+        async def keep(_: Any, messages: Any) -> Any:
+            return list(messages)
+
+        consumption: Any
+        if orderly:
+            consumption = OrderlyConsumption(
+                listener, self.offsets, world.clock, instance.tasks, settings
+            )
+        else:
+            consumption = ConcurrentConsumption(
+                listener, self.offsets, keep, instance.tasks, settings
+            )
+        subscriptions = {"t": Subscription.parse("t", "*")}
+        self.assignment = Assignment(
+            self.offsets,
+            StartOffsets("g", instance.brokers, "last"),
+            self.locks,
+            Pulling("g", instance.brokers, subscriptions, consumption, self.offsets, settings),
+            instance.tasks,
+            world.clock,
+            settings,
+        )
+        self.both = [world.queue(0), world.queue(1)]
+
+    async def change(self, wanted: Any) -> bool:
+        """Hold exactly these queues."""
+        await self.instance.routes.find("t")
+        return await self.assignment.change("t", wanted, self.both)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_queue_goes_when_the_listener_has_returned(world: Any, orderly: bool) -> None:
+    """An orderly one keeps its lock so long and cannot be taken back before."""
+
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def listener(_: Any) -> None:
+            await go.wait()
+
+        bench = Bench(world, listener, orderly=orderly)
+        assert await bench.change(bench.both)
+        world.cluster.store("t", 0, b"x")
+        await asyncio.sleep(1)
+        assert await bench.change(bench.both[1:])
+        await asyncio.sleep(1)
+        if orderly:
+            assert world.cluster.locked["g", "t", 0] == "me"
+            assert not await bench.change(bench.both)
+        go.set()
+        await asyncio.sleep(1)
+        assert ("g", "t", 0) not in world.cluster.locked
+        assert await bench.change(bench.both)
+        assert bench.assignment.queues("t") == bench.both
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_a_queue_that_cannot_be_asked_about_is_not_taken(world: Any) -> None:
+    """And the call says that it should be repeated."""
+
+    async def main() -> None:
+        bench = Bench(world, print)
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        world.cluster.on[code] = lambda peer, command: world.cluster.refuse(
+            peer, command, ResponseCode.SYSTEM_BUSY, "busy"
+        )
+        assert not await bench.change(bench.both)
+        assert bench.assignment.queues() == []
+        world.cluster.on.clear()
+        assert await bench.change(bench.both)
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_only_locked_queues_are_taken(world: Any) -> None:
+    """A broker that does not answer locks nothing."""
+
+    async def main() -> None:
+        bench = Bench(world, print, orderly=True)
+        world.cluster.locked["g", "t", 1] = "other"
+        assert not await bench.change(bench.both)
+        assert bench.assignment.queues() == bench.both[:1]
+        await world.cluster.stop()
+        assert bench.locks is not None
+        assert await bench.locks.acquire(bench.both) == {}
+        await bench.locks.release(bench.both)
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_stopping_hands_out_nothing_more(world: Any) -> None:
+    """What is at work returns; then offsets are stored and locks released."""
+
+    async def main() -> None:
+        calls: list[int] = []
+
+        async def listener(messages: Any) -> None:
+            calls.append(messages[0].queue_offset)
+            await asyncio.sleep(1)
+
+        bench = Bench(world, listener, orderly=True)
+        await bench.change(bench.both[:1])
+        for _ in range(100):
+            world.cluster.store("t", 0, b"x")
+        await asyncio.sleep(0.5)
+        await bench.assignment.stop()
+        await asyncio.sleep(10)
+        assert len(calls) == 1
+        await bench.assignment.leave_all()
+        assert world.cluster.committed["g", "t", 0] > 0
+        assert world.cluster.locked == {}
+        assert bench.assignment.queues() == []
+        await bench.instance.close()
+
+    world.run(main)

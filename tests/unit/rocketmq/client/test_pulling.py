@@ -1,0 +1,145 @@
+"""The cache is filled with what was subscribed to and nothing else."""
+
+import asyncio
+from typing import Any
+
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.offsets import Offsets
+from sprocket.rocketmq.client.process_queue import Chunk, ProcessQueue
+from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.codec import headers
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.command import response
+from sprocket.rocketmq.model.group import Subscription
+
+
+class Bench:
+    """A pulling of queue 0 of `t`, whose consumption only counts."""
+
+    def __init__(self, world: Any, expression: str = "*") -> None:
+        self.instance = world.instance()
+        self.chunks: list[Chunk] = []
+        self.begun: list[Held] = []
+        self.moves: list[int] = []
+        self.offsets = Offsets("g", self.instance.brokers)
+        limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 1000}
+        self.held = Held(world.queue(0), ProcessQueue(QueueOffset(0), **limits))
+        self.subscriptions = {"t": Subscription.parse("t", expression, version=1)}
+        self.pulling = Pulling(
+            "g",
+            self.instance.brokers,
+            self.subscriptions,
+            self,
+            self.offsets,
+            ConsumerSettings(pull_messages_max=10, batch_messages_max=4),
+        )
+
+    def began(self, held: Held) -> None:
+        """Count a queue."""
+        self.begun.append(held)
+
+    def pulled(self, _: Held, chunks: Any) -> None:
+        """Count chunks."""
+        self.chunks += chunks
+
+    async def moved(self, _: Held, offset: QueueOffset) -> None:
+        """Note where the queue moved to."""
+        self.moves.append(offset)
+
+    async def run(self) -> "asyncio.Task[None]":
+        """Begin to pull."""
+        await self.instance.routes.find("t")
+        task: asyncio.Task[None] = self.instance.tasks.spawn(
+            self.pulling.run(self.held, self.moved), "pull"
+        )
+        return task
+
+    def numbers(self) -> list[int]:
+        """Return the bodies that were handed on."""
+        return [int(one.body) for chunk in self.chunks for one in chunk.messages]
+
+
+def test_chunks_are_small_and_in_order(world: Any) -> None:
+    """At most `batch_messages_max` messages each, none left out."""
+
+    async def main() -> None:
+        for number in range(25):
+            world.cluster.store("t", 0, b"%d" % number)
+        bench = Bench(world)
+        await bench.run()
+        await asyncio.sleep(1)
+        assert bench.begun == [bench.held]
+        assert bench.numbers() == list(range(25))
+        assert max(len(chunk.messages) for chunk in bench.chunks) == 4
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_a_stretch_without_matches_is_noted_as_done(world: Any) -> None:
+    """If nothing is cached; otherwise the cache holds the offset."""
+
+    async def main() -> None:
+        for number in range(12):
+            world.cluster.store("t", 0, b"%d" % number, world.encoded(TAGS="B"))
+        bench = Bench(world, "A")
+        await bench.run()
+        await asyncio.sleep(1)
+        assert bench.chunks == []
+        assert bench.offsets.get(world.queue(0)) == 12
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_a_damaged_answer_is_not_used(world: Any) -> None:
+    """It is pulled again until it is whole; nothing of it is handed out."""
+
+    async def main() -> None:
+        for number in range(2):
+            world.cluster.store("t", 0, b"%d" % number)
+        whole = b"".join(world.cluster.log["t", 0])
+        answer = headers.PullMessageAnswer(next_begin_offset=2, min_offset=0, max_offset=2)
+        world.cluster.on[RequestCode.PULL_MESSAGE] = lambda peer, command: peer.send(
+            response(command, 0, answer, body=[whole[:-20]])
+        )
+        bench = Bench(world)
+        await bench.run()
+        await asyncio.sleep(3)
+        assert bench.chunks == []
+        world.cluster.on.clear()
+        await asyncio.sleep(2)
+        assert bench.numbers() == [0, 1]
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_it_ends_when_the_queue_moves_is_dropped_or_unsubscribed(world: Any) -> None:
+    """Each in its own way."""
+
+    async def main() -> None:
+        world.cluster.store("t", 0, b"0")
+        bench = Bench(world)
+        bench.held.cache.pulled_to = QueueOffset(7)
+        await (await bench.run())
+        assert bench.moves == [1]
+        bench = Bench(world)
+        bench.held.is_dropped = True
+        await (await bench.run())
+        bench = Bench(world)
+        bench.subscriptions.clear()
+        await (await bench.run())
+        assert bench.chunks == []
+        bench = Bench(world)
+        task = await bench.run()
+        await asyncio.sleep(1)
+        bench.held.is_dropped = True
+        world.cluster.store("t", 0, b"1")
+        await task
+        assert bench.numbers() == [0]
+        await bench.instance.close()
+
+    world.run(main)
