@@ -1,0 +1,160 @@
+"""Finding messages in a store that is open for reading."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sprocket.base.errors import (
+    CorruptRecord,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    SettingsError,
+    StoreError,
+    WireError,
+)
+from sprocket.base.units import QueueOffset
+from sprocket.cli import message
+from sprocket.rocketmq.codec import ids
+from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.store.read import Boundary, GetStatus
+from sprocket.rocketmq.store.store import Store
+
+FOUND_MAX = 64
+"""Messages that a search gives if it is not told how many."""
+
+
+class NothingFound(StoreError):
+    """There is no such queue or message in the store."""
+
+
+class Damaged(StoreError):
+    """The log was read to its end, and parts of it hold no intact messages."""
+
+
+def queue_names(store: Store) -> Iterator[tuple[str, int]]:
+    """Every queue of the store."""
+    for topic, queue, _range in store.queues():
+        yield topic, queue
+
+
+def queue_row(store: Store, topic: str, queue: int) -> dict[str, Any]:
+    """What `ls` says of a queue."""
+    kept = store.queue_range(topic, queue)
+    is_empty = kept.max <= kept.min
+    last = -1 if is_empty else store.stored_at_ms(topic, queue, QueueOffset(kept.max - 1))
+    return {
+        "topic": topic,
+        "queue_id": queue,
+        "min_offset": kept.min,
+        "max_offset": kept.max,
+        "messages": kept.max - kept.min,
+        "last_stored_at_ms": last,
+    }
+
+
+def queued(store: Store, topic: str, queue: int, offset: int) -> memoryview:
+    """Return the record at a place in a queue.
+
+    Raises:
+        NothingFound: There is no such queue, or it does not hold this offset.
+    """
+    if (topic, queue) not in set(queue_names(store)):
+        raise NothingFound(f"no queue {queue} of topic {topic!r} in this store; see `store ls`")
+    found = store.get_messages(topic, queue, QueueOffset(offset), max_count=1)
+    if found.status is not GetStatus.FOUND:
+        kept = f"{found.min_offset} to {found.max_offset - 1}"
+        kept = "nothing" if found.max_offset <= found.min_offset else kept
+        raise NothingFound(f"queue {queue} of {topic} holds {kept}, not offset {offset}")
+    return found.records[0]
+
+
+def decoded(data: memoryview) -> tuple[StoredMessage, bool]:
+    """Decode a record; say whether its body fits its CRC.
+
+    Raises:
+        CorruptRecord: The bytes are none.
+    """
+    try:
+        return message.decode(data)
+    except WireError as error:
+        raise CorruptRecord(str(error)) from None
+
+
+def by_key(store: Store, topic: str, key: str, limit: int) -> list[memoryview]:
+    """Find by a key through the index, which compares hashes only; each hit is checked."""
+    found = store.find(topic, key, max_count=limit)
+    records = [store.record_at(offset) for offset in found.offsets]
+    return [data for data in records if has_key(data, topic, key)]
+
+
+def has_key(data: memoryview, topic: str, key: str) -> bool:
+    """Say whether a record has the topic and the key."""
+    found, _crc_ok = decoded(data)
+    return found.topic == topic and (key in found.keys or key == found.unique_key)
+
+
+def by_id(store: Store, text: str, topic: str | None) -> list[memoryview]:
+    """Find by an offset message id, or by a unique key if a topic is given.
+
+    Raises:
+        SettingsError: It is no offset message id, and no topic says where to look for a key.
+    """
+    try:
+        _host, place = ids.split_offset_message_id(text)
+    except WireError as error:
+        if topic is not None:
+            return by_key(store, topic, text, FOUND_MAX)
+        raise SettingsError(f"{error}; a unique key needs a --topic") from None
+    try:
+        data = store.record_at(place)
+        if decoded(data)[0].offset_message_id == text.upper():
+            return [data]
+    except (CorruptRecord, OffsetTooLarge, OffsetTooSmall):
+        if topic is None:
+            raise
+    return by_key(store, topic, text, FOUND_MAX) if topic is not None else []
+
+
+def by_time(store: Store, topic: str, at_ms: int) -> list[memoryview]:
+    """Find in each queue of a topic the first message that was stored at a time or after it."""
+    records = []
+    for name, queue in sorted(queue_names(store)):
+        if name != topic:
+            continue
+        kept = store.queue_range(topic, queue)
+        offset = store.offset_by_time(topic, queue, at_ms, Boundary.LOWER)
+        if kept.min <= offset < kept.max and store.stored_at_ms(topic, queue, offset) >= at_ms:
+            records.append(queued(store, topic, queue, offset))
+    return records
+
+
+class Check:
+    """Follows a walk over the log, and says what was wrong with it.
+
+    Args:
+        store: The store that is walked.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._segment_bytes = store.geometry.log.segment_bytes
+        self._next: int | None = None
+        self._gaps: list[str] = []
+        self._wrong = 0
+
+    def take(self, offset: int, size: int, crc_ok: bool) -> None:
+        """Note one record. A gap up to the beginning of a file is that file's blank end."""
+        if self._next is not None and offset != self._next and offset % self._segment_bytes:
+            self._gaps.append(f"{self._next} to {offset}")
+        self._next = offset + size
+        self._wrong += not crc_ok
+
+    def verdict(self) -> None:
+        """Tell of the damage, if there was any.
+
+        Raises:
+            Damaged: There was.
+        """
+        if self._gaps:
+            more = f" and {len(self._gaps) - 1} more" if len(self._gaps) > 1 else ""
+            raise Damaged(f"the log is damaged: no intact record from {self._gaps[0]}{more}")
+        if self._wrong:
+            raise Damaged(f"{self._wrong} messages have a body that does not fit its CRC")

@@ -1,0 +1,42 @@
+"""The command `sprocket`: puts the command families together.
+
+A family is one module beside this one: a single command is a function, several share a
+`typer.Typer` of their own. To add one, add it to the list at the end of `app`. Families import
+what they need inside their functions, so that no command pays for another's imports.
+"""
+
+import sys
+
+import typer
+
+from sprocket.base.errors import SprocketError
+from sprocket.cli import settings, store, topic, up
+
+
+def app() -> typer.Typer:
+    """Return the command line with every family."""
+    root = typer.Typer(
+        name="sprocket",
+        help="A message system: RocketMQ's store and protocol in Python.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    root.command("up")(up.up)
+    root.command("settings")(settings.settings)
+    root.add_typer(topic.app, name="topic")
+    root.add_typer(store.app, name="store")
+    return root
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one line and exit code 1."""
+    try:
+        app()()
+    except SprocketError as error:
+        sys.stderr.write(f"sprocket: {' '.join(str(error).split())}\n")
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

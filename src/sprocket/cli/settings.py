@@ -1,0 +1,89 @@
+"""`sprocket settings`: every setting, its value, and where the value came from."""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from sprocket.base import settings as loader
+from sprocket.base.settings import Loaded
+from sprocket.rocketmq.settings import Settings
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Set one setting; may be repeated."),
+]
+ConfigOption = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="TOML file with a table for each group."),
+]
+
+PAGE_HEAD = """# Settings
+
+Generated from the declarations by `sprocket settings --markdown`; a test compares.
+
+Sources, later ones win: the defaults below, a TOML file with one table for each group
+(`sprocket up --config FILE`), the environment (`SPROCKET_<GROUP>__<NAME>`, for example
+`SPROCKET_STORE__FLUSH=async`), the command line (`--set group.name=value`; the group may be left
+out where the name is unique). `sprocket settings` prints each value and where it came from.
+
+The groups `log`, `queue` and `index` fix the files of a store. They are written into it when it is
+made and compared at each open.
+
+"""
+
+
+def load(
+    config: str | None, overrides: list[str] | None, options: dict[str, Any] | None = None
+) -> Loaded[Settings]:
+    """Return the settings of this process from every source.
+
+    Args:
+        config: A TOML file, or None.
+        overrides: What `--set` gave.
+        options: Full name to value of options that have a name of their own; None is not given.
+
+    Raises:
+        SettingsError, DiskFailed: A source cannot be read, or a setting is wrong.
+    """
+    text = None
+    if config is not None:
+        from sprocket.base.disk import RealDisk, read_file
+
+        text = read_file(RealDisk(), config).decode("utf-8", "replace")
+    return loader.load(
+        Settings,
+        file_text=text,
+        file_name=config or "",
+        environment=os.environ,
+        overrides=overrides or (),
+        options={name: value for name, value in (options or {}).items() if value is not None},
+    )
+
+
+def page() -> str:
+    """Return `docs/settings.md`."""
+    return PAGE_HEAD + loader.markdown(Settings)
+
+
+def settings(
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page of all settings instead.")
+    ] = False,
+) -> None:
+    """Show every setting, its value and where the value came from."""
+    if markdown:
+        sys.stdout.write(page())
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    loaded = load(config, overrides)
+    table = Table("setting", "value", "from", box=None)
+    for one in loader.declarations(Settings):
+        value = getattr(getattr(loaded.root, one.group), one.name)
+        table.add_row(one.full_name, str(value), loaded.origins.get(one.full_name, "default"))
+    Console().print(table)

@@ -1,0 +1,178 @@
+"""`sprocket store`: look into a store's folder, of a live broker or a dead one, and change nothing.
+
+All commands open the folder read-only, without its lock.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sprocket.base.errors import ForeignStore, SettingsError
+from sprocket.cli import output
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.store.store import Store
+
+app = typer.Typer(no_args_is_help=True, help="Look into a store's folder; nothing is changed.")
+
+Folder = Annotated[str, typer.Argument(metavar="DIR", help="The store's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
+Topic = Annotated[str | None, typer.Option(help="Topic.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Most messages to show.")]
+
+
+@contextmanager
+def opened(folder: str) -> "Iterator[Store]":
+    """Open a store for reading; every error of ours ends the command with one line."""
+    from sprocket.base.disk import RealDisk
+    from sprocket.rocketmq.store.store import Store
+
+    output.end_quietly_with_the_reader()
+    with output.failing_in_one_line():
+        disk = RealDisk()
+        if not disk.exists(folder):
+            raise ForeignStore(f"{folder}: no such folder")
+        if not disk.is_folder(folder):
+            raise ForeignStore(f"{folder}: expected a store's folder, found a file")
+        store = Store.open_read_only(disk, folder)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@app.command("ls")
+def list_queues(folder: Folder, as_json: AsJson = False) -> None:
+    """List the queues: their offsets, how many messages each holds, when the last was stored."""
+    from sprocket.cli import lookup
+
+    with opened(folder) as store:
+        names = sorted(lookup.queue_names(store))
+        rows = [lookup.queue_row(store, topic, queue) for topic, queue in names]
+        if as_json:
+            for row in rows:
+                output.write_json(row)
+            return
+        made = output.table(
+            f"{folder}: log of {store.end:,} bytes, {len(rows)} queues",
+            *("topic", "queue", "first", "next", "messages", "last stored at"),
+            right=("queue", "first", "next", "messages"),
+        )
+        for row in rows:
+            numbers = [f"{row[name]:,}" for name in ("min_offset", "max_offset", "messages")]
+            last = output.time_text(row["last_stored_at_ms"])
+            made.add_row(row["topic"], str(row["queue_id"]), *numbers, last)
+        output.console().print(made)
+
+
+@app.command("get")
+def get_message(
+    folder: Folder,
+    topic: Topic = None,
+    queue: Annotated[int | None, typer.Option(min=0, help="Queue of the topic.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="Offset in the queue.")] = None,
+    at: Annotated[int | None, typer.Option(min=0, help="Physical offset, instead.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one message, by topic, queue and offset or by its physical offset."""
+    from sprocket.base.units import PhysicalOffset
+    from sprocket.cli import lookup, message
+
+    with opened(folder) as store:
+        if at is not None and topic is None and queue is None and offset is None:
+            data = store.record_at(PhysicalOffset(at))
+        elif at is None and topic is not None and queue is not None and offset is not None:
+            data = lookup.queued(store, topic, queue, offset)
+        else:
+            raise SettingsError("say which message: --topic, --queue and --offset, or --at")
+        found, crc_ok = lookup.decoded(data)
+        if as_json:
+            output.write_json(message.as_json(found, crc_ok=crc_ok))
+        else:
+            output.console().print(message.as_table(found, crc_ok=crc_ok))
+
+
+@app.command("find")
+def find_messages(
+    folder: Folder,
+    topic: Topic = None,
+    key: Annotated[str | None, typer.Option(help="A key, or a unique key.")] = None,
+    id: Annotated[str | None, typer.Option(help="An offset message id (32 or 56 digits).")] = None,  # noqa: A002
+    time: Annotated[
+        str | None, typer.Option(help="First messages stored at or after: ms or ISO 8601, UTC.")
+    ] = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find messages by key, by message id or by time."""
+    from sprocket.cli import lookup
+
+    with opened(folder) as store:
+        asked = [name for name, value in (("key", key), ("id", id), ("time", time)) if value]
+        if len(asked) != 1:
+            raise SettingsError("say what to find: one of --key, --id and --time")
+        if id is not None:
+            records = lookup.by_id(store, id, topic)
+        elif topic is None:
+            raise SettingsError(f"--{asked[0]} needs a --topic")
+        elif key is not None:
+            records = lookup.by_key(store, topic, key, limit or lookup.FOUND_MAX)
+        else:
+            records = lookup.by_time(store, topic, output.time_ms(time or ""))
+        list_messages(records, f"{asked[0]} {key or id or time}", as_json)
+
+
+def list_messages(records: list[memoryview], what: str, as_json: bool) -> None:
+    """Write messages, a line each.
+
+    Raises:
+        NothingFound: There is none.
+    """
+    from sprocket.cli import lookup, message
+
+    messages = [lookup.decoded(data) for data in records]
+    if as_json:
+        for found, crc_ok in messages:
+            output.write_json(message.as_json(found, crc_ok=crc_ok))
+    elif messages:
+        made = output.table("", *message.LIST_HEADS, right=message.LIST_NUMBERS)
+        for found, _crc_ok in messages:
+            made.add_row(*message.as_row(found))
+        output.console().print(made)
+    if not messages:
+        raise lookup.NothingFound(f"nothing found for {what}")
+
+
+@app.command("dump")
+def dump(
+    folder: Folder,
+    topic: Topic = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write every message of the log, in its order; past damage, which is told at the end."""
+    from sprocket.cli import lookup, message
+
+    with opened(folder) as store:
+        records = output.with_progress(
+            store.records(), "reading the log", store.end, lambda item: item[0]
+        )
+        check = lookup.Check(store)
+        written = 0
+        if not as_json:
+            output.write_line("\t".join(message.LIST_HEADS))
+        for offset, data in records:
+            found, crc_ok = lookup.decoded(data)
+            check.take(offset, len(data), crc_ok)
+            if topic is not None and found.topic != topic:
+                continue
+            if as_json:
+                output.write_json(message.as_json(found, crc_ok=crc_ok))
+            else:
+                output.write_line("\t".join(cell.plain for cell in message.as_row(found)))
+            written += 1
+            if written == limit:
+                break
+        check.verdict()

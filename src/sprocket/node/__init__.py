@@ -1,0 +1,1 @@
+"""Which parts run in this process."""

@@ -1,0 +1,113 @@
+"""How commands show a message."""
+
+import zlib
+from hashlib import sha256
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from sprocket.base.errors import WireError
+from sprocket.cli import message
+from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.model.message import NewRecord
+
+HOST = ids.host_bytes("192.0.2.10", 30911)
+
+
+def stored(body: bytes = b"hello", sys_flag: int = 0, **own: str) -> memoryview:
+    """A record as it lies in the log."""
+    new = NewRecord(
+        topic="orders",
+        queue_id=2,
+        body=body,
+        properties=properties.encode(own),
+        born_host=HOST,
+        store_host=HOST,
+        sys_flag=sys_flag,
+        born_at_ms=1_357_035_300_000,
+    )
+    at_ms = 1_357_035_300_001
+    return memoryview(
+        record.encode(new, queue_offset=7, physical_offset=1234, stored_at_ms=at_ms, crc_tail=False)
+    )
+
+
+def test_json_has_the_broker_s_own_names() -> None:
+    """Names and order are those of the samples that the real broker's decoder gave."""
+    found, crc_ok = message.decode(stored(TAGS="a", KEYS="k1 k2", UNIQ_KEY="AB"))
+    body = b"hello"
+    assert message.as_json(found, crc_ok=crc_ok) == {
+        "topic": "orders",
+        "queue_id": 2,
+        "queue_offset": 7,
+        "phys": 1234,
+        "store_size": found.store_size,
+        "magic": "daa320a7",
+        "born_timestamp": 1_357_035_300_000,
+        "store_timestamp": 1_357_035_300_001,
+        "born_host": "192.0.2.10:30911",
+        "store_host": "192.0.2.10:30911",
+        "sys_flag": 0,
+        "flag": 0,
+        "body_crc": zlib.crc32(body) & 0x7FFFFFFF,
+        "reconsume_times": 0,
+        "prepared_transaction_offset": 0,
+        "msg_id": "C000020A000078BF00000000000004D2",
+        "unique_key": "AB",
+        "properties": {"KEYS": "k1 k2", "TAGS": "a", "UNIQ_KEY": "AB"},
+        "body_len": 5,
+        "body_sha256": sha256(body).hexdigest(),
+        "body_hex": body.hex(),
+    }
+
+
+def test_json_of_a_packed_body_describes_both() -> None:
+    """The body as an application gets it, and the bytes in the log."""
+    body = b"x" * 1000
+    packed = zlib.compress(body)
+    found, _ = message.decode(stored(packed, sys_flag=1))
+    fields = message.as_json(found)
+    assert (fields["body_len"], fields["stored_body_len"]) == (1000, len(packed))
+    assert fields["body_sha256"] == sha256(body).hexdigest()
+    assert fields["stored_body_sha256"] == sha256(packed).hexdigest()
+    assert "body_hex" not in fields
+    assert fields["unique_key"] is None
+
+
+def test_a_body_that_does_not_fit_its_crc_is_shown_and_marked() -> None:
+    """Who looks at a damaged store wants to see the damage."""
+    data = bytearray(stored())
+    data[data.index(b"hello")] ^= 1
+    found, crc_ok = message.decode(memoryview(data))
+    assert message.as_json(found, crc_ok=crc_ok)["crc_ok"] is False
+    with pytest.raises(WireError):
+        message.decode(memoryview(b"\0" * 100))
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", ""),
+        ("zwölf".encode(), "zwölf"),
+        (b"two\nlines", "two\nlines"),
+        (b"\xff\x00", "ff 00"),
+        (b"\x1b[31m", "1b 5b 33 31 6d"),
+        (b"a" * 5000, "a" * 4096 + "… (5000 bytes)"),
+    ],
+)
+def test_body_text(body: bytes, text: str) -> None:
+    """Text as it is, anything else as hex: no terminal is told what to do by a message."""
+    assert message.body_text(body) == text
+
+
+def test_table_and_row_take_any_text() -> None:
+    """Square brackets of a message are no markup."""
+    found, _ = message.decode(stored(b"[/red]", TAGS="[bold]"))
+    out = StringIO()
+    console = Console(file=out, width=120)
+    console.print(message.as_table(found))
+    assert "[/red]" in out.getvalue()
+    row = [cell.plain for cell in message.as_row(found)]
+    assert row[:6] == ["1234", "orders", "2", "7", "2013-01-01 10:15:00.001Z", "[bold]"]
+    assert len(row) == len(message.LIST_HEADS)

@@ -1,0 +1,93 @@
+"""What all commands share: times, errors in one line, progress."""
+
+import pytest
+import typer
+
+from sprocket.base.errors import ForeignStore, SettingsError
+from sprocket.cli import output
+
+
+@pytest.mark.parametrize(
+    ("typed", "ms"),
+    [
+        ("0", 0),
+        ("1357035300000", 1_357_035_300_000),
+        ("2013-01-01", 1_356_998_400_000),
+        ("2013-01-01T10:15:00", 1_357_035_300_000),
+        ("2013-01-01T10:15:00Z", 1_357_035_300_000),
+        ("2013-01-01T05:15:00-05:00", 1_357_035_300_000),
+    ],
+)
+def test_time_ms_reads_what_people_type(typed: str, ms: int) -> None:
+    """Milliseconds and ISO 8601 are understood; without a zone it is UTC."""
+    assert output.time_ms(typed) == ms
+
+
+@pytest.mark.parametrize("typed", ["", "yesterday", "-1", "1.5", "2013-13-01"])
+def test_time_ms_refuses_the_rest(typed: str) -> None:
+    """Anything else is an error that says what was expected."""
+    with pytest.raises(SettingsError, match="expected milliseconds"):
+        output.time_ms(typed)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (-1, "–"),
+        (0, "–"),
+        (1_357_035_300_001, "2013-01-01 10:15:00.001Z"),
+        (2**63 - 1, "9223372036854775807 ms"),
+    ],
+)
+def test_time_text(ms: int, text: str) -> None:
+    """A stored time is shown in UTC; any number at all is shown somehow."""
+    assert output.time_text(ms) == text
+
+
+def test_errors_become_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error of ours ends the command with code 1 and one line on stderr."""
+    with pytest.raises(typer.Exit) as ended, output.failing_in_one_line():
+        raise ForeignStore("no store here:\n  nothing")
+    assert ended.value.exit_code == 1
+    assert capsys.readouterr().err == "sprocket: no store here: nothing\n"
+
+
+def test_other_errors_pass() -> None:
+    """A mistake of ours stays what it is."""
+    with pytest.raises(ZeroDivisionError), output.failing_in_one_line():
+        raise ZeroDivisionError
+
+
+def test_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Letters stay letters, nothing is folded."""
+    output.write_json({"topic": "flüge", "queue_id": 1})
+    assert capsys.readouterr().out == '{"topic":"flüge","queue_id":1}\n'
+
+
+class Ticks:
+    """A clock that advances by a second with each look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def now_ms(self) -> int:
+        """Not asked for."""
+        return 0
+
+    def monotonic(self) -> float:
+        """One second later than before."""
+        self.looks += 1
+        return float(self.looks)
+
+
+def test_progress_passes_everything_through() -> None:
+    """Items come out as they went in, bar or no bar."""
+    items = list(range(1000))
+    assert list(output.with_progress(items, "work", 1000, int, Ticks())) == items
+
+
+def test_progress_ends_with_its_reader() -> None:
+    """A reader that stops early leaves no bar behind."""
+    through = output.with_progress(range(1000), "work", 1000, int, Ticks())
+    assert next(through) == 0
+    through.close()  # type: ignore[attr-defined]

@@ -1,0 +1,52 @@
+"""`sprocket settings` shows what counts and where it came from; the page is up to date."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sprocket.base.errors import DiskFailed, SettingsError
+from sprocket.cli import settings
+from sprocket.cli.main import app
+
+PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+
+
+def test_the_page_is_what_the_declarations_say() -> None:
+    """`docs/settings.md` is generated: run `sprocket settings --markdown` and commit it."""
+    assert settings.page() == PAGE.read_text(encoding="utf-8")
+    assert CliRunner().invoke(app(), ["settings", "--markdown"]).stdout == settings.page()
+
+
+def test_values_are_shown_with_their_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the file, the environment, the command line, or the default."""
+    file = tmp_path / "s.toml"
+    file.write_text("[store]\ncrc_tail = false\n")
+    monkeypatch.setenv("SPROCKET_BROKER__NAME", "b7")
+    monkeypatch.setenv("COLUMNS", "200")
+    result = CliRunner().invoke(app(), ["settings", "--config", str(file), "--set", "flush=async"])
+    assert result.exit_code == 0
+    lines = {tuple(line.split()) for line in result.stdout.splitlines()}
+    assert ("store.crc_tail", "False", str(file)) in lines
+    assert ("broker.name", "b7", "SPROCKET_BROKER__NAME") in lines
+    assert ("store.flush", "async", "--set") in lines
+    assert ("pull.messages_max", "32", "default") in lines
+
+
+def test_options_win_and_absent_ones_do_not_count() -> None:
+    """An option that was not given is no source."""
+    loaded = settings.load(
+        None, ["flush=async"], {"store.flush": "sync", "server.broker_port": None}
+    )
+    assert loaded.root.store.flush == "sync"
+    assert loaded.origins == {"store.flush": "command line"}
+
+
+def test_what_cannot_be_read_is_an_error() -> None:
+    """A file that is not there, and a name that is not."""
+    with pytest.raises(DiskFailed):
+        settings.load("/nowhere/at/all.toml", None)
+    with pytest.raises(SettingsError):
+        settings.load(None, ["nothing=1"])

@@ -1,0 +1,189 @@
+"""`sprocket store` looks into the recorded stores of a real broker, and into damaged ones."""
+
+import json
+import lzma
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sprocket.cli import output
+from sprocket.cli.main import app
+
+CASES = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
+WHOLE = ["01-basic", "05-long-topic", "09-index", "10a-crc-tail", "11a-ipv6-store-host"]
+TORN = ["02-kill9-load", "03-torn"]
+
+
+@pytest.fixture(autouse=True)
+def _keep_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands run in this process, which is to keep its own ways."""
+    monkeypatch.setattr(output, "end_quietly_with_the_reader", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Unpack a recorded store, once."""
+    root = tmp_path_factory.mktemp("stores")
+
+    def unpack(case: str) -> Path:
+        folder = root / case
+        if not folder.exists():
+            with tarfile.open(CASES / case / "store.tar.xz") as packed:
+                packed.extractall(folder, filter="data")
+        return folder / "store"
+
+    return unpack
+
+
+def run(*arguments: object) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(app(), ["store", *(str(a) for a in arguments)])
+
+
+def lines(result: Result) -> list[dict[str, object]]:
+    """The JSON lines that it wrote."""
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def recorded(case: str) -> list[dict[str, object]]:
+    """What the broker's own decoder said of the same log; the CRC tail is no property to it."""
+    with lzma.open(CASES / case / "records.jsonl.xz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of change of every file."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [*WHOLE, *TORN])
+def test_dump_says_what_the_broker_s_decoder_says(
+    case: str, unpacked: Callable[[str], Path]
+) -> None:
+    """Line by line, to the last property; and nothing in the folder changes."""
+    folder = unpacked(case)
+    before = snapshot(folder)
+    assert lines(run("dump", folder, "--json")) == recorded(case)
+    assert snapshot(folder) == before
+
+
+def test_ls_counts_the_messages(unpacked: Callable[[str], Path]) -> None:
+    """Each queue with its offsets, as the broker reported them."""
+    folder = unpacked("01-basic")
+    said = json.loads((CASES / "01-basic" / "expected.json").read_text(encoding="utf-8"))
+    expected = {
+        (topic, int(number)): (queue["min"], queue["max"])
+        for topic, about in said["topics"].items()
+        for number, queue in about["queues"].items()
+    }
+    rows = lines(run("ls", folder, "--json"))
+    found = {(r["topic"], r["queue_id"]): (r["min_offset"], r["max_offset"]) for r in rows}
+    assert found == expected
+    assert "01-basic" in run("ls", folder).stdout
+
+
+def test_get_shows_one_message(unpacked: Callable[[str], Path]) -> None:
+    """By its place in a queue and by its physical offset; the same one."""
+    folder = unpacked("01-basic")
+    wanted = recorded("01-basic")[300]
+    place = ["--topic", wanted["topic"], "--queue", wanted["queue_id"]]
+    by_queue = run("get", folder, *place, "--offset", wanted["queue_offset"], "--json")
+    assert lines(by_queue) == [wanted]
+    assert lines(run("get", folder, "--at", wanted["phys"], "--json")) == [wanted]
+    assert str(wanted["msg_id"]) in run("get", folder, "--at", wanted["phys"]).stdout
+
+
+def test_find_by_key_id_and_time(unpacked: Callable[[str], Path]) -> None:
+    """Keys that share a hash are told apart."""
+    folder = unpacked("09-index")
+    records = recorded("09-index")
+    wanted = next(r for r in records if "AaAa" in str(r["properties"]).split("'"))
+    topic = wanted["topic"]
+    expected = [
+        r
+        for r in records
+        if r["topic"] == topic and "AaAa" in dict(r["properties"]).get("KEYS", "").split(" ")  # type: ignore[call-overload]
+    ]
+    assert lines(run("find", folder, "--topic", topic, "--key", "AaAa", "--json")) == expected
+    assert lines(run("find", folder, "--id", wanted["msg_id"], "--json")) == [wanted]
+    unique = ["--topic", topic, "--id", wanted["unique_key"], "--json"]
+    assert lines(run("find", folder, *unique)) == [wanted]
+    at = ["--topic", topic, "--time", wanted["store_timestamp"], "--json"]
+    first = lines(run("find", folder, *at))
+    assert all(r["store_timestamp"] >= wanted["store_timestamp"] for r in first)  # type: ignore[operator]
+    assert run("find", folder, "--topic", topic, "--key", "AaAa").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ls", "{missing}"], "no such folder"),
+        (["ls", "{file}"], "expected a store's folder, found a file"),
+        (["dump", "{empty}"], "there is no store"),
+        (["get", "{store}"], "say which message"),
+        (["get", "{store}", "--at", "1"], "1"),
+        (["get", "{store}", "--at", "99999999999"], "past the end"),
+        (["get", "{store}", "--topic", "no", "--queue", "0", "--offset", "0"], "no queue 0 of"),
+        (
+            ["get", "{store}", "--topic", "Basic-g", "--queue", "0", "--offset", "9999"],
+            "not offset",
+        ),
+        (["find", "{store}"], "say what to find"),
+        (["find", "{store}", "--key", "k"], "needs a --topic"),
+        (["find", "{store}", "--topic", "Basic-g", "--key", "none"], "nothing found for key none"),
+        (["find", "{store}", "--topic", "Basic-g", "--time", "soon"], "is no time"),
+        (["find", "{store}", "--id", "xyz"], "a unique key needs a --topic"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    arguments: list[str], said: str, unpacked: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Exit code 1, one line on stderr, nothing on stdout."""
+    file, empty = tmp_path / "file", tmp_path / "empty"
+    file.write_text("x", encoding="utf-8")
+    empty.mkdir()
+    paths = {"missing": tmp_path / "no", "file": file, "empty": empty}
+    paths["store"] = unpacked("01-basic")
+    ended = run(*(a.format(**paths) for a in arguments))
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith("sprocket: ")
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert ended.stdout == ""
+
+
+@pytest.mark.slow
+def test_damage_is_told_after_what_could_be_read(
+    unpacked: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A record whose head is destroyed is stepped over, and said so."""
+    folder = tmp_path / "store"
+    shutil.copytree(unpacked("01-basic"), folder)
+    records = recorded("01-basic")
+    broken = records[100]
+    log = min((folder / "commitlog").iterdir())
+    with log.open("r+b") as file:
+        file.seek(int(str(broken["phys"])))
+        file.write(b"\xff" * 40)
+    ended = run("dump", folder, "--json")
+    assert ended.exit_code == 1
+    assert len(ended.stdout.splitlines()) == len(records) - 1
+    assert f"no intact record from {broken['phys']} to {records[101]['phys']}" in ended.stderr
+
+
+def test_limit_and_topic(unpacked: Callable[[str], Path]) -> None:
+    """The first so many of one topic."""
+    folder = unpacked("01-basic")
+    topic = "Basic-g"
+    expected = [r for r in recorded("01-basic") if r["topic"] == topic][:3]
+    found = lines(run("dump", folder, "--json", "--topic", topic, "--limit", 3))
+    assert found == expected
+    text = run("dump", folder, "--topic", topic, "--limit", 3).stdout.splitlines()
+    assert len(text) == 4
