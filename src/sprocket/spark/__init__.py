@@ -1,0 +1,22 @@
+"""Topics and store directories as PySpark sources.
+
+`register(spark)` makes the format `rocketmq` known to a session, `session()` starts one that suits
+a small machine. See docs/guides/spark.md.
+"""
+
+from typing import Any
+
+from sprocket.spark.session import session
+
+__all__ = ["register", "session"]
+
+
+def register(spark: Any) -> None:
+    """Make `spark.read.format("rocketmq")` and `spark.readStream` of the same name work.
+
+    Args:
+        spark: The SparkSession, local or of Spark Connect.
+    """
+    from sprocket.spark.source import RocketMQSource
+
+    spark.dataSource.register(RocketMQSource)

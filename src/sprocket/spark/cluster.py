@@ -1,0 +1,41 @@
+"""The door from Spark's blocking code to a live cluster."""
+
+import asyncio
+
+from sprocket.rocketmq.client.blocking import Puller
+from sprocket.rocketmq.client.settings import ClientSettings
+from sprocket.runtime.blocking import Portal
+
+GROUP = "sprocket-spark"
+"""Under which name brokers see the pulls; no group is joined and nothing is committed."""
+_CONNECT_MS_MAX = 3_000
+
+
+class Door:
+    """Opens connections, and waits between two tries.
+
+    Args:
+        name_server: `host:port`, several with `;` between.
+        timeout_ms: How long one request may take.
+    """
+
+    def __init__(self, name_server: str, timeout_ms: int) -> None:
+        self._name_server = name_server
+        self._client = ClientSettings(
+            request_timeout_ms=timeout_ms, connect_timeout_ms=min(timeout_ms, _CONNECT_MS_MAX)
+        )
+
+    def connect(self) -> Puller:
+        """Return a puller that asks once; how often to ask again is for `live.Live` to say.
+
+        Raises:
+            SettingsError: The name server's address cannot be read.
+        """
+        puller = Puller(self._name_server, group=GROUP, patience_ms=0, client=self._client)
+        puller.start()
+        return puller
+
+    def wait(self, seconds: float) -> None:
+        """Block for so long."""
+        with Portal("sprocket-wait") as portal:
+            portal.call(asyncio.sleep, seconds)

@@ -1,0 +1,102 @@
+"""Offsets of a stream: where each queue goes on, as Spark keeps it, and what lies between two.
+
+Spark compares offsets as JSON text, so the same offsets must give the same text, always: keys are
+sorted, numbers are integers. The form, version 1, is
+
+    {"v": 1, "queues": {"<topic>": {"<broker>": {"<queue id>": <next queue offset>}}}}
+
+Everything here is pure: what `between` gives depends on two offsets and nothing else, because
+Spark plans an unfinished batch again after a restart.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from sprocket.base.errors import DataLost
+from sprocket.rocketmq.model.route import MessageQueue
+
+VERSION = 1
+
+Offsets: TypeAlias = dict[MessageQueue, int]
+"""The next queue offset of each queue."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueRange:
+    """Messages of one queue: from offset `start` up to `end`."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+
+def encode(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
+    """Return offsets as Spark keeps them."""
+    queues: dict[str, dict[str, dict[str, int]]] = {}
+    for queue in sorted(offsets):
+        brokers = queues.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = int(offsets[queue])
+    return {"v": VERSION, "queues": queues}
+
+
+def decode(kept: Mapping[str, Any]) -> Offsets:
+    """Return what `encode` was given.
+
+    Raises:
+        DataLost: It was written by another version, or by another source.
+    """
+    if kept.get("v") != VERSION or "queues" not in kept:
+        raise DataLost(
+            f"the checkpoint has offsets of version {kept.get('v')!r}, not {VERSION}: it belongs "
+            "to another release or another source"
+        )
+    return {
+        MessageQueue(topic, broker, int(queue)): int(offset)
+        for topic, brokers in kept["queues"].items()
+        for broker, queues in brokers.items()
+        for queue, offset in queues.items()
+    }
+
+
+def limit(start: Offsets, ends: Offsets, count_max: int) -> Offsets:
+    """Return ends at most `count_max` messages after `start` in all.
+
+    The messages are shared out in proportion to what each queue has; a queue that has any gets at
+    least one, so that none starves.
+    """
+    waiting = {queue: max(end - start.get(queue, 0), 0) for queue, end in ends.items()}
+    total = sum(waiting.values())
+    if total <= count_max:
+        return ends
+    limited = {}
+    for queue, end in ends.items():
+        share = max(waiting[queue] * count_max // total, 1)
+        is_behind = waiting[queue] > share
+        limited[queue] = start.get(queue, 0) + share if is_behind else end
+    return limited
+
+
+def between(start: Offsets, end: Offsets, *, fail_on_data_loss: bool) -> list[QueueRange]:
+    """Return what to read for a batch; a queue that is not in `start` begins at 0.
+
+    Raises:
+        DataLost: A queue ends before it starts, and that is an error.
+    """
+    ranges = []
+    for queue in sorted(end):
+        first, last = start.get(queue, 0), end[queue]
+        if first > last and fail_on_data_loss:
+            raise DataLost(
+                f"{name(queue)} was read up to offset {first} and now ends at {last}: its broker "
+                "lost messages, or the query was started with `latest` and failed before its "
+                "first batch. failOnDataLoss=false goes on at the new end"
+            )
+        if first < last:
+            ranges.append(QueueRange(queue, first, last))
+    return ranges
+
+
+def name(queue: MessageQueue) -> str:
+    """Return a queue in words."""
+    return f"queue {queue.queue_id} of topic {queue.topic!r} on {queue.broker_name!r}"

@@ -1,0 +1,286 @@
+"""Options of the format `rocketmq`: declared once, read here, listed in docs/guides/spark.md.
+
+Spark hands options over as text, their names in lower case. An option that is not declared is an
+error that names the nearest one.
+"""
+
+import dataclasses
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from sprocket.base.errors import SettingsError
+from sprocket.base.units import GIB, KIB, MIB
+
+EARLIEST, LATEST = -2, -1
+"""Stand for a queue offset in `startingOffsets`."""
+
+StartingOffsets = int | dict[str, dict[str, dict[int, int]]]
+"""EARLIEST, LATEST, or a queue offset by topic, broker and queue."""
+
+
+class Mode(Enum):
+    """What to do with damage in a log; Spark's own words."""
+
+    FAILFAST = "FAILFAST"
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+
+
+class Where(Enum):
+    """Which source an option belongs to."""
+
+    BOTH = "both"
+    DIRECTORY = "directory"
+    LIVE = "live"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Args:
+        where: Which source takes it.
+        read: Makes its value from text; raises ValueError with what was expected.
+        default: Its value when it is not given.
+        note: What it does and costs.
+    """
+
+    where: Where
+    read: Callable[[str], Any]
+    default: Any
+    note: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """All options, read. Those of the other source have their defaults."""
+
+    path: str
+    name_server: str
+    columns: tuple[str, ...]
+    view: str
+    topics: tuple[str, ...]
+    include_internal_topics: bool
+    decompress: bool
+    verify_crc: bool
+    mode: Mode
+    fail_on_data_loss: bool
+    split_mode: str
+    partition_bytes_max: int
+    starting_offsets: StartingOffsets
+    offsets_per_trigger_max: int
+    retries_max: int
+    retry_wait_ms: int
+    pull_timeout_ms: int
+    pull_count_max: int
+
+
+def read_directory(given: Mapping[str, str]) -> Options:
+    """Read the options of `spark.read.format("rocketmq").load(path)`.
+
+    Raises:
+        SettingsError: One is unknown, unreadable, or belongs to the stream.
+    """
+    options = _read(given, Where.DIRECTORY, "spark.read of a store directory")
+    if not options.path:
+        raise SettingsError("say which store to read: .load('<store directory>')")
+    return options
+
+
+def read_live(given: Mapping[str, str]) -> Options:
+    """Read the options of `spark.readStream.format("rocketmq")`.
+
+    Raises:
+        SettingsError: One is unknown, unreadable, missing, or belongs to directories.
+    """
+    options = _read(given, Where.LIVE, "spark.readStream")
+    if not options.name_server:
+        raise SettingsError("say where the cluster is: .option('nameServer', 'host:port')")
+    if not options.topics:
+        raise SettingsError("say what to read: .option('subscribe', 'topic')")
+    return options
+
+
+def _read(given: Mapping[str, str], source: Where, called: str) -> Options:
+    values: dict[str, Any] = {}
+    declared = {name.lower(): name for name in OPTIONS}
+    for lower, text in given.items():
+        name = declared.get(lower.lower())
+        name = ALIASES.get(lower.lower(), name)
+        if name is None:
+            near = difflib.get_close_matches(lower.lower(), declared, 1, 0.0)[0]
+            raise SettingsError(f"unknown option {lower!r}; the nearest is {declared[near]!r}")
+        option = OPTIONS[name]
+        if option.where not in (source, Where.BOTH):
+            raise SettingsError(f"option {name!r} does not go with {called}")
+        if name in values:
+            raise SettingsError(f"option {name!r} is given twice, under two names")
+        try:
+            values[name] = option.read(text)
+        except ValueError as error:
+            raise SettingsError(f"option {name!r} is {text!r}: {error}") from error
+    fields = {_FIELDS[name]: values.get(name, option.default) for name, option in OPTIONS.items()}
+    return Options(**fields)
+
+
+def _bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.lower() == "true"
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text) or int(text) < 1:
+        raise ValueError("must be a whole number from 1")
+    return int(text)
+
+
+def _count_or_none(text: str) -> int:
+    return 0 if text == "0" else _count(text)
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,12})\s*([kmg]?)b?", text.strip().lower())
+    if not match or int(match[1]) < 1:
+        raise ValueError("must be a size such as 268435456 or 256m")
+    return int(match[1]) * {"": 1, "k": KIB, "m": MIB, "g": GIB}[match[2]]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ValueError("must name at least one, commas between")
+    return names
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        for choice in choices:
+            if text.lower() == choice.lower():
+                return choice
+        raise ValueError(f"must be one of {', '.join(choices)}")
+
+    return read
+
+
+def _mode(text: str) -> Mode:
+    return Mode(_one_of(*(mode.value for mode in Mode))(text))
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise ValueError("must name a directory")
+    return text.removeprefix("file://")
+
+
+def _offsets(text: str) -> StartingOffsets:
+    if text.lower() in ("earliest", "latest"):
+        return EARLIEST if text.lower() == "earliest" else LATEST
+    expected = 'must be earliest, latest or JSON such as {"topic":{"broker":{"0":23}}}'
+    try:
+        found = json.loads(text)
+        queues = {
+            topic: {
+                broker: {int(queue): offset for queue, offset in offsets.items()}
+                for broker, offsets in brokers.items()
+            }
+            for topic, brokers in found.items()
+        }
+    except (ValueError, AttributeError) as error:
+        raise ValueError(expected) from error
+    for brokers in queues.values():
+        for offsets in brokers.values():
+            if any(type(offset) is not int or offset < EARLIEST for offset in offsets.values()):
+                raise ValueError(expected + ", offsets from 0, or -2 earliest, -1 latest")
+    return queues
+
+
+OPTIONS: dict[str, Option] = {
+    "path": Option(Where.DIRECTORY, _path, "", "the store directory; what `load` is given"),
+    "nameServer": Option(
+        Where.LIVE, str, "", "`host:port` of the NameServer, several with `;` between"
+    ),
+    "subscribe": Option(
+        Where.BOTH, _names, (), "topics, commas between; a directory gives all without it"
+    ),
+    "columns": Option(Where.BOTH, _names, (), "names of the columns wanted, commas between"),
+    "view": Option(
+        Where.BOTH,
+        _one_of("full", "meta", "raw"),
+        "full",
+        "`meta` leaves out body and properties, `raw` gives the stored bytes",
+    ),
+    "decompress": Option(Where.BOTH, _bool, True, "unpack bodies that the producer packed"),
+    "verifyCrc": Option(
+        Where.BOTH, _bool, False, "compare each body with its checksum, 0.3 to 0.5 µs each"
+    ),
+    "mode": Option(
+        Where.BOTH,
+        _mode,
+        Mode.FAILFAST,
+        "damage fails the query; `PERMISSIVE` gives a row with `corruption`, "
+        "`DROPMALFORMED` leaves it out",
+    ),
+    "failOnDataLoss": Option(
+        Where.BOTH, _bool, True, "fail if what should be read was cleaned away meanwhile"
+    ),
+    "includeInternalTopics": Option(
+        Where.DIRECTORY, _bool, False, "also system, retry and half-message topics"
+    ),
+    "splitMode": Option(
+        Where.DIRECTORY,
+        _one_of("resync", "chain"),
+        "resync",
+        "how to find places to cut at; `chain` walks every record, 0.2 to 0.7 s a GiB",
+    ),
+    "maxPartitionBytes": Option(
+        Where.DIRECTORY, _bytes, 0, "bytes of the log per task; by default 64 to 256 MiB"
+    ),
+    "startingOffsets": Option(
+        Where.LIVE,
+        _offsets,
+        EARLIEST,
+        'where a new query starts: `earliest`, `latest` or `{"topic":{"broker":{"0":23}}}`',
+    ),
+    "maxOffsetsPerTrigger": Option(
+        Where.LIVE, _count, 0, "messages per micro-batch at most; no limit without it"
+    ),
+    "fetchOffset.numRetries": Option(
+        Where.LIVE, _count_or_none, 120, "tries after a network error, when planning and reading"
+    ),
+    "fetchOffset.retryIntervalMs": Option(
+        Where.LIVE, _count, 500, "wait between two tries; with 120 tries a minute in all"
+    ),
+    "pullTimeoutMs": Option(Where.LIVE, _count, 10_000, "how long one request may take"),
+    "pullBatchSize": Option(
+        Where.LIVE, _count, 1024, "messages asked for at once; a broker may give fewer"
+    ),
+}
+
+ALIASES = {"topic": "subscribe"}
+"""Names that the old connector had, in lower case."""
+
+_FIELDS = {
+    "path": "path",
+    "nameServer": "name_server",
+    "subscribe": "topics",
+    "columns": "columns",
+    "view": "view",
+    "decompress": "decompress",
+    "verifyCrc": "verify_crc",
+    "mode": "mode",
+    "failOnDataLoss": "fail_on_data_loss",
+    "includeInternalTopics": "include_internal_topics",
+    "splitMode": "split_mode",
+    "maxPartitionBytes": "partition_bytes_max",
+    "startingOffsets": "starting_offsets",
+    "maxOffsetsPerTrigger": "offsets_per_trigger_max",
+    "fetchOffset.numRetries": "retries_max",
+    "fetchOffset.retryIntervalMs": "retry_wait_ms",
+    "pullTimeoutMs": "pull_timeout_ms",
+    "pullBatchSize": "pull_count_max",
+}

@@ -1,0 +1,290 @@
+"""Records, stores and clusters for the tests of the Spark source."""
+
+import json
+import lzma
+import tarfile
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from pyspark.sql import types
+
+from sprocket.base.errors import NoRoute, WireError
+from sprocket.rocketmq.client.brokers import PullResult, PullStatus
+from sprocket.rocketmq.codec import properties, record
+from sprocket.rocketmq.model.message import NewRecord, StoredMessage
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.spark.batches import column_names
+from sprocket.spark.decode import Records, records, walk
+from sprocket.spark.options import Options, read_directory
+from sprocket.spark.rows import COLUMNS, FULL, Rows
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
+"""Stores that a real RocketMQ 5.3.3 wrote."""
+NARROW, WIDE = bytes((127, 0, 0, 1, 0, 0, 42, 159)), bytes(range(16)) + bytes((0, 0, 42, 159))
+
+_KINDS = {
+    "string": types.StringType(),
+    "int": types.IntegerType(),
+    "bigint": types.LongType(),
+    "binary": types.BinaryType(),
+    "timestamp": types.TimestampType(),
+    "map<string,string>": types.MapType(types.StringType(), types.StringType()),
+}
+
+
+def encoded(
+    count: int = 3,
+    *,
+    base: int = 0,
+    topic: str = "orders",
+    body: bytes = b"body",
+    pairs: dict[str, str] | None = None,
+    host: bytes = NARROW,
+    sys_flag: int = 0,
+    first: int = 0,
+) -> bytes:
+    """Return some records that lie back to back from physical offset `base` on."""
+    data = b""
+    for number in range(first, first + count):
+        new = NewRecord(
+            topic,
+            0,
+            body,
+            properties.encode(pairs or {"UNIQ_KEY": f"U{number}", "TAGS": "A"}),
+            born_host=host,
+            store_host=host,
+            sys_flag=sys_flag,
+            born_at_ms=1_700_000_000_000 + number,
+        )
+        data += record.encode(
+            new,
+            queue_offset=number,
+            physical_offset=base + len(data),
+            stored_at_ms=1_700_000_001_000 + number,
+            crc_tail=False,
+        )
+    return data
+
+
+def found(data: bytes, base: int | None = None) -> Records:
+    """Return the records of a buffer, from its start to the first place where none begins."""
+    walked = walk(data, 0, len(data))
+    return records(data, walked.positions, walked.stopped_at, base)
+
+
+def plain(data: bytes) -> list[StoredMessage]:
+    """Return the same by the plain decoder."""
+    messages: list[StoredMessage] = []
+    at = 0
+    while at < len(data):
+        try:
+            messages.append(record.decode(data, at, check_crc=False))
+        except WireError:
+            break
+        at += messages[-1].store_size
+    return messages
+
+
+def rows(kept: Records, names: Sequence[str] = FULL) -> list[dict[str, Any]]:
+    """Return rows as Python values; bodies as stored."""
+    made = Rows(kept)
+    columns = {name: COLUMNS[name].make(made).to_pylist() for name in names}
+    return [
+        _plain_row(dict(zip(columns, row, strict=True)))
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def row_of(message: StoredMessage) -> dict[str, Any]:
+    """Return the row that a message must give."""
+    return {
+        "topic": message.topic,
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "body": message.stored_body,
+        "tags": message.properties.get("TAGS"),
+        "keys": message.properties.get("KEYS"),
+        "properties": message.properties,
+        "msgId": message.message_id,
+        "bornTimestamp": message.born_at_ms,
+        "storeTimestamp": message.stored_at_ms,
+        "brokerName": None,
+        "bornHost": message.born_host,
+        "storeHost": message.store_host,
+        "flag": message.flag,
+        "sysFlag": message.sys_flag,
+        "bodyCRC": message.body_crc,
+        "reconsumeTimes": message.reconsume_times,
+        "preparedTransactionOffset": message.prepared_transaction_offset,
+        "transactionState": ("none", "prepared", "commit", "rollback")[message.sys_flag >> 2 & 3],
+        "physicalOffset": message.physical_offset,
+        "size": message.store_size,
+        "offsetMsgId": message.offset_message_id,
+    }
+
+
+def plain_rows(batches: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the rows of Arrow batches, maps as dicts and times in ms."""
+    return [_plain_row(row) for batch in batches for row in batch.to_pylist()]
+
+
+def _plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(row.get("properties"), list):
+        assert len({name for name, _ in row["properties"]}) == len(row["properties"])
+        row["properties"] = dict(row["properties"])
+    for name in ("bornTimestamp", "storeTimestamp"):
+        if row.get(name) is not None:
+            row[name] = round(row[name].astimezone(UTC).timestamp() * 1000)
+    return row
+
+
+def schema(options: Options) -> types.StructType:
+    """Return the schema that Spark makes of what the options ask for."""
+    return types.StructType(
+        [types.StructField(n, _KINDS[COLUMNS[n].kind]) for n in column_names(options)]
+    )
+
+
+def directory(**given: str) -> Options:
+    """Return the options of a query on a directory."""
+    return read_directory({"path": "store", **given})
+
+
+def unpack(case: str, folder: Path) -> str:
+    """Unpack a store of a real broker; return its folder."""
+    with tarfile.open(DATA / case / "store.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return str(folder / "store")
+
+
+def expected(case: str) -> list[dict[str, Any]]:
+    """Return every record of that store as RocketMQ's own decoder saw it."""
+    with lzma.open(DATA / case / "records.jsonl.xz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+_text = st.text(st.characters(exclude_characters="\x02", exclude_categories=["Cs"]), min_size=1)
+_names = st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "größe"]) | st.text("abc", min_size=1)
+
+
+@st.composite
+def property_strings(draw: st.DrawFn) -> bytes:
+    """Draw property strings: well made, with repeats, or any bytes with many separators."""
+    if draw(st.integers(0, 3)) == 0:
+        return draw(
+            st.lists(st.sampled_from([b"\1", b"\2", b"a", b"\xff", b"\xc3\xa4"])).map(b"".join)
+        )
+    pairs = draw(st.lists(st.tuples(_names, _text | st.just("")), max_size=6))
+    closed = "".join(f"{name}\1{value}\2" for name, value in pairs).encode()
+    return closed if draw(st.booleans()) else closed[:-1]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    """Draw records back to back, of both versions, with hosts of both widths."""
+    data = b""
+    for _ in range(draw(st.integers(1, 8))):
+        new = NewRecord(
+            draw(st.sampled_from(["a", "orders", "ü" * 70, "t" * 200, ""])),
+            draw(st.integers(-(2**31), 2**31 - 1)),
+            draw(st.binary(max_size=40)),
+            draw(property_strings()),
+            born_host=draw(st.sampled_from([NARROW, WIDE])),
+            store_host=draw(st.sampled_from([NARROW, WIDE])),
+            flag=draw(st.integers(-5, 5)),
+            sys_flag=draw(st.sampled_from([0, 1, 4, 8, 12, 0x700])),
+            born_at_ms=draw(st.sampled_from([0, -1, 1_700_000_000_000, 2**63 - 1])),
+            reconsume_times=draw(st.integers(0, 3)),
+            prepared_transaction_offset=draw(st.integers(-1, 2**62)),
+        )
+        data += record.encode(
+            new,
+            queue_offset=draw(st.integers(0, 2**62)),
+            physical_offset=len(data),
+            stored_at_ms=1_700_000_000_123,
+            crc_tail=draw(st.booleans()),
+        )
+    return data
+
+
+class FakeCluster:
+    """A cluster of lists: each queue holds whole records, the first at its lowest offset.
+
+    Args:
+        queues: Records by queue.
+        lowest: The offset of a queue's first record, where it is not 0.
+    """
+
+    def __init__(
+        self, queues: dict[MessageQueue, list[bytes]], lowest: dict[MessageQueue, int] | None = None
+    ) -> None:
+        self.records = queues
+        self.lowest = lowest or {}
+        self.failures: list[Exception] = []
+        """Raised by the next questions, one each."""
+        self.asked: list[str] = []
+
+    def _enter(self, question: str) -> None:
+        self.asked.append(question)
+        if self.failures:
+            raise self.failures.pop(0)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic."""
+        self._enter("queues")
+        queues = sorted(queue for queue in self.records if queue.topic == topic)
+        if not queues:
+            raise NoRoute(topic)
+        return queues
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """Return the lowest offset."""
+        self._enter("min")
+        return self.lowest.get(queue, 0)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Return the end."""
+        self._enter("max")
+        return self.lowest.get(queue, 0) + len(self.records[queue])
+
+    def pull(self, queue: MessageQueue, offset: int, count_max: int) -> PullResult:
+        """Return some records."""
+        self._enter(f"pull {offset}")
+        low = self.lowest.get(queue, 0)
+        high = low + len(self.records[queue])
+        if not low <= offset <= high:
+            nearest = low if offset < low else high
+            return _result(PullStatus.OFFSET_MOVED, nearest, low, high)
+        chosen = self.records[queue][offset - low : offset - low + count_max]
+        if not chosen:
+            return _result(PullStatus.NO_NEW_MESSAGE, offset, low, high)
+        return _result(PullStatus.FOUND, offset + len(chosen), low, high, b"".join(chosen))
+
+    def close(self) -> None:
+        """Forget nothing: the same lists are found again."""
+        self.asked.append("close")
+
+
+def _result(status: PullStatus, after: int, low: int, high: int, body: bytes = b"") -> PullResult:
+    return PullResult(status, after, low, high, body)  # type: ignore[arg-type]
+
+
+class FakeDoor:
+    """Gives the same cluster again and again, and counts the waits."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.waits: list[float] = []
+        self.on_wait: Callable[[], None] = lambda: None
+
+    def connect(self) -> FakeCluster:
+        """Return the cluster."""
+        return self.cluster
+
+    def wait(self, seconds: float) -> None:
+        """Note that somebody would wait."""
+        self.waits.append(seconds)
+        self.on_wait()

@@ -1,0 +1,127 @@
+"""The guide's examples run, against a store and against a broker that is killed meanwhile."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.spark.samples import expected, unpack
+
+import sprocket.spark
+from sprocket.rocketmq.client import Message
+from sprocket.rocketmq.client.blocking import Producer
+from sprocket.spark.batches import is_internal
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "spark.md"
+
+
+def examples() -> list[str]:
+    """Return the guide's examples."""
+    return re.findall(r"^```python\n(.+?)^```", GUIDE.read_text(encoding="utf-8"), re.S | re.M)
+
+
+class Broker:
+    """`sprocket up` in a process of its own, that can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.nameserver, self.port = "127.0.0.1:0", "0"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, the second time on the same ports."""
+        names = self.nameserver.rpartition(":")[2]
+        command = [sys.executable, "-m", "sprocket.cli.main", "up", "--data", str(self.folder)]
+        command += ["--nameserver-port", names, "--broker-port", self.port]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.process.stdout is not None
+        found = re.match(
+            r"ready nameserver=(\S+) broker=\S+:(\d+) ", self.process.stdout.readline()
+        )
+        assert found, "the broker did not come up"
+        self.nameserver, self.port = found[1], found[2]
+
+    def kill(self) -> None:
+        """Kill it with -9."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker on free ports."""
+    broker = Broker(tmp_path / "store")
+    yield broker
+    broker.kill()
+
+
+def send(broker: Broker, first: int, stop: int) -> None:
+    """Send numbered messages."""
+    with Producer(broker.nameserver, group="tests") as producer:
+        for number in range(first, stop):
+            producer.send_soon(Message("orders", b"%d" % number, keys=[f"k{number}"]))
+        producer.flush()
+
+
+def test_examples_of_the_table(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first two examples read a real store."""
+    monkeypatch.setattr(sprocket.spark, "session", lambda: spark)
+    names: dict[str, Any] = {"store": unpack("05-long-topic", tmp_path)}
+    for example in examples()[:2]:
+        exec(example, names)  # noqa: S102
+    users = [line for line in expected("05-long-topic") if not is_internal(line["topic"])]
+    assert names["sizes"].count() == len(users)
+    assert "Plain" in capsys.readouterr().out
+
+
+def test_the_stream_goes_on_after_a_restart(spark: Any, tmp_path: Path, broker: Broker) -> None:
+    """The guide's stream, run twice on one checkpoint, archives every message once."""
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    example = examples()[2].replace("127.0.0.1:9876", broker.nameserver)
+    for first, stop in ((0, 50), (50, 80)):
+        send(broker, first, stop)
+        names: dict[str, Any] = {"spark": spark, "out": out, "checkpoint": checkpoint}
+        exec(example, names)  # noqa: S102
+        names["query"].awaitTermination()
+        broker.kill()
+        broker.start()
+    texts = [row.text for row in spark.read.parquet(out).collect()]
+    assert sorted(texts, key=int) == [str(number) for number in range(80)]
+
+
+def test_a_query_survives_a_killed_broker(spark: Any, tmp_path: Path, broker: Broker) -> None:
+    """A broker killed with -9 under a running query costs it waiting, and nothing else."""
+    send(broker, 0, 40)
+    stream = spark.readStream.format("rocketmq").option("nameServer", broker.nameserver)
+    stream = stream.option("subscribe", "orders").option("maxOffsetsPerTrigger", 7)
+    out = str(tmp_path / "out")
+    writer = stream.load().writeStream.format("parquet").option("path", out)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        wait_until(query, 8)
+        broker.kill()
+        broker.start()
+        send(broker, 40, 60)
+        wait_until(query, 60)
+    finally:
+        query.stop()
+    bodies = [int(row.body) for row in spark.read.parquet(out).collect()]
+    assert sorted(bodies) == list(range(60))
+
+
+def wait_until(query: Any, count: int) -> None:
+    """Return when a query has read so many rows; it fails with the query's own error."""
+    rows: dict[int, int] = {}
+    while sum(rows.values()) < count:
+        rows |= {one["batchId"]: one["numInputRows"] for one in query.recentProgress}
+        assert not query.awaitTermination(0.05)
