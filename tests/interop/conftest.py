@@ -1,0 +1,45 @@
+"""Fixtures of the interop tests: the peers, or a loud skip that names what prepares them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.interop import peers
+from tests.interop.java_client import JavaClient
+
+
+@pytest.fixture(scope="session")
+def jars() -> Path:
+    """Return the folder of the RocketMQ 5.3.3 jars; without it the test is skipped by name."""
+    try:
+        return peers.library()
+    except peers.PeerMissing as missing:
+        pytest.skip(f"NOT RUN: {missing}")
+
+
+@pytest.fixture(scope="session")
+def classes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with the compiled `Interop.java`."""
+    return peers.compile_interop(jars, tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture(scope="module")
+def java(jars: Path, classes: Path, tmp_path_factory: pytest.TempPathFactory) -> JavaClient:
+    """Return the official Java client, under orders."""
+    return JavaClient(jars=jars, classes=classes, folder=tmp_path_factory.mktemp("java"))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peers.Broker]:
+    """Run `sprocket up`, or, so that the tests are judged too, the real broker.
+
+    The environment says which: SPROCKET_INTEROP_BROKER=sprocket (default) or rocketmq.
+    """
+    folder = tmp_path_factory.mktemp("broker")
+    if os.environ.get("SPROCKET_INTEROP_BROKER", "sprocket") == "rocketmq":
+        with peers.RocketMQ(jars=peers.library(), folder=folder, store=folder / "store") as real:
+            yield real
+    else:
+        with peers.Sprocket(folder, folder / "store") as ours:
+            yield ours

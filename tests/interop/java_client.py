@@ -1,0 +1,166 @@
+"""Runs `java/Interop.java`, the official Java client under orders, and reads what it wrote."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.interop import peers
+from tests.interop.samples import Sample
+
+RUN_SECONDS_MAX = 240.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What the client said about one message it sent."""
+
+    number: int
+    status: str
+    id: str
+    offset_id: str
+    queue_id: int
+    queue_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A message as the client handed it to its user."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    id: str
+    offset_id: str
+    tag: str
+    keys: str
+    flag: int
+    properties: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The answer to one question by key or by id."""
+
+    question: Mapping[str, str]
+    messages: Sequence[Received]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaClient:
+    """The compiled program, with a folder for its files and logs."""
+
+    jars: Path
+    classes: Path
+    folder: Path
+
+    def send(self, nameserver: str, samples: Sequence[Sample]) -> list[Sent]:
+        """Send all of `samples` and return what came of each, in their order."""
+        orders, results = self.folder / "orders.jsonl", self.folder / "results.jsonl"
+        _write_lines(orders, (sample.line() for sample in samples))
+        self._finish(self._start("send", nameserver, orders, results))
+        sent = [one for line in _read_lines(results) for one in _sent(line)]
+        return sorted(sent, key=lambda one: one.number)
+
+    def start_consumer(
+        self, nameserver: str, topic: str, tag: str, *, group: str, count: int
+    ) -> "Consumer":
+        """Start a push consumer; it ends when it got `count` and then nothing for 3 seconds."""
+        out = self.folder / f"received-{group}.jsonl"
+        child = self._start("consume", nameserver, topic, tag, group, count, 3_000, 200_000, out)
+        return Consumer(child, out)
+
+    def read(
+        self, nameserver: str, topic: str, questions: Sequence[Mapping[str, str]]
+    ) -> tuple[list[Received], list[Found]]:
+        """Pull every message of the topic, then ask each question: `{"key": …}`, `{"id": …}`."""
+        asked, answers = self.folder / "questions.jsonl", self.folder / "answers.jsonl"
+        _write_lines(asked, questions)
+        self._finish(self._start("read", nameserver, topic, asked, answers))
+        lines = list(_read_lines(answers))
+        pulled = [_received(line) for line in lines if "question" not in line]
+        found = [
+            Found(
+                question=line["question"],
+                messages=[_received(one) for one in line["found"]],
+                error=line.get("error"),
+            )
+            for line in lines
+            if "question" in line
+        ]
+        return pulled, found
+
+    def _start(self, *arguments: object) -> subprocess.Popen[str]:
+        command = peers.java(self.jars, home=self.folder, classes=self.classes)
+        return subprocess.Popen(
+            [*command, "Interop", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def _finish(self, child: subprocess.Popen[str]) -> None:
+        _wait(child)
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A push consumer that runs."""
+
+    child: subprocess.Popen[str]
+    out: Path
+
+    def finish(self) -> list[Received]:
+        """Wait for its end and return what it received, in the order of arrival."""
+        _wait(self.child)
+        return [_received(line) for line in _read_lines(self.out)]
+
+
+def _wait(child: subprocess.Popen[str]) -> None:
+    try:
+        said, _ = child.communicate(timeout=RUN_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        said, _ = child.communicate()
+        raise AssertionError(f"the Java client did not end:\n{said[-4000:]}") from None
+    assert child.returncode == 0, f"the Java client failed:\n{said[-4000:]}"
+
+
+def _sent(line: Mapping[str, Any]) -> Iterable[Sent]:
+    """Yield one `Sent` a message; those of a batch have ids joined by commas, offsets in a row."""
+    if line["status"].startswith("FAILED"):
+        raise AssertionError(f"message {line['numbers']}: {line['status']}")
+    ids, offset_ids = line["ids"].split(","), line["offset_ids"].split(",")
+    for at, number in enumerate(line["numbers"]):
+        yield Sent(
+            number=number,
+            status=line["status"],
+            id=ids[at],
+            offset_id=offset_ids[at],
+            queue_id=line["queue_id"],
+            queue_offset=line["queue_offset"] + at,
+        )
+
+
+def _received(line: Mapping[str, Any]) -> Received:
+    return Received(
+        body=base64.b64decode(line["body"]),
+        **{name: line[name] for name in Received.__slots__ if name != "body"},
+    )
+
+
+def _write_lines(path: Path, lines: Iterable[Mapping[str, object]]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+
+
+def _read_lines(path: Path) -> Iterable[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)

@@ -1,0 +1,82 @@
+"""The real RocketMQ 5.3.3, started on a store that Sprocket wrote, serves all of it."""
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.crash import killing
+from tests.interop import peers, samples
+from tests.interop.java_client import JavaClient
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("interop-store"),
+]
+
+SEGMENT_BYTES = 262_144
+UNITS_PER_FILE = 500
+SLOTS, UNITS = 1_000, 4_000
+OURS = (
+    f"log.segment_bytes={SEGMENT_BYTES}",
+    f"queue.units_per_file={UNITS_PER_FILE}",
+    f"index.slots={SLOTS}",
+    f"index.units={UNITS}",
+)
+THEIRS = {
+    "mappedFileSizeCommitLog": SEGMENT_BYTES,
+    "mappedFileSizeConsumeQueue": UNITS_PER_FILE * 20,
+    "maxHashSlotNum": SLOTS,
+    "maxIndexNum": UNITS,
+    # Without it RocketMQ forgets keys of its own, too, when it was killed: it drops the newest
+    # index file and fills it again only from three seconds before the checkpoint.
+    "messageIndexSafe": "true",
+}
+MESSAGES = 2_000
+PLAN = killing.Plan(lanes=4, outstanding=8, kill_after_seconds=120.0, kill_after_answers=MESSAGES)
+ASKED = 40
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_rocketmq_serves_a_store_of_ours(
+    end: str, jars: Path, java: JavaClient, tmp_path: Path
+) -> None:
+    """Log, queues, index and topics of a store, stopped or killed under load, are read whole."""
+    store = tmp_path / "store"
+    ledger = killing.Ledger()
+    options = [part for setting in OURS for part in ("--set", setting)]
+    with peers.Sprocket(tmp_path / "ours", store, options) as ours:
+        killing.prepare(ours.address)
+        load = killing.Load(ours.address, ledger, PLAN, random.Random(4))
+        load.run(ours.stop if end == "stopped" else ours.kill)
+    assert len(ledger.acknowledged) >= MESSAGES
+
+    theirs = peers.RocketMQ(jars=jars, folder=tmp_path / "theirs", store=store, settings=THEIRS)
+    try:
+        theirs.start()
+        check_served(theirs, java, ledger)
+    finally:
+        theirs.kill()
+
+
+def check_served(broker: peers.Broker, java: JavaClient, ledger: killing.Ledger) -> None:
+    """Assert that the Java client pulls each acknowledged message, and finds some of them."""
+    asked = random.Random(5).sample(sorted(ledger.acknowledged.items()), ASKED)
+    questions = [{"key": f"own-{number}"} for _, number in asked]
+    alone = [(place, number) for place, number in asked if number in ledger.offset_ids]
+    questions += [{"id": samples.unique_key(number)} for _, number in alone]
+    pulled, found = java.read(broker.nameserver, killing.TOPIC, questions)
+
+    by_place = {(got.queue_id, got.queue_offset): got for got in pulled}
+    assert len(pulled) == len(by_place)
+    for queue_id in range(killing.QUEUES):
+        offsets = [got.queue_offset for got in pulled if got.queue_id == queue_id]
+        assert offsets == list(range(len(offsets)))
+    for place, number in ledger.acknowledged.items():
+        assert f"own-{number}" == by_place[place].keys
+        assert killing.body(number) == by_place[place].body
+        assert f"T{number % 3}" == by_place[place].tag
+    for (place, _), answer in zip([*asked, *alone], found, strict=True):
+        assert answer.error is None
+        assert [place] == [(got.queue_id, got.queue_offset) for got in answer.messages]
