@@ -42,15 +42,18 @@ from sprocket.rocketmq.store.store import Appended, Store
 _log = log.get_logger(__name__)
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
-Answer: TypeAlias = Callable[[Appended | None, StoreError | None], None]
-"""Called with what was stored, or why not; with both when only its sync is late."""
+Answer: TypeAlias = Callable[[A, B, Appended | None, StoreError | None], None]
+"""Called with who asked and what for, what was stored, or why not; with both when only its sync is
+late."""
 
-BatchAnswer: TypeAlias = Callable[[Sequence[Appended] | None, StoreError | None], None]
+BatchAnswer: TypeAlias = Callable[[A, B, Sequence[Appended] | None, StoreError | None], None]
 """The same for records that were stored as one."""
 
-_Waiting: TypeAlias = tuple[Callable[[Any, StoreError | None], None], Any]
-"""Somebody who waits for an answer, and what was appended for them."""
+_Waiting: TypeAlias = tuple[Callable[[Any, Any, Any, StoreError | None], None], Any, Any, Any]
+"""How to answer, who asked, what for, and what was appended for them."""
 
 GATHER_TURNS_MAX = 4
 """Turns of the loop for which a group may wait while each brings it more. One that brings nothing
@@ -133,29 +136,37 @@ class Durable:
         self._fill()
         self._begin_round()
 
-    def append(self, record: NewRecord, answer: Answer) -> None:
+    def append(self, record: NewRecord, answer: Answer[A, B], asker: A, request: B) -> None:
         """Append one record; `answer` is called once, when it may be acknowledged or is refused.
+
+        Args:
+            record: What to append.
+            answer: Called with `asker`, `request` and the outcome.
+            asker: Only passed on, like the request; a closure would cost three times as much.
+            request: What is answered.
 
         Durability: as the flush mode says, see invariant 1.
         """
         try:
             stored = self._store.append(record)
         except StoreError as error:
-            answer(None, error)
+            answer(asker, request, None, error)
             return
-        self._new.append((answer, stored))
+        self._new.append((answer, asker, request, stored))
         if not self._commit_is_due:
             self._commit_is_due = True
             self._timers.call_soon(self._gather)
 
-    def append_batch(self, records: Sequence[NewRecord], answer: BatchAnswer) -> None:
+    def append_batch(
+        self, records: Sequence[NewRecord], answer: BatchAnswer[A, B], asker: A, request: B
+    ) -> None:
         """Append records as one: all of them are stored, at consecutive offsets, or none."""
         try:
             stored = self._store.append_batch(records)
         except StoreError as error:
-            answer(None, error)
+            answer(asker, request, None, error)
             return
-        self._new.append((answer, stored))
+        self._new.append((answer, asker, request, stored))
         if not self._commit_is_due:
             self._commit_is_due = True
             self._timers.call_soon(self._gather)
@@ -376,16 +387,16 @@ class Durable:
 
 def _tell(group: list[_Waiting], error: StoreError | None) -> None:
     """Call each answer with what was stored; one that fails does not keep the others waiting."""
-    for answer, stored in group:
+    for answer, asker, request, stored in group:
         try:
-            answer(stored, error)
+            answer(asker, request, stored, error)
         except Exception:
             _log.exception("an answer could not be given")
 
 
 def _refuse(group: list[_Waiting], error: StoreError) -> None:
     """Call each answer with why nothing was stored."""
-    _tell([(answer, None) for answer, _ in group], error)
+    _tell([(answer, asker, request, None) for answer, asker, request, _ in group], error)
 
 
 def _as_store_error(caught: BaseException | None) -> StoreError | None:

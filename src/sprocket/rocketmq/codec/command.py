@@ -1,7 +1,8 @@
 """One command, request or answer: what a frame's header says, and its body.
 
-Reading is lazy in one point: the ext fields of a JSON header stay bytes until somebody says which
-header they are (`Command.header`), because then they become typed fields in one step.
+The ext fields of a JSON header become typed fields in one step: for the codes of `HOT_HEADERS`
+together with the rest of the header, for all others when somebody says which header they are
+(`Command.header`); until then they stay bytes.
 
 Reading is tolerant in the ways in which RocketMQ's own reader is (fastjson): what the fast decoder
 does not take — member names in another case, numbers for texts, unknown members — is read again by
@@ -11,16 +12,23 @@ Source: `RemotingCommand`; docs/formats/remoting-frame.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import binary_header, fastjson, frame, values
-from sprocket.rocketmq.codec.codes import LANGUAGE, LANGUAGES, OTHER_LANGUAGE, VERSION
+from sprocket.rocketmq.codec.codes import (
+    LANGUAGE,
+    LANGUAGES,
+    OTHER_LANGUAGE,
+    VERSION,
+    RequestCode,
+)
 from sprocket.rocketmq.codec.ext import Header, Int32, codec
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
+from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
@@ -30,6 +38,13 @@ SLOW_BYTES_MAX = 256 * KIB
 """Largest JSON header that is read slowly, which takes some 0.1 s of everybody's time; one that
 official clients write is read in microseconds however long it is, and has 40 KiB at the most."""
 
+HOT_HEADERS: Mapping[RequestCode, type[Header]] = {
+    RequestCode.SEND_MESSAGE_V2: SendMessageV2,
+    RequestCode.SEND_BATCH_MESSAGE: SendMessageV2,
+    RequestCode.PULL_MESSAGE: PullMessage,
+}
+"""Requests that come by the ten thousand a second, and what their ext fields are."""
+
 H = TypeVar("H", bound=Header)
 
 
@@ -37,7 +52,8 @@ class Command(msgspec.Struct, gc=False):
     """A request or an answer as it came.
 
     `code` is the request's or the answer's code; `body` is b"" for none; `serialize` is the type of
-    the header it came with; `ext` holds its ext fields, as raw JSON until they are asked for.
+    the header it came with; `ext` holds its ext fields, typed already if the code is a hot one
+    (`raw` then keeps the header's bytes), else as raw JSON until they are asked for.
     """
 
     code: int
@@ -48,7 +64,8 @@ class Command(msgspec.Struct, gc=False):
     remark: str | None = None
     body: bytes = b""
     serialize: int = JSON
-    ext: msgspec.Raw | dict[str, str] | None = None
+    ext: Header | msgspec.Raw | dict[str, str] | None = None
+    raw: bytes = b""
 
     @property
     def is_response(self) -> bool:
@@ -66,8 +83,10 @@ class Command(msgspec.Struct, gc=False):
         Raises:
             RequestRefused: SYSTEM_ERROR; a required field is missing or unreadable.
         """
-        chosen = codec(kind)
         ext = self.ext
+        if type(ext) is kind:
+            return ext
+        chosen = codec(kind)
         if isinstance(ext, msgspec.Raw):
             try:
                 return chosen.decode(ext)
@@ -77,9 +96,12 @@ class Command(msgspec.Struct, gc=False):
 
     def ext_map(self) -> dict[str, str]:
         """Return all ext fields as texts; numbers and booleans as Java would write them."""
-        if isinstance(self.ext, msgspec.Raw):
-            self.ext = _ext_texts(_read_json(bytes(self.ext)))
-        return self.ext or {}
+        ext = self.ext
+        if isinstance(ext, Header):
+            return _decode_slow(self.raw, b"", int).ext_map()
+        if isinstance(ext, msgspec.Raw):
+            ext = self.ext = _ext_texts(_read_json(bytes(ext)))
+        return ext or {}
 
 
 def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[], int]) -> Command:
@@ -96,9 +118,12 @@ def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[],
     """
     if serialize == JSON:
         try:
-            fast = _decode_fast(header)
+            fast = _HOT_DECODERS.get(header[:_HOT_BYTES], _decode_any)(header)
         except (ValueError, RecursionError):
-            return _decode_slow(header, body, next_opaque)
+            try:
+                fast = _decode_any(header)
+            except (ValueError, RecursionError):
+                return _decode_slow(header, body, next_opaque)
         ext = fast.ext
         return Command(
             fast.code,
@@ -109,7 +134,8 @@ def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[],
             fast.remark,
             body,
             JSON,
-            None if ext is _NO_EXT else ext,
+            None if ext is _ABSENT else ext,
+            header,
         )
     if serialize == BINARY:
         found = binary_header.decode(header)
@@ -195,7 +221,11 @@ class _PlainAnswer(msgspec.Struct, gc=False):
 _NO_TEXTS: dict[str, str] = {}
 
 
-class _FastHeader(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+E = TypeVar("E")
+_ABSENT: Any = msgspec.Raw(b"")
+
+
+class _FastHeader(msgspec.Struct, Generic[E], gc=False, forbid_unknown_fields=True):
     """A JSON header as official clients write it; anything else fails and is read slowly."""
 
     code: Int32
@@ -218,13 +248,21 @@ class _FastHeader(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     ]
     opaque: Int32
     version: Int32
-    ext: msgspec.Raw = msgspec.field(name="extFields", default=msgspec.Raw(b""))
+    ext: E = msgspec.field(name="extFields", default=_ABSENT)
     remark: str | None = None
     serialize: str = msgspec.field(name="serializeTypeCurrentRPC", default="")
 
 
-_NO_EXT = _FastHeader(code=0, flag=0, language="OTHER", opaque=0, version=0).ext
-_decode_fast = msgspec.json.Decoder(_FastHeader).decode
+_decode_any = msgspec.json.Decoder(_FastHeader[msgspec.Raw]).decode
+_HOT_BYTES = 12
+"""Enough to tell a code at the head of a header, where fastjson's order of members puts it."""
+_HOT_DECODERS: dict[bytes, Callable[[bytes], _FastHeader[Any]]] = {
+    (b'{"code":%d,"' % code)[:_HOT_BYTES]: msgspec.json.Decoder(
+        _FastHeader[kind],  # type: ignore[valid-type]
+        strict=False,
+    ).decode
+    for code, kind in HOT_HEADERS.items()
+}
 _encode_json = msgspec.json.Encoder().encode
 
 

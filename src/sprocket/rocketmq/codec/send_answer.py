@@ -8,7 +8,7 @@ import msgspec
 
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.frame import JSON, PREFIX, Buffer
+from sprocket.rocketmq.codec.frame import JSON, PREFIX
 from sprocket.rocketmq.codec.headers import SendMessageAnswer
 
 _QUEUE_ID, _QUEUE_OFFSET, _OPAQUE = 1_000_000_001, 1_000_000_002, 1_000_000_003
@@ -41,8 +41,8 @@ def encode(
     queue_id: int,
     queue_offset: int,
     transaction_id: str,
-) -> list[Buffer]:
-    """Return the buffers of the JSON frame that says where a message lies.
+) -> bytes:
+    """Return the JSON frame that says where a message lies.
 
     Args:
         opaque: The request's.
@@ -54,4 +54,4 @@ def encode(
     """
     header = _FORM % (host, physical_offset, queue_id, queue_offset, _text(transaction_id), opaque)
     size = len(header)
-    return [PREFIX.pack(size + 4, JSON << 24 | size) + header]
+    return PREFIX.pack(size + 4, JSON << 24 | size) + header

@@ -157,13 +157,17 @@ class Bench:
 
     def append(self, record: str) -> None:
         """Append and note the answer."""
-        self.durable.append(cast("NewRecord", record), self._answer)
+        self.durable.append(cast("NewRecord", record), self._answer, "peer", record)
 
     def append_batch(self, *records: str) -> None:
         """Append as one and note the answer."""
-        self.durable.append_batch(cast("Sequence[NewRecord]", records), self._answer)
+        self.durable.append_batch(
+            cast("Sequence[NewRecord]", records), self._answer, "peer", records
+        )
 
-    def _answer(self, stored: Any, error: StoreError | None) -> None:
+    def _answer(self, asker: str, request: Any, stored: Any, error: StoreError | None) -> None:
+        assert asker == "peer"
+        assert stored in (None, request) or stored == list(request)
         self.answers.append((stored, None if error is None else type(error).__name__))
 
 
@@ -418,11 +422,11 @@ def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
     """The others of its group are answered."""
     bench = Bench()
 
-    def broken(_stored: object, _error: StoreError | None) -> None:
+    def broken(*_: object) -> None:
         raise ValueError("a bug")
 
     bench.append("a")
-    bench.durable.append(cast("NewRecord", "b"), broken)
+    bench.durable.append(cast("NewRecord", "b"), broken, "peer", "b")
     bench.append("c")
     bench.timers.drain()
     assert bench.answers == [("a", None), ("c", None)]

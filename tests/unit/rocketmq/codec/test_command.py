@@ -319,3 +319,42 @@ def test_codes_of_the_table_are_written_as_numbers() -> None:
     """An IntEnum is no different from its number."""
     data = b"".join(command.request(RequestCode.GET_MAX_OFFSET, 0))
     assert b'"code":30,' in data
+
+
+EXT = {
+    310: '"a":"p","b":"T","e":"1","f":"0","g":"9","h":"0","i":"x\\u0001y\\u0002"',
+    11: '"consumerGroup":"g","topic":"T","queueId":"0","queueOffset":"7","maxMsgNums":"32",'
+    '"sysFlag":"2"',
+}
+
+
+@pytest.mark.parametrize("code", EXT)
+@pytest.mark.parametrize(
+    "rest",
+    [
+        '"extFields":{%s},"flag":0,"language":"JAVA","opaque":1,"version":479}',
+        '"extFields":{%s,"more":"1"},"flag":0,"language":"JAVA","opaque":1,"version":479}',
+        '"extFields":{%s},"flag":"2","language":"JAVA","opaque":"1","version":479}',
+        '"extFields":{%s},"flag":0,"language":"lua","opaque":1,"version":479,"x":1}',
+        '"extFields":{%s,"l":"many","subVersion":true},"flag":0,"opaque":1,"remark":null}',
+        '"extFields":{},"flag":0,"language":"JAVA","opaque":1,"version":479}',
+        '"flag":0,"language":"JAVA","opaque":1,"version":479}',
+        '"extFields":null,"flag":0,"language":"JAVA","opaque":1,"version":479}',
+    ],
+)
+def test_hot_headers_are_read_as_all_others(code: int, rest: str) -> None:
+    """A blank before the code keeps the quick way from seeing it; nothing else differs."""
+    kind = command.HOT_HEADERS[RequestCode(code)]
+    rest = rest.replace("%s", EXT[code])
+    quick = decode(f'{{"code":{code},{rest}')
+    plain = decode(f'{{ "code":{code},{rest}')
+    assert quick.ext_map() == plain.ext_map()
+    for name in ("code", "opaque", "flag", "language", "version", "remark"):
+        assert getattr(quick, name) == getattr(plain, name)
+    outcomes: list[object] = []
+    for found in quick, plain:
+        try:
+            outcomes.append(found.header(kind))
+        except RequestRefused as refused:
+            outcomes.append(refused.remark)
+    assert outcomes[0] == outcomes[1]

@@ -18,4 +18,4 @@ def test_it_equals_the_declared_header(key: str) -> None:
     )
     expected = command.response(Command(code=310, opaque=-7), 0, declared)
     found = send_answer.encode(-7, b"7F00000100002A9F", 0xABCDEF, 3, 1 << 40, key)
-    assert b"".join(expected) == b"".join(found)
+    assert b"".join(expected) == found

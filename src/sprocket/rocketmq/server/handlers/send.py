@@ -15,7 +15,7 @@ from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import send_answer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
@@ -54,58 +54,62 @@ class SendHandlers:
             self._send_batch(peer, request, header)
             return
         record = self._sender.record(header, request.body, peer.host_bytes, request.version)
+        self._durable.append(record, self._stored, peer, request)
 
-        def done(stored: Appended | None, error: StoreError | None) -> None:
-            if stored is None:
-                answer(peer, request, _refused(error))
-                return
-            self._stats.put += 1
-            if error is None and request.serialize == JSON:
-                if not request.is_oneway:
-                    peer.send(
-                        send_answer.encode(
-                            request.opaque,
-                            self._id_start,
-                            stored.physical_offset,
-                            stored.queue_id,
-                            stored.queue_offset,
-                            record.keys[0],
-                        )
-                    )
-                return
-            header = SendMessageAnswer(
-                msg_id=f"{self._id_prefix}{stored.physical_offset:016X}",
-                queue_id=stored.queue_id,
-                queue_offset=stored.queue_offset,
-                transaction_id=record.keys[0],
-            )
-            if error is None:
-                answer(peer, request, Answer(0, header))
-            else:
-                answer(peer, request, Answer(_code(error), header, str(error)))
-
-        self._durable.append(record, done)
+    def _stored(
+        self, peer: Peer, request: Command, stored: Appended | None, error: StoreError | None
+    ) -> None:
+        """Answer a single send."""
+        if stored is None:
+            answer(peer, request, _refused(error))
+            return
+        self._stats.put += 1
+        if error is None and request.serialize == JSON:
+            if not request.flag & ONEWAY_FLAG:
+                frame = send_answer.encode(
+                    request.opaque,
+                    self._id_start,
+                    stored.physical_offset,
+                    stored.queue_id,
+                    stored.queue_offset,
+                    stored.keys[0],
+                )
+                peer.send((frame,))
+            return
+        self._answer_stored(peer, request, [stored], error)
 
     def _send_batch(self, peer: Peer, request: Command, header: SendMessage) -> None:
         records = self._sender.records(header, request.body, peer.host_bytes)
+        self._durable.append_batch(records, self._stored_batch, peer, request)
 
-        def done(stored: Sequence[Appended] | None, error: StoreError | None) -> None:
-            if stored is None:
-                answer(peer, request, _refused(error))
-                return
-            self._stats.put += len(stored)
-            header = SendMessageAnswer(
-                msg_id=",".join([f"{self._id_prefix}{one.physical_offset:016X}" for one in stored]),
-                queue_id=stored[0].queue_id,
-                queue_offset=stored[0].queue_offset,
-                transaction_id=records[0].keys[0],
-            )
-            if error is None:
-                answer(peer, request, Answer(0, header))
-            else:
-                answer(peer, request, Answer(_code(error), header, str(error)))
+    def _stored_batch(
+        self,
+        peer: Peer,
+        request: Command,
+        stored: Sequence[Appended] | None,
+        error: StoreError | None,
+    ) -> None:
+        """Answer a batch."""
+        if stored is None:
+            answer(peer, request, _refused(error))
+            return
+        self._stats.put += len(stored)
+        self._answer_stored(peer, request, stored, error)
 
-        self._durable.append_batch(records, done)
+    def _answer_stored(
+        self, peer: Peer, request: Command, stored: Sequence[Appended], error: StoreError | None
+    ) -> None:
+        first = stored[0]
+        header = SendMessageAnswer(
+            msg_id=",".join([f"{self._id_prefix}{one.physical_offset:016X}" for one in stored]),
+            queue_id=first.queue_id,
+            queue_offset=first.queue_offset,
+            transaction_id=first.keys[0],
+        )
+        if error is None:
+            answer(peer, request, Answer(0, header))
+        else:
+            answer(peer, request, Answer(_code(error), header, str(error)))
 
 
 def _refused(error: StoreError | None) -> Answer:
