@@ -36,8 +36,9 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import StoreError, StoreFailed, SyncLate
 from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.store.append import Appended
 from sprocket.rocketmq.store.dispatch import Arrival
-from sprocket.rocketmq.store.store import Appended, Store
+from sprocket.rocketmq.store.store import Store
 
 _log = log.get_logger(__name__)
 

@@ -13,39 +13,38 @@ stored after a sync, else at `written`.
 Invariants
 
 1. `synced` ≤ `written` ≤ `end`.
-2. Queue offsets of a queue have no gap: a failed `write` takes them back together with the records.
-3. Store times never go down along the log, whatever the clock does.
-4. After a failed sync, or a failed write that could not be undone, nothing more is appended.
+2. After a failed sync, or a failed write that could not be undone, nothing more is appended.
 
 Threads: one, but for `SyncJob.run` and `FillJob.run`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import MessageTooLarge, StoreError, StoreFailed
+from sprocket.base.errors import StoreFailed
 from sprocket.base.units import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.codec.record import Entry, tags_code
-from sprocket.rocketmq.model.message import NewRecord, is_queueable
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import find, opening, read
+from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
 from sprocket.rocketmq.store.find import FIND_COUNT, FindResult
 from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
 from sprocket.rocketmq.store.keeper import Keeper
-from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.read import Boundary, GetResult, QueueRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.walk import Walk
 
-Appended = Entry
-"""What `append` gives: topic, queue_id, queue_offset, physical_offset, size, stored_at_ms."""
-
 
 class Store:
-    """See the head of the module. Made by `open` or `open_read_only`."""
+    """See the head of the module. Made by `open` or `open_read_only`.
+
+    Attributes:
+        append: Take one record up; see `append.Appender.append`.
+        append_batch: Take up several as one; see `append.Appender.append_batch`.
+        write: Hand what was taken up to the file system; see `append.Appender.write`.
+    """
 
     def __init__(self, opened: Opened) -> None:
         parts = opened.parts
@@ -61,14 +60,29 @@ class Store:
         self._flush = Flush(parts.disk, opened.log, parts.settings.fill_ahead_bytes)
         self._dispatch = Dispatch(parts.queues, parts.index, opened.log.written)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
+        self._appender = self._make_appender()
+        # Bound here: a method that only passes the call on would cost every send.
+        self.append = self._appender.append
+        self.append_batch = self._appender.append_batch
+        self.write = self._appender.write
         self._is_sync = parts.settings.flush == "sync"
         self._is_open = True
-        self._is_refusing = opened.lock is None
-        self._turn: list[Entry] = []
-        self._next: dict[tuple[str, int], int] = dict(parts.queues.next_offsets())
-        self._last_record = -1 if self._report is None else self._report.last_record
-        self._stored_at_ms = 0 if self._report is None else self._report.last_stored_at_ms
-        self._body_bytes_max = parts.settings.message_bytes_max
+
+    def _make_appender(self) -> Appender:
+        appender = Appender(
+            self._log,
+            self._flush,
+            self._dispatch,
+            self._clock,
+            self._queues.next_offsets(),
+            self.settings.message_bytes_max,
+        )
+        if self._report is None:
+            appender.stop("the store was opened for reading only")
+        else:
+            appender.last_record = self._report.last_record
+            appender.stored_at_ms = self._report.last_stored_at_ms
+        return appender
 
     @classmethod
     def open(
@@ -138,153 +152,6 @@ class Store:
 
     # Writing.
 
-    def append(self, record: NewRecord) -> Appended:
-        """Take a record up, in memory; it has its offsets at once.
-
-        Raises:
-            MessageTooLarge: Body, topic, properties or record exceed a limit.
-            CorruptRecord: The topic cannot be a folder's name.
-            StoreFailed: A sync failed before, or the store is closed or only read.
-        Durability: none before `write` and a sync that follows it.
-        """
-        if self._is_refusing:
-            self._refuse()
-        if len(record.body) > self._body_bytes_max:
-            self._too_large(record)
-        now = self._clock.now_ms()
-        if now < self._stored_at_ms:
-            now = self._stored_at_ms
-        else:
-            self._stored_at_ms = now
-        key = record.topic, record.queue_id
-        if record.sys_flag & 4:  # prepared or rolled back: it gets no place in the queue
-            queue_offset = 0
-            physical_offset, size = self._log.append(record, 0, now)
-        else:
-            known = self._next.get(key)
-            queue_offset = self._new_queue(*key) if known is None else known
-            physical_offset, size = self._log.append(record, queue_offset, now)
-            self._next[key] = queue_offset + 1
-        tags = record.tags
-        entry = Entry(
-            record.topic,
-            record.queue_id,
-            queue_offset,
-            physical_offset,
-            size,
-            tags_code(tags) if tags else 0,
-            now,
-            record.keys,
-            record.sys_flag,
-            record.prepared_transaction_offset,
-        )
-        self._turn.append(entry)
-        return entry
-
-    def append_batch(self, records: Sequence[NewRecord]) -> list[Appended]:
-        """Take up records that lie in one log file, with consecutive queue offsets.
-
-        Raises:
-            MessageTooLarge: One exceeds a limit, or together they fit into no log file; then none
-                is taken.
-            CorruptRecord, StoreFailed: As `append`.
-        Durability: as `append`.
-        """
-        if self._is_refusing:
-            self._refuse()
-        for record in records:
-            if len(record.body) > self._body_bytes_max:
-                self._too_large(record)
-        now = self._stored_at_ms = max(self._clock.now_ms(), self._stored_at_ms)
-        placed: list[tuple[NewRecord, int]] = []
-        following: dict[tuple[str, int], int] = {}
-        for record in records:
-            key = record.topic, record.queue_id
-            if not is_queueable(record.sys_flag):
-                placed.append((record, 0))
-                continue
-            offset = following.get(key, self._next.get(key))
-            if offset is None:
-                offset = self._new_queue(*key)
-            placed.append((record, offset))
-            following[key] = offset + 1
-        places = self._log.append_batch(placed, now)
-        self._next.update(following)
-        entries = [
-            Entry(
-                record.topic,
-                record.queue_id,
-                queue_offset,
-                physical_offset,
-                size,
-                tags_code(record.tags),
-                now,
-                record.keys,
-                record.sys_flag,
-                record.prepared_transaction_offset,
-            )
-            for (record, queue_offset), (physical_offset, size) in zip(placed, places, strict=True)
-        ]
-        self._turn.extend(entries)
-        return entries
-
-    def _new_queue(self, topic: str, queue_id: int) -> int:
-        """Return the first offset of a queue that has had no message yet."""
-        check_topic(topic)
-        if not 0 <= queue_id < 1 << 31:
-            raise MessageTooLarge(f"queue id {queue_id} is not between 0 and {(1 << 31) - 1}")
-        return 0
-
-    def _too_large(self, record: NewRecord) -> None:
-        raise MessageTooLarge(
-            f"a body of {len(record.body)} bytes exceeds {self._body_bytes_max} "
-            f"(message_bytes_max), topic {record.topic}"
-        )
-
-    def _refuse(self) -> None:
-        if self._lock is None:
-            raise StoreFailed("the store is closed, or was opened for reading only")
-        raise StoreFailed(self._flush.failure or self._log.failure)
-
-    def write(self) -> PhysicalOffset:
-        """Hand all that was appended to the file system, one call per file touched.
-
-        Not to be called while `fill_blocks_write` says so.
-
-        Returns:
-            The new `written`.
-
-        Raises:
-            DiskFull, DiskFailed: None of it is stored; its offsets are given to what comes next.
-                With space again the next write works.
-            StoreFailed: The same, and the files could not be cleaned: reopen the store.
-        Durability: none before a sync.
-        """
-        assert not self._flush.fill_blocks_write(), "a fill in flight covers what is to be written"
-        turn = self._turn
-        if turn:
-            try:
-                self._log.write()
-            except StoreError:
-                self._take_back()
-                self._is_refusing = self._is_refusing or self._log.failure is not None
-                raise
-            self._last_record = turn[-1].physical_offset
-            self._dispatch.add(turn)
-            self._turn = []
-        return self._log.written
-
-    def _take_back(self) -> None:
-        """Give back the queue offsets of records that were not written."""
-        for entry in reversed(self._turn):
-            if entry.queueable:
-                key = entry.topic, entry.queue_id
-                if entry.queue_offset:
-                    self._next[key] = entry.queue_offset
-                else:
-                    self._next.pop(key, None)
-        self._turn = []
-
     def begin_sync(self) -> SyncJob | None:
         """See `flush.Flush.begin_sync`."""
         return self._flush.begin_sync()
@@ -309,7 +176,7 @@ class Store:
 
     def _doubt(self) -> None:
         """Take nothing more, and leave a note why."""
-        self._is_refusing = True
+        self._appender.stop(self._flush.failure or "a sync of the log failed")
         self._keeper.doubt()
 
     def begin_fill(self) -> FillJob | None:
@@ -478,11 +345,11 @@ class Store:
         if not self._is_open:
             return
         self._is_open = False
-        self._is_refusing = True
         try:
             if self._lock is not None and self._flush.failure is None:
                 self._close_cleanly()
         finally:
+            self._appender.stop("the store is closed")
             self._queues.close()
             if self._index is not None:
                 self._index.close_handles()
@@ -496,4 +363,4 @@ class Store:
         self.sync()
         self._dispatch_now()
         self.dispatch_index()
-        self._keeper.seal(self._last_record)
+        self._keeper.seal(self._appender.last_record)

@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
-from sprocket.rocketmq.store.store import Appended
+from sprocket.rocketmq.store.append import Appended
 from sprocket.runtime.driver import Peer
 
 

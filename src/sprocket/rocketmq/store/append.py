@@ -1,0 +1,229 @@
+"""Taking records up: limits, store times, queue offsets, and the way into the files.
+
+A record gets its physical and its queue offset when it is appended, and lies in memory until
+`write` hands all of them to the file system. A write that failed takes both offsets back.
+
+Invariants
+
+1. Queue offsets of a queue have no gap: what was not written gives its offsets to what comes next.
+2. Store times never go down along the log, whatever the clock does.
+3. Once `stop` was called nothing more is appended; between `pause` and `resume` nothing is either.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from sprocket.base.clock import Clock
+from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec.record import Entry, tags_code
+from sprocket.rocketmq.model.message import NewRecord, is_queueable
+from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.dispatch import Dispatch
+from sprocket.rocketmq.store.flush import Flush
+from sprocket.rocketmq.store.layout import check_topic
+
+Appended = Entry
+"""What `append` gives: topic, queue_id, queue_offset, physical_offset, size, stored_at_ms."""
+
+
+class Appender:
+    """See the head of the module.
+
+    Args:
+        log: Where the records go.
+        flush: Says when a write must wait for zeros in flight.
+        dispatch: Gets what was written.
+        clock: Gives store times.
+        next_offsets: The next offset of each queue that has had a message; taken over.
+        message_bytes_max: Longest body.
+
+    Attributes:
+        last_record: Where the last record that was written begins, −1 without one.
+        stored_at_ms: Its store time, or that of a later one in memory.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        flush: Flush,
+        dispatch: Dispatch,
+        clock: Clock,
+        next_offsets: Mapping[tuple[str, int], int],
+        message_bytes_max: int,
+    ) -> None:
+        self.last_record = -1
+        self.stored_at_ms = 0
+        self._log = log
+        self._flush = flush
+        self._dispatch = dispatch
+        self._clock = clock
+        self._next = dict(next_offsets)
+        self._body_bytes_max = message_bytes_max
+        self._turn: list[Entry] = []
+        self._is_refusing = False
+        self._stopped: str | None = None
+        self._paused: str | None = None
+
+    def stop(self, why: str) -> None:
+        """Take nothing more, for good: `append` raises StoreFailed with this text."""
+        self._stopped = why
+        self._is_refusing = True
+
+    def pause(self, why: str) -> None:
+        """Take nothing more until `resume`: `append` raises DiskFull with this text."""
+        self._paused = why
+        self._is_refusing = True
+
+    def resume(self) -> None:
+        """Take records again, unless stopped for good."""
+        self._paused = None
+        self._is_refusing = self._stopped is not None
+
+    def _refuse(self) -> None:
+        if self._stopped is not None:
+            raise StoreFailed(self._stopped)
+        raise DiskFull(self._paused)
+
+    def append(self, record: NewRecord) -> Appended:
+        """Take a record up, in memory; it has its offsets at once.
+
+        Raises:
+            MessageTooLarge: Body, topic, properties or record exceed a limit.
+            CorruptRecord: The topic cannot be a folder's name.
+            StoreFailed: A sync failed before, or the store is closed or only read.
+            DiskFull: The disk is fuller than it may be; see `retention`.
+        Durability: none before `write` and a sync that follows it.
+        """
+        if self._is_refusing:
+            self._refuse()
+        if len(record.body) > self._body_bytes_max:
+            self._too_large(record)
+        now = self._clock.now_ms()
+        if now < self.stored_at_ms:
+            now = self.stored_at_ms
+        else:
+            self.stored_at_ms = now
+        key = record.topic, record.queue_id
+        if record.sys_flag & 4:  # prepared or rolled back: it gets no place in the queue
+            queue_offset = 0
+            physical_offset, size = self._log.append(record, 0, now)
+        else:
+            known = self._next.get(key)
+            queue_offset = self._new_queue(*key) if known is None else known
+            physical_offset, size = self._log.append(record, queue_offset, now)
+            self._next[key] = queue_offset + 1
+        tags = record.tags
+        entry = Entry(
+            record.topic,
+            record.queue_id,
+            queue_offset,
+            physical_offset,
+            size,
+            tags_code(tags) if tags else 0,
+            now,
+            record.keys,
+            record.sys_flag,
+            record.prepared_transaction_offset,
+        )
+        self._turn.append(entry)
+        return entry
+
+    def append_batch(self, records: Sequence[NewRecord]) -> list[Appended]:
+        """Take up records that lie in one log file, with consecutive queue offsets.
+
+        Raises:
+            MessageTooLarge: One exceeds a limit, or together they fit into no log file; then none
+                is taken.
+            CorruptRecord, StoreFailed, DiskFull: As `append`.
+        Durability: as `append`.
+        """
+        if self._is_refusing:
+            self._refuse()
+        for record in records:
+            if len(record.body) > self._body_bytes_max:
+                self._too_large(record)
+        now = self.stored_at_ms = max(self._clock.now_ms(), self.stored_at_ms)
+        placed: list[tuple[NewRecord, int]] = []
+        following: dict[tuple[str, int], int] = {}
+        for record in records:
+            key = record.topic, record.queue_id
+            if not is_queueable(record.sys_flag):
+                placed.append((record, 0))
+                continue
+            offset = following.get(key, self._next.get(key))
+            if offset is None:
+                offset = self._new_queue(*key)
+            placed.append((record, offset))
+            following[key] = offset + 1
+        places = self._log.append_batch(placed, now)
+        self._next.update(following)
+        entries = [
+            Entry(
+                record.topic,
+                record.queue_id,
+                queue_offset,
+                physical_offset,
+                size,
+                tags_code(record.tags),
+                now,
+                record.keys,
+                record.sys_flag,
+                record.prepared_transaction_offset,
+            )
+            for (record, queue_offset), (physical_offset, size) in zip(placed, places, strict=True)
+        ]
+        self._turn.extend(entries)
+        return entries
+
+    def _new_queue(self, topic: str, queue_id: int) -> int:
+        """Return the first offset of a queue that has had no message yet."""
+        check_topic(topic)
+        if not 0 <= queue_id < 1 << 31:
+            raise MessageTooLarge(f"queue id {queue_id} is not between 0 and {(1 << 31) - 1}")
+        return 0
+
+    def _too_large(self, record: NewRecord) -> None:
+        raise MessageTooLarge(
+            f"a body of {len(record.body)} bytes exceeds {self._body_bytes_max} "
+            f"(message_bytes_max), topic {record.topic}"
+        )
+
+    def write(self) -> PhysicalOffset:
+        """Hand all that was appended to the file system, one call per file touched.
+
+        Not to be called while `fill_blocks_write` says so.
+
+        Returns:
+            The new `written`.
+
+        Raises:
+            DiskFull, DiskFailed: None of it is stored; its offsets are given to what comes next.
+                With space again the next write works.
+            StoreFailed: The same, and the files could not be cleaned: reopen the store.
+        Durability: none before a sync.
+        """
+        assert not self._flush.fill_blocks_write(), "a fill in flight covers what is to be written"
+        turn = self._turn
+        if turn:
+            try:
+                self._log.write()
+            except StoreError:
+                self._take_back()
+                if self._log.failure is not None:
+                    self.stop(self._log.failure)
+                raise
+            self.last_record = turn[-1].physical_offset
+            self._dispatch.add(turn)
+            self._turn = []
+        return self._log.written
+
+    def _take_back(self) -> None:
+        """Give back the queue offsets of records that were not written."""
+        for entry in reversed(self._turn):
+            if entry.queueable:
+                key = entry.topic, entry.queue_id
+                if entry.queue_offset:
+                    self._next[key] = entry.queue_offset
+                else:
+                    self._next.pop(key, None)
+        self._turn = []

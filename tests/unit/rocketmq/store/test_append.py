@@ -1,0 +1,135 @@
+"""Offsets without gaps, times that never go down, and a failed write takes everything back."""
+
+import errno
+
+import pytest
+from tests.stores import filled, new, open_store
+
+from sprocket.base.errors import (
+    CorruptRecord,
+    DiskFailed,
+    DiskFull,
+    MessageTooLarge,
+    StoreFailed,
+)
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+AT_MS = 1_700_000_000_000
+
+
+def test_offsets_count_by_queue() -> None:
+    """Prepared and rolled back messages take none, committed ones do."""
+    store = open_store(SimulatedDisk())
+    offsets = [
+        store.append(new("a", 0)).queue_offset,
+        store.append(new("a", 1)).queue_offset,
+        store.append(new("a", 0, sys_flag=4)).queue_offset,
+        store.append(new("a", 0, sys_flag=12)).queue_offset,
+        store.append(new("a", 0, sys_flag=8)).queue_offset,
+        store.append(new("b", 0)).queue_offset,
+        store.append(new("a", 0)).queue_offset,
+    ]
+    assert offsets == [0, 0, 0, 0, 1, 0, 2]
+    batch = store.append_batch([new("a", 0), new("a", 0, sys_flag=4), new("a", 0), new("c", 0)])
+    assert [e.queue_offset for e in batch] == [3, 0, 4, 0]
+    store.write()
+    store.sync()
+    assert store.queue_range("a", 0).max == 5
+    assert store.append(new("c", 0)).queue_offset == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_failed_write_takes_everything_back(number: int) -> None:
+    """Offsets of queues old and new; the next turn has them."""
+    disk, store = filled(4)
+    before = store.end, store.written
+    store.append(new("topic", 0))
+    store.append_batch([new("topic", 1), new("topic", 1), new("other", 0)])
+    disk.fail("write", 1, number)
+    with pytest.raises((DiskFull, DiskFailed)):
+        store.write()
+    assert (store.end, store.written) == before
+    assert store.dispatch() == []
+    assert store.append(new("topic", 1)).queue_offset == 2
+    assert store.append(new("other", 0)).queue_offset == 0
+    assert store.append(new("topic", 0)).queue_offset == 2
+    store.write()
+    store.sync()
+    assert store.queue_range("topic", 1).max == 3
+    assert len(list(store.records())) == 7
+
+
+def test_a_failed_write_that_cannot_be_undone_stops_the_store() -> None:
+    """What the files hold is unknown."""
+    disk, store = filled(4)
+    store.append(new())
+    disk.fail("write", 1, errno.ENOSPC)
+    disk.fail("write", 2, errno.EIO)
+    with pytest.raises(StoreFailed):
+        store.write()
+    with pytest.raises(StoreFailed, match="undone"):
+        store.append(new())
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (new(body=bytes(2049)), MessageTooLarge),
+        (new("a/b"), CorruptRecord),
+        (new(queue_id=-1), MessageTooLarge),
+        (new(queue_id=1 << 31), MessageTooLarge),
+        (new("x" * 40_000), MessageTooLarge),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(bad: object, error: type[Exception]) -> None:
+    """Alone and in a batch, of which then nothing is taken."""
+    store = open_store(SimulatedDisk())
+    with pytest.raises(error):
+        store.append(bad)  # type: ignore[arg-type]
+    with pytest.raises(error):
+        store.append_batch([new(), bad])  # type: ignore[list-item]
+    assert store.end == 0
+    assert store.append(new()).queue_offset == 0
+
+
+def test_store_times_never_go_down() -> None:
+    """Even when the clock does."""
+    clock = FakeClock()
+    store = open_store(SimulatedDisk(), clock=clock)
+    times = []
+    for step in (0, 5, -1000, 3, 2000):
+        clock.step_wall(step)
+        times.append(store.append(new()).stored_at_ms - AT_MS)
+        times.append(store.append_batch([new()])[0].stored_at_ms - AT_MS)
+    assert times == [0, 0, 5, 5, 5, 5, 5, 5, 1008, 1008]
+
+
+def test_a_fill_in_flight_forbids_a_write_into_it() -> None:
+    """The owner waits; not to is a mistake."""
+    _, store = filled(1, fill_ahead_bytes=4096)
+    fill = store.begin_fill()
+    assert fill is not None
+    while not store.fill_blocks_write():
+        store.append(new())
+    with pytest.raises(AssertionError):
+        store.write()
+    fill.run()
+    store.finish_fill(fill)
+    store.write()
+    assert len(list(store.records())) > 1
+
+
+def test_a_pause_ends_and_a_stop_does_not() -> None:
+    """Each says why; nothing is taken meanwhile, and nothing of the offsets is lost."""
+    _, store = filled(4)
+    store._appender.pause("the disk is 91 % full")
+    with pytest.raises(DiskFull, match="91 %"):
+        store.append(new("topic", 0))
+    store._appender.resume()
+    assert store.append(new("topic", 0)).queue_offset == 2
+    store._appender.stop("no more")
+    store._appender.pause("full")
+    store._appender.resume()
+    with pytest.raises(StoreFailed, match="no more"):
+        store.append_batch([new("topic", 0)])
