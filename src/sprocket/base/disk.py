@@ -65,6 +65,12 @@ class File(Protocol):
         Durability: none before `sync`.
         """
 
+    def start_writing(self, position: int, size: int) -> None:
+        """Have the system begin to write a range to the disk, and do not wait for it.
+
+        A sync that follows has the less to wait for. Nothing is durable by this.
+        """
+
     def resize(self, size: int) -> None:
         """Cut the file to `size`, or lengthen it with zeros that take no space."""
 
@@ -263,6 +269,12 @@ class _RealFile:
         except OSError as error:
             _refuse(error, "pwritev", self.path)
         return done
+
+    def start_writing(self, position: int, size: int) -> None:
+        # Linux writes back what is dirty before it drops what is clean, of which a range that has
+        # just been written has nothing. What fails is told by the next sync.
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
     def resize(self, size: int) -> None:
         try:

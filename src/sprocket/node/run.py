@@ -150,7 +150,7 @@ def _serve(
     store = broker.store
     watch = Watch(broker.left)
     for handlers in (
-        SendHandlers(broker.sender, broker.durable, broker.store_host, broker.stats),
+        SendHandlers(broker.sender, broker.durable, broker.store_host),
         PullHandlers(broker.puller, broker.hold, broker.thread, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
         ClientHandlers(broker.members, broker.groups, broker.topics, broker.locks, watch),

@@ -81,6 +81,7 @@ class Broker:
             loop,
             clock,
             self.hold.arrived,
+            self.stats,
             sync_on_loop_ms_max=settings.durability.sync_on_loop_ms_max,
             sync_timeout_ms=settings.durability.sync_timeout_ms,
         )

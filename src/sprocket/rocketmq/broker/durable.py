@@ -18,7 +18,7 @@ loop and coming back to it.
 
 Invariants
 
-1. `answer` is called exactly once for each append. Without an error only when the flush mode
+1. Exactly one answer is sent for each append. One without an error only when the flush mode
    allows it: after the write (async), or after a sync that began after the write (sync).
 2. After a failed write its records are taken back and refused, and the broker goes on. After a
    failed sync everybody who waits is refused, and the store refuses all appends until reopened.
@@ -33,7 +33,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError, StoreFailed, SyncLate
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.store.append import Appended
@@ -43,18 +45,32 @@ from sprocket.rocketmq.store.store import Store
 _log = log.get_logger(__name__)
 
 T = TypeVar("T")
-A = TypeVar("A")
-B = TypeVar("B")
+R = TypeVar("R")
+P = TypeVar("P", bound="Asker")
 
-Answer: TypeAlias = Callable[[A, B, Appended | None, StoreError | None], None]
-"""Called with who asked and what for, what was stored, or why not; with both when only its sync is
-late."""
 
-BatchAnswer: TypeAlias = Callable[[A, B, Sequence[Appended] | None, StoreError | None], None]
+class Asker(Protocol):
+    """Who gets an answer; `runtime.driver.Peer` is one."""
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Take one or more answers."""
+
+
+Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]
+"""Makes an answer, given who asked and what for, what was stored, or why not; with both when only
+its sync is late. What it returns is sent when the time has come; it has no effect of its own, since
+it is called before the sync is over and once more if that fails."""
+
+BatchAnswer: TypeAlias = Callable[
+    [P, R, Sequence[Appended] | None, StoreError | None], Sequence[Buffer]
+]
 """The same for records that were stored as one."""
 
-_Waiting: TypeAlias = tuple[Callable[[Any, Any, Any, StoreError | None], None], Any, Any, Any]
-"""How to answer, who asked, what for, and what was appended for them."""
+_Waiting: TypeAlias = tuple[Callable[[Any, Any, Any, StoreError | None], Any], Asker, Any, Any]
+"""How to make the answer, who asked, what for, and what was appended."""
+
+_Ready: TypeAlias = dict[Asker, list[Buffer]]
+"""Answers that wait for their time, in order."""
 
 GATHER_TURNS_MAX = 4
 """Turns of the loop for which a group may wait while each brings it more. One that brings nothing
@@ -63,6 +79,10 @@ costs some 2 µs, a sync some 300; groups of 4 connections × 32 outstanding are
 DISPATCH_SECONDS = 0.01
 """How long queue units and index entries may wait for company when nobody waits for them: a round
 costs some 0.2 ms however little is in it. Who reads has what is due dispatched first."""
+
+READY_BESIDE = 32
+"""Answers from which on they are made while the disk writes what they answer. Having it begin early
+costs some 27 µs, as much as so many answers, and saves the sync what they take."""
 
 INDEX_ROUND = 1024
 """Records indexed in one go; bounds how long the loop is away (about 1 ms)."""
@@ -103,6 +123,7 @@ class Durable:
         timers: Timers,
         clock: Clock,
         arrived: Callable[[Arrival], None],
+        stats: Stats,
         *,
         sync_on_loop_ms_max: float,
         sync_timeout_ms: int,
@@ -112,10 +133,12 @@ class Durable:
         self._timers = timers
         self._clock = clock
         self._arrived = arrived
+        self._stats = stats
         self._is_sync = store.settings.flush == "sync"
         self._slow_seconds = sync_on_loop_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
         self._new: list[_Waiting] = []
+        self._more_of_batches = 0
         self._written: list[_Waiting] = []
         self._syncing: list[_Waiting] = []
         self._late_timer: Timer | None = None
@@ -137,21 +160,21 @@ class Durable:
         self._fill()
         self._begin_round()
 
-    def append(self, record: NewRecord, answer: Answer[A, B], asker: A, request: B) -> None:
-        """Append one record; `answer` is called once, when it may be acknowledged or is refused.
+    def append(self, record: NewRecord, answer: Answer[P, R], asker: P, request: R) -> None:
+        """Append one record; it is answered once, when it may be acknowledged or is refused.
 
         Args:
             record: What to append.
-            answer: Called with `asker`, `request` and the outcome.
-            asker: Only passed on, like the request; a closure would cost three times as much.
-            request: What is answered.
+            answer: Makes the answer.
+            asker: Gets it.
+            request: What is answered; only passed on, as a closure would cost three times as much.
 
         Durability: as the flush mode says, see invariant 1.
         """
         try:
             stored = self._store.append(record)
         except StoreError as error:
-            answer(asker, request, None, error)
+            _tell([(answer, asker, request, None)], error)
             return
         self._new.append((answer, asker, request, stored))
         if not self._commit_is_due:
@@ -159,14 +182,15 @@ class Durable:
             self._timers.call_soon(self._gather)
 
     def append_batch(
-        self, records: Sequence[NewRecord], answer: BatchAnswer[A, B], asker: A, request: B
+        self, records: Sequence[NewRecord], answer: BatchAnswer[P, R], asker: P, request: R
     ) -> None:
         """Append records as one: all of them are stored, at consecutive offsets, or none."""
         try:
             stored = self._store.append_batch(records)
         except StoreError as error:
-            answer(asker, request, None, error)
+            _tell([(answer, asker, request, None)], error)
             return
+        self._more_of_batches += len(stored) - 1
         self._new.append((answer, asker, request, stored))
         if not self._commit_is_due:
             self._commit_is_due = True
@@ -207,6 +231,8 @@ class Durable:
         if self._is_filling and self._store.fill_blocks_write():
             return  # the end of the fill commits
         self._new = []
+        count = len(group) + self._more_of_batches
+        self._more_of_batches = 0
         self._mean_waiting += (len(group) - self._mean_waiting) * _MEAN_WEIGHT
         try:
             self._store.write()
@@ -216,6 +242,7 @@ class Durable:
             )
             _refuse(group, error)
             return
+        self._stats.put += count
         if not self._is_sync:
             _tell(group, None)
             self._after_answers()
@@ -242,6 +269,10 @@ class Durable:
         if self._on_thread:
             self._sync_on_thread(job.run, lambda e: self._store.finish_sync(job, e), group)
             return
+        ready = None
+        if len(group) >= READY_BESIDE:
+            job.start_writing()
+            ready = _ready(group, None)
         started = self._clock.monotonic()
         error: StoreError | None = None
         try:
@@ -250,7 +281,7 @@ class Durable:
             error = caught
         self._measure(self._clock.monotonic() - started)
         self._store.finish_sync(job, error)
-        self._answer(group, error)
+        self._answer(group, error, ready)
 
     def _sync_on_thread(
         self,
@@ -284,7 +315,9 @@ class Durable:
 
         self._thread.submit(timed, done)
 
-    def _answer(self, group: list[_Waiting], error: StoreError | None) -> None:
+    def _answer(
+        self, group: list[_Waiting], error: StoreError | None, ready: _Ready | None = None
+    ) -> None:
         if error is not None:
             _log.critical(
                 "a sync failed: what reached the disk is unknown, so the broker stores nothing "
@@ -293,7 +326,7 @@ class Durable:
             )
             _refuse(group, StoreFailed(f"a sync failed: {error}"))
             return
-        _tell(group, None)
+        _send(_ready(group, None) if ready is None else ready)
         self._after_answers()
 
     def _late(self) -> None:
@@ -386,17 +419,35 @@ class Durable:
         self._thread.submit(job.run, done)
 
 
-def _tell(group: list[_Waiting], error: StoreError | None) -> None:
-    """Call each answer with what was stored; one that fails does not keep the others waiting."""
+def _ready(group: list[_Waiting], error: StoreError | None) -> _Ready:
+    """Make the answers of a group; one that fails does not keep the others waiting."""
+    ready: _Ready = {}
     for answer, asker, request, stored in group:
         try:
-            answer(asker, request, stored, error)
+            buffers = answer(asker, request, stored, error)
         except Exception:
             _log.exception("an answer could not be given")
+            continue
+        known = ready.get(asker)
+        if known is None:
+            ready[asker] = [*buffers]
+        else:
+            known += buffers
+    return ready
+
+
+def _send(ready: _Ready) -> None:
+    for asker, buffers in ready.items():
+        if buffers:
+            asker.send(buffers)
+
+
+def _tell(group: list[_Waiting], error: StoreError | None) -> None:
+    _send(_ready(group, error))
 
 
 def _refuse(group: list[_Waiting], error: StoreError) -> None:
-    """Call each answer with why nothing was stored."""
+    """Answer everybody with why nothing was stored."""
     _tell([(answer, asker, request, None) for answer, asker, request, _ in group], error)
 
 

@@ -22,7 +22,7 @@ class _Sample:
 class Stats:
     """Counters since the start.
 
-    `put` counts messages stored, `got` messages handed out; handlers add to them.
+    `put` counts messages written to the log, `got` messages handed out.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -44,10 +44,18 @@ Handler = Callable[[Peer, Command], Answer | None]
 """Handles one request; None means that it is answered later, with `answer`, or never."""
 
 
+def encoded(request: Command, what: Answer) -> Sequence[Buffer]:
+    """Return the frame of an answer, nothing if the request was one-way: nobody waits for it."""
+    if request.is_oneway:
+        return ()
+    return response(request, what.code, what.header, what.remark, what.body, what.extra)
+
+
 def answer(peer: Peer, request: Command, what: Answer) -> None:
-    """Send an answer, unless the request was one-way: then nobody waits for it."""
-    if not request.is_oneway:
-        peer.send(response(request, what.code, what.header, what.remark, what.body, what.extra))
+    """Send an answer, unless nobody waits for it."""
+    buffers = encoded(request, what)
+    if buffers:
+        peer.send(buffers)
 
 
 class Dispatcher:

