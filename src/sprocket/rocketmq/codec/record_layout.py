@@ -119,7 +119,7 @@ def topic_text(data: Buffer, start: int, end: int) -> str:
 
 def crc_digits(crc: int) -> bytes:
     """Return ten digits, the least significant first."""
-    return str(crc)[::-1].ljust(10, "0").encode()
+    return (b"%010d" % crc)[::-1]
 
 
 def tail_is_wrong(data: Buffer, position: int, end: int) -> bool:
