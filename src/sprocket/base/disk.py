@@ -164,6 +164,26 @@ def read_file(disk: Disk, path: str) -> bytes:
         file.close()
 
 
+def sync_file(disk: Disk, path: str) -> None:
+    """Return when all that was written to a file is on the disk, by whatever handle.
+
+    Raises:
+        DiskFailed: As `File.sync`; FileMissing if it is not there.
+    Threads: any.
+    """
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def remove_if_there(disk: Disk, path: str) -> None:
+    """Remove a file, unless it is gone already. Durable after `sync_folder`."""
+    with contextlib.suppress(FileMissing):
+        disk.remove(path)
+
+
 def replace_file(disk: Disk, path: str, data: bytes, *, keep_backup: bool = False) -> None:
     """Give a file a new content, so that after a crash it has the old or the new one whole.
 

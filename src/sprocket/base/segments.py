@@ -12,9 +12,11 @@ Invariants
 
 import contextlib
 import os
+from functools import partial
 
-from sprocket.base.disk import Disk, File
+from sprocket.base.disk import Disk, File, remove_if_there
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore, OffsetTooLarge, OffsetTooSmall
+from sprocket.base.steps import Steps
 
 NAME_DIGITS = 20
 
@@ -88,6 +90,7 @@ class SegmentFiles:
         self._disk = disk
         self._write = write
         self._segments: list[Segment] = []
+        self._is_drop_unsynced = False
 
     def load(self, *, derived: bool = False) -> list[str]:
         """Take up the files that are there; return the names that were not taken.
@@ -217,24 +220,37 @@ class SegmentFiles:
         """
         dropped = []
         while self._segments and self._segments[-1].start >= offset:
-            dropped.append(self._drop(-1, durable=durable))
+            segment = self._segments[-1]
+            segment.release()
+            self._disk.remove(segment.path)
+            if durable:
+                self._disk.sync_folder(self.folder)
+            dropped.append(self._segments.pop().start)
         return dropped
 
-    def drop_before(self, offset: int, *, durable: bool = False) -> list[int]:
-        """Delete the files that end at `offset` or before, oldest first; return their starts."""
-        dropped = []
-        while self._segments and self._segments[0].end <= offset:
-            dropped.append(self._drop(0, durable=durable))
-        return dropped
+    def drop_before_steps(self, offset: int) -> Steps:
+        """Delete the files that end at `offset` or before, oldest first, but never the newest.
 
-    def _drop(self, index: int, *, durable: bool) -> int:
-        segment = self._segments[index]
-        segment.release()
-        self._disk.remove(segment.path)
-        if durable:
-            self._disk.sync_folder(self.folder)
-        del self._segments[index]
-        return segment.start
+        Each is gone on the disk before the next one goes, so that no crash leaves a gap. Views of
+        them stay readable. After an error the rest is still there and may be dropped later.
+        """
+        while len(self._segments) > 1 and self._segments[0].end <= offset:
+            segment = self._segments[0]
+            _ = segment.view  # who reads it while it goes needs no name
+            if self._is_drop_unsynced:
+                yield partial(self._disk.sync_folder, self.folder)
+            yield partial(remove_if_there, self._disk, segment.path)
+            segment.release()
+            del self._segments[0]
+            self._is_drop_unsynced = True
+            yield partial(self._disk.sync_folder, self.folder)
+            self._is_drop_unsynced = False
+
+    def copy(self) -> "SegmentFiles":
+        """Return the same files with handles of their own, to be read on another thread."""
+        same = SegmentFiles(self._disk, self.folder, self.segment_bytes, write=False)
+        same._segments = [same._segment(segment.start) for segment in self._segments]
+        return same
 
     def close(self) -> None:
         """Close every handle; the set stays usable."""

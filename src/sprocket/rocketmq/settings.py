@@ -4,7 +4,7 @@ Each group is a frozen dataclass; a component is given its group and nothing els
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
@@ -109,6 +109,33 @@ class StoreSettings:
             "after the operating system has it (a power cut may lose the last moments)."
         ),
     ] = "sync"
+    flush_interval_ms: Annotated[
+        int,
+        Meta(
+            ge=10,
+            le=60_000,
+            description="Async flush: how often it is looked whether a sync is due; "
+            "flushIntervalCommitLog.",
+        ),
+    ] = 500
+    flush_bytes_min: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=GIB,
+            description="Async flush: a sync is due when so much was written since the last one; "
+            "flushCommitLogLeastPages, of 4 KiB each.",
+        ),
+    ] = 16 * KIB
+    flush_thorough_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=600_000,
+            description="Async flush: so long after the last sync one is due for anything written; "
+            "what a power cut may take is never older. flushCommitLogThoroughInterval.",
+        ),
+    ] = 10_000
     crc_tail: Annotated[
         bool,
         Meta(
@@ -137,6 +164,77 @@ class StoreSettings:
     def small(cls) -> "StoreSettings":
         """Return limits that fit the small geometry."""
         return cls(message_bytes_max=2 * KIB, fill_ahead_bytes=2 * KIB)
+
+
+Hour: TypeAlias = Annotated[int, Meta(ge=0, le=23)]
+"""An hour of the day on the machine's clock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetentionSettings:
+    """How long messages are kept, and what happens when the disk fills."""
+
+    keep_hours: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=876_000,
+            description="A log file to which nothing was written for so long is expired; "
+            "fileReservedTime.",
+        ),
+    ] = 72
+    clean_hours: Annotated[
+        tuple[Hour, ...],
+        Meta(
+            max_length=24,
+            description="Hours of the day, local time, in which expired files are deleted; "
+            "deleteWhen.",
+        ),
+    ] = (4,)
+    round_files_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="Most log files deleted in one round, which comes every 10 s; "
+            "deleteFileBatchMax.",
+        ),
+    ] = 10
+    clean_percent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="While more of the disk's space is used, expired files are deleted at any "
+            "hour; between 10 and 95. diskMaxUsedSpaceRatio.",
+        ),
+    ] = 75
+    force: Annotated[
+        bool,
+        Meta(
+            description="Delete the oldest files, expired or not, while more than `force_percent` "
+            "of the disk's space is used: messages are lost that nobody may have read. Off, the "
+            "disk fills and appends are refused. cleanFileForciblyEnable."
+        ),
+    ] = True
+    force_percent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="See `force`; between 30 and 85. Appends that were refused are taken again "
+            "when no more than this is used. diskSpaceCleanForciblyRatio.",
+        ),
+    ] = 85
+    refuse_percent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="While more of the disk's space is used, appends are refused; between 35 "
+            "and 90. diskSpaceWarningLevelRatio.",
+        ),
+    ] = 90
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -354,6 +452,7 @@ class Settings:
     members: MemberSettings = field(default_factory=MemberSettings)
     offsets: OffsetSettings = field(default_factory=OffsetSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogGeometry = field(default_factory=LogGeometry)
     queue: QueueGeometry = field(default_factory=QueueGeometry)
     index: IndexGeometry = field(default_factory=IndexGeometry)

@@ -45,6 +45,11 @@ class DiskThread:
         """Jobs that were given and not handed back yet."""
         return self._waiting_count
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it takes no more jobs."""
+        return self._is_stopped
+
     def submit(self, job: Callable[[], T], done: Done[T]) -> None:
         """Run `job` in the thread, then `done` on the loop.
 

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from sprocket.base import steps
 from sprocket.base.errors import DiskFailed, ForeignStore, OffsetTooLarge, OffsetTooSmall
 from sprocket.base.segments import SegmentFiles, create_segment, segment_name
 from sprocket.testing.disk import SimulatedDisk
@@ -54,12 +55,64 @@ def test_files_are_added_and_dropped_at_both_ends() -> None:
     for start in (0, 100, 200, 300):
         assert files.add(start, durable=start == 0).start == start
     assert files.segment(250).end == 300
-    assert files.drop_before(100) == [0]
-    assert files.drop_before(199) == []
+    steps.run(files.drop_before_steps(100))
+    assert files.first == 100
+    steps.run(files.drop_before_steps(199))
+    assert files.first == 100
     assert files.drop_from(250) == [300]
     assert files.drop_from(200) == [200]
     assert [s.start for s in files.segments] == [100]
     assert _disk(files).list("/log") == [segment_name(100)]
+    steps.run(files.drop_before_steps(200))  # the newest one stays
+    assert files.first == 100
+
+
+def test_what_is_dropped_can_be_read_until_it_is_let_go() -> None:
+    """By who has a view of it, and by who asks for one while it is removed."""
+    files = _make([0, 100])
+    files.load()
+    files.segments[0].file.write([b"old"], 0)
+    files.close()
+    dropping = files.drop_before_steps(100)
+    call = steps.advance(dropping)
+    assert call is not None
+    call()
+    view = files.segment(0).view
+    assert steps.advance(dropping) is not None  # the folder is to be synced
+    assert bytes(view[:3]) == b"old"
+    with pytest.raises(OffsetTooSmall):
+        files.segment(0)
+
+
+@pytest.mark.parametrize("call", ["remove", "sync_folder"])
+def test_a_drop_that_failed_goes_on_later(call: str) -> None:
+    """No file goes before the one before it is gone for good."""
+    files = _make([0, 100, 200])
+    files.load()
+    disk = _disk(files)
+    for segment in files.segments:
+        segment.file.sync()
+    disk.sync_folder("/log")
+    disk.fail(call)
+    with pytest.raises(DiskFailed):
+        steps.run(files.drop_before_steps(200))
+    assert files.first == (0 if call == "remove" else 100)
+    for choice in (0, 1):
+        found = disk.crash(lambda count, choice=choice: min(choice, count - 1))  # type: ignore[misc]
+        SegmentFiles(found, "/log", 100).load()
+    steps.run(files.drop_before_steps(200))
+    assert disk.crash(lambda _: 0).list("/log") == [segment_name(200)]
+
+
+def test_a_copy_has_handles_of_its_own() -> None:
+    """And may not write."""
+    files = _make([0, 100])
+    files.load()
+    same = files.copy()
+    assert [s.start for s in same.segments] == [0, 100]
+    assert same.segment(100).file is not files.segment(100).file
+    with pytest.raises(DiskFailed):
+        same.segment(0).file.write([b"x"], 0)
 
 
 def test_no_file_is_opened_before_it_is_needed() -> None:
@@ -160,5 +213,6 @@ def test_durable_deletions_leave_no_gap() -> None:
             assert len(left) == 4 - count
             files = SegmentFiles(found, "/log", 100)
             files.load()
-            files.drop_before(10**6, durable=True)
-            assert found.crash(random.Random(seed).randrange).list("/log") == []
+            steps.run(files.drop_before_steps(10**6))
+            newest = segment_name(100 * (3 - count))
+            assert found.crash(random.Random(seed).randrange).list("/log") == [newest]

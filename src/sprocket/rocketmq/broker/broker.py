@@ -7,7 +7,6 @@ that it needs.
 import asyncio
 from collections.abc import Callable
 
-from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
@@ -22,16 +21,15 @@ from sprocket.rocketmq.broker.query import Queries
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.broker.upkeep import Upkeep
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.settings import Settings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.tasks import Tasks
 
-_log = log.get_logger(__name__)
-
 MAINTAIN_SECONDS = 1.0
-"""How often derived files are flushed and counters noted."""
+"""How often the store is kept in order and counters are noted."""
 
 RECHECK_SECONDS = 5.0
 """How often waiting pulls are looked at again, RocketMQ's interval."""
@@ -85,6 +83,7 @@ class Broker:
             sync_on_loop_ms_max=settings.durability.sync_on_loop_ms_max,
             sync_timeout_ms=settings.durability.sync_timeout_ms,
         )
+        self.upkeep = Upkeep(store, self.thread, settings.retention)
         self.durable.someone_waits = lambda: self.hold.count > 0
         unique_ids = ids.UniqueIds(clock, store_host[:-4])
         self.sender = Sender(
@@ -130,6 +129,7 @@ class Broker:
         await self._tasks.close()
         self.durable.close()
         await self.thread.stop()
+        self.upkeep.close()
         try:
             self.offsets.close()
         finally:
@@ -156,10 +156,7 @@ class Broker:
         self.stats.sample()
         if self.offsets.wants_flush:
             self.flush_offsets()
-        try:
-            self.store.maintain()
-        except StoreError as error:
-            _log.error("the store could not be maintained; trying again", why=str(error))
+        self.upkeep.begin()
 
     def _recheck(self) -> None:
         if self.hold.count:

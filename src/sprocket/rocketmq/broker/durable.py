@@ -7,7 +7,7 @@ append of a turn of the loop schedules `_gather` for the next one; whatever else
 turn joins, and in the next ones as long as they bring more, up to `GATHER_TURNS_MAX`. `_commit`
 writes all of it with one call, then:
 
-* async flush: answers at once; a timer syncs every half second.
+* async flush: answers at once; a timer looks every half second whether a sync is due.
 * sync flush, quick disk: syncs right here, on the loop. What arrives meanwhile waits in the
   sockets and is the next group. No thread, no timer.
 * sync flush, slow disk: the sync goes to the disk thread. Groups written meanwhile are
@@ -89,10 +89,6 @@ INDEX_ROUND = 1024
 
 SETTLE_SECONDS = 0.001
 """How often a stopping broker looks whether everybody has an answer."""
-
-ASYNC_SYNC_SECONDS = 0.5
-"""Async flush: the longest that written records stay unsynced, RocketMQ's
-`flushIntervalCommitLog`."""
 
 FILL_WAITING_MAX = 64
 """Mean number of senders that wait for one sync up to which the log is zeroed ahead of it."""
@@ -247,7 +243,7 @@ class Durable:
             _tell(group, None)
             self._after_answers()
             if self._sync_timer is None:
-                self._sync_timer = self._timers.call_later(ASYNC_SYNC_SECONDS, self._sync_behind)
+                self._sync_behind_later()
             return
         self._written += group
         if not self._job_is_out:
@@ -383,17 +379,23 @@ class Durable:
         except StoreError as error:
             _log.error("the index could not be written; trying again", why=str(error))
 
+    def _sync_behind_later(self) -> None:
+        seconds = self._store.settings.flush_interval_ms / 1000
+        self._sync_timer = self._timers.call_later(seconds, self._sync_behind)
+
     def _sync_behind(self) -> None:
-        """Async flush: sync what has been written, on the thread, and nobody waits."""
+        """Async flush: sync what has been written, if it is due, on the thread; nobody waits."""
         self._sync_timer = None
-        if self._job_is_out or self._is_closed:
+        if self._is_closed:
             return
         try:
-            job = self._store.begin_sync()
+            job = self._store.begin_async_sync()
         except StoreError:
             return  # it failed before and was said then
         if job is not None:
             self._sync_on_thread(job.run, lambda e: self._store.finish_sync(job, e), [])
+        if self._store.synced < self._store.written:
+            self._sync_behind_later()
 
     def _fill(self) -> None:
         """Have the next stretch of the log filled with zeros, if that pays and the store wants it.

@@ -18,10 +18,12 @@ Invariants
 3. At most one sync and one fill are in flight.
 """
 
+from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, File
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.segments import create_segment, segment_name
 from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
 
 FILL_STEP_BYTES = 256 * KIB
@@ -126,17 +128,21 @@ class Flush:
     Args:
         disk: Where the log lies.
         log: The log; what it holds now is durable already.
-        fill_ahead_bytes: How far to fill ahead of the writer; 0 is not at all.
+        settings: How far to fill ahead of the writer, and when an async sync is due.
+        clock: For the latter.
     """
 
-    def __init__(self, disk: Disk, log: CommitLog, fill_ahead_bytes: int) -> None:
+    def __init__(self, disk: Disk, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
         self._disk = disk
         self._log = log
         self._synced = log.written
         self._sync: SyncJob | None = None
         self.failure: str | None = None
         self._fill: FillJob | None = None
-        self._fill_ahead_bytes = fill_ahead_bytes
+        self._fill_ahead_bytes = settings.fill_ahead_bytes
+        self._settings = settings
+        self._clock = clock
+        self._sync_began = clock.monotonic()
         self._filled = 0
         self._step = min(FILL_STEP_BYTES, max(512, log.files.segment_bytes // 8))
 
@@ -163,6 +169,7 @@ class Flush:
         target = self._log.written
         if self._sync is not None or target == self._synced:
             return None
+        self._sync_began = self._clock.monotonic()
         ranges = []
         for segment in self._log.segments_between(self._synced, target):
             start = max(self._synced, segment.start)
@@ -170,6 +177,25 @@ class Flush:
             ranges.append((segment.file, start - segment.start, size))
         self._sync = SyncJob(ranges, target)
         return self._sync
+
+    def begin_async_sync(self) -> SyncJob | None:
+        """Do what `begin_sync` does, if enough was written or enough time passed since the last.
+
+        For async flush, every `flush_interval_ms`. A file that is full is always enough.
+
+        Raises:
+            StoreFailed: A sync failed before.
+        """
+        settings, segment_bytes = self._settings, self._log.files.segment_bytes
+        written, synced = self._log.written, self._synced
+        passed_ms = 1000 * (self._clock.monotonic() - self._sync_began)
+        if (
+            written - synced >= settings.flush_bytes_min
+            or written // segment_bytes != synced // segment_bytes
+            or passed_ms >= settings.flush_thorough_ms
+        ):
+            return self.begin_sync()
+        return None
 
     def finish_sync(self, job: SyncJob, error: BaseException | None) -> None:
         """Take the outcome of a job: `synced` moves to its target, or stays for good."""

@@ -15,14 +15,16 @@ lay before the crash is found.
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import mul
 from typing import Any
 
+from sprocket.base import steps
 from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
+from sprocket.base.disk import Disk, remove_if_there
 from sprocket.base.errors import ForeignStore
+from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
@@ -382,7 +384,11 @@ class Indexes:
     # Flushing.
 
     def flush(self) -> None:
-        """Return when every key that was put is on the disk.
+        """Do `flush_steps` here and now."""
+        steps.run(self.flush_steps())
+
+    def flush_steps(self) -> Steps:
+        """Make durable every key that was put before this begins.
 
         Durability: `recover` will name a record at or behind the last one that the flush before
             this one found here, or this one if nothing was put since then.
@@ -391,23 +397,41 @@ class Indexes:
             DiskFull, DiskFailed: The index is to be recovered.
         """
         if self._new_folder:
-            self._disk.sync_folder(self._folder)
             self._new_folder = False
+            try:
+                yield partial(self._disk.sync_folder, self._folder)
+            except BaseException:
+                self._new_folder = True
+                raise
         for file in list(self._unflushed):
             is_full = not file.room
-            if file.flush(slots=is_full):
+            if (yield from file.flush_steps(slots=is_full)):
                 self._unflushed.remove(file)
             if is_full:
                 file.release()
                 self.flushed_full_at_ms = file.header.end_at_ms
 
+    def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
+        """Delete the files all of whose records the log no longer has; the newest one stays."""
+        while len(self._files) > 1 and self._files[0].header.end_offset < min_physical:
+            file = self._files[0]
+            yield partial(remove_if_there, self._disk, file.path)
+            file.release()
+            del self._files[0]
+            self._new_folder = True
+            if file in self._unflushed:
+                self._unflushed.remove(file)
+
     def close(self) -> None:
         """Write everything, slots included, so that the next `load` finds it; close the handles."""
         if self._write:
-            self.flush()
-            if self._files:
-                self._files[-1].flush(slots=True)
+            steps.run(self._flush_all())
         self.close_handles()
+
+    def _flush_all(self) -> Steps:
+        yield from self.flush_steps()
+        if self._files:
+            yield from self._files[-1].flush_steps(slots=True)
 
     def close_handles(self) -> None:
         """Close the handles; what was not flushed is lost."""

@@ -20,12 +20,15 @@ import mmap
 import struct
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
+from sprocket.base import steps
 from sprocket.base.disk import Disk, File
+from sprocket.base.steps import Call
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 
@@ -333,30 +336,36 @@ class IndexFile:
 
     # Flushing.
 
-    def flush(self, *, slots: bool) -> bool:
-        """Return when the units that were put are on the disk.
+    def flush(self, *, slots: bool) -> None:
+        """Do `flush_steps` here and now."""
+        steps.run(self.flush_steps(slots=slots))
+
+    def flush_steps(self, *, slots: bool) -> Generator[Call, Any, bool]:
+        """Make durable the units that were put before this begins.
 
         Args:
             slots: Write the slot table as well, for a file that is full or a clean stop.
 
         Returns:
-            Whether the header that counts them is on the disk, too. It is written last, after
-            the sync, so the next flush syncs it; with `slots` this one does.
+            Whether the header that counts all units is on the disk, too. It is written last,
+            after the sync, so the next flush syncs it; with `slots`, when nothing may be put
+            meanwhile, this one does.
 
         Raises:
             DiskFull, DiskFailed: What reached the disk is unknown.
         """
         header = self.header.encode()
-        self._file.sync()
+        file = self._file
+        yield file.sync
         if slots:
-            self._write_slots()
-            self._file.sync()
+            yield self._write_slots
+            yield file.sync
         elif header == self._written_header:
-            return True
-        self._file.write([header], 0)
+            return header == self.header.encode()
+        yield partial(file.write, [header], 0)
         self._written_header = header
         if slots:
-            self._file.sync()
+            yield file.sync
         return slots
 
     def _write_slots(self) -> None:

@@ -2,8 +2,11 @@
 
 import contextlib
 from collections import deque
+from functools import partial
 
+from sprocket.base import steps
 from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.base.steps import Steps
 from sprocket.rocketmq.store import checkpoint as checkpoints
 from sprocket.rocketmq.store import recovery
 from sprocket.rocketmq.store.checkpoint import Checkpoint
@@ -34,7 +37,7 @@ class Keeper:
         self._reached: deque[tuple[int, int]] = deque(maxlen=_PLACES_MAX)
         self._queues_noted = -1  # the table on the disk may be older than recovery
 
-    def keep(self) -> None:
+    def keep_steps(self) -> Steps:
         """Make durable what was dispatched, as far as the log is durable.
 
         If the log is not durable as far as the queues go, which may always be so under async flush,
@@ -48,10 +51,10 @@ class Keeper:
             self._reached.append(reached)
         durable = [at_ms for place, at_ms in self._reached if place <= self._flush.synced]
         if durable and durable[-1]:
-            self._sync(for_good=False)
+            yield from self._derived_steps(closing=False)
             if len(self._parts.queues) != self._queues_noted:
-                self._save_queue_table(closing=False)
-            self._save_checkpoint(durable[-1])
+                yield from self._queue_table_steps(closing=False)
+            yield from self._checkpoint_steps(durable[-1])
 
     def seal(self, last_record: int) -> None:
         """Make everything durable and mark the store as closed; the log is synced already.
@@ -62,10 +65,10 @@ class Keeper:
         Raises:
             StoreError: The store stays marked as open.
         """
-        self._sync(for_good=True)
+        steps.run(self._derived_steps(closing=True))
         if self._dispatch.queued_at_ms:
-            self._save_checkpoint(self._dispatch.queued_at_ms)
-        self._save_queue_table(closing=True)
+            steps.run(self._checkpoint_steps(self._dispatch.queued_at_ms))
+        steps.run(self._queue_table_steps(closing=True))
         index = self._parts.index
         note = CleanNote(
             log_end=self._log.end,
@@ -79,30 +82,32 @@ class Keeper:
         with contextlib.suppress(StoreError):
             recovery.mark_doubtful(self._parts.disk, self._parts.layout)
 
-    def _sync(self, *, for_good: bool) -> None:
+    def _derived_steps(self, *, closing: bool) -> Steps:
+        """Make queues and index durable."""
         if self._failure is not None:
             raise StoreFailed(self._failure)
         index = self._parts.index
         try:
-            self._parts.queues.flush()
-            if index is not None and for_good:
+            yield from self._parts.queues.flush_steps()
+            if index is not None and closing:
                 index.close()
             elif index is not None:
-                index.flush()
+                yield from index.flush_steps()
         except StoreError as error:
             self._failure = f"queues and index are uncertain until the store is reopened: {error}"
             raise
 
-    def _save_queue_table(self, *, closing: bool) -> None:
+    def _queue_table_steps(self, *, closing: bool) -> Steps:
         """Note which queues there are; how far they go is only certain when closing."""
         table: QueueTable = {}
         for queue in self._parts.queues:
             reached = queue.max_offset if closing else min(queue.max_offset, 1)
             table.setdefault(queue.topic, {})[queue.queue_id] = reached
-        recovery.save_queue_table(self._parts.disk, self._parts.layout, table)
-        self._queues_noted = len(self._parts.queues)
+        count = len(self._parts.queues)
+        yield partial(recovery.save_queue_table, self._parts.disk, self._parts.layout, table)
+        self._queues_noted = count
 
-    def _save_checkpoint(self, at_ms: int) -> None:
+    def _checkpoint_steps(self, at_ms: int) -> Steps:
         """Write the checkpoint; records, units and keys up to `at_ms` are durable."""
         disk, path, index = self._parts.disk, self._parts.layout.checkpoint, self._parts.index
         old = self._saved or checkpoints.load(disk, path)
@@ -114,5 +119,5 @@ class Keeper:
             confirmed_offset=old.confirmed_offset,
         )
         if new != self._saved:
-            checkpoints.save(disk, path, new)
+            yield partial(checkpoints.save, disk, path, new)
             self._saved = new

@@ -8,23 +8,26 @@ makes them again from the log. What a consumer may see ends at `synced` when a m
 stored after a sync, else at `written`.
 
     append → write → begin_sync … SyncJob.run … finish_sync → dispatch → get_messages
-                     begin_fill … FillJob.run … finish_fill     dispatch_index, maintain
+                     begin_fill … FillJob.run … finish_fill     dispatch_index, maintain, clean
 
 Invariants
 
 1. `synced` ≤ `written` ≤ `end`.
 2. After a failed sync, or a failed write that could not be undone, nothing more is appended.
 
-Threads: one, but for `SyncJob.run` and `FillJob.run`.
+Threads: one, but for `SyncJob.run`, `FillJob.run` and the calls that `maintain_steps` and
+`clean_steps` give (see `base.steps`).
 """
 
 from collections.abc import Iterable, Iterator
 
+from sprocket.base import steps
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreFailed
+from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import find, opening, read
 from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
@@ -34,6 +37,7 @@ from sprocket.rocketmq.store.keeper import Keeper
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.read import Boundary, GetResult, QueueRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
+from sprocket.rocketmq.store.retention import Retention
 from sprocket.rocketmq.store.walk import Walk
 
 
@@ -57,7 +61,7 @@ class Store:
         self._log = opened.log
         self._lock = opened.lock
         self._report = opened.report
-        self._flush = Flush(parts.disk, opened.log, parts.settings.fill_ahead_bytes)
+        self._flush = Flush(parts.disk, opened.log, parts.settings, opened.clock)
         self._dispatch = Dispatch(parts.queues, parts.index, opened.log.written)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
         self._appender = self._make_appender()
@@ -65,6 +69,8 @@ class Store:
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
         self.write = self._appender.write
+        self._retention = Retention(parts, self._appender, opened.clock, self._safe_end)
+        self._is_keeping = False
         self._is_sync = parts.settings.flush == "sync"
         self._is_open = True
 
@@ -83,6 +89,9 @@ class Store:
             appender.last_record = self._report.last_record
             appender.stored_at_ms = self._report.last_stored_at_ms
         return appender
+
+    def _safe_end(self) -> int:
+        return min(self._flush.synced, self._dispatch.queued_to)
 
     @classmethod
     def open(
@@ -155,6 +164,10 @@ class Store:
     def begin_sync(self) -> SyncJob | None:
         """See `flush.Flush.begin_sync`."""
         return self._flush.begin_sync()
+
+    def begin_async_sync(self) -> SyncJob | None:
+        """See `flush.Flush.begin_async_sync`."""
+        return self._flush.begin_async_sync()
 
     def finish_sync(self, job: SyncJob, error: BaseException | None = None) -> None:
         """See `flush.Flush.finish_sync`: with an error the store refuses appends from now on."""
@@ -316,9 +329,16 @@ class Store:
     # Keeping.
 
     def maintain(self) -> None:
-        """Make derived files durable and say so in the checkpoint; call it about once a second.
+        """Do `maintain_steps` here and now; under async flush the log is synced first."""
+        if not self._is_sync and self._can_keep and not self._flush.is_busy:
+            self.sync()
+        steps.run(self.maintain_steps())
 
-        Recovery after a crash looks only at what is younger than the last call.
+    def maintain_steps(self) -> Steps:
+        """Make derived files durable and say so in the checkpoint; wanted about once a second.
+
+        Recovery after a crash looks only at what is younger than the last call. Not to be begun
+        while another one, or `clean_steps`, is under way.
 
         Raises:
             StoreError: Something could not be written or synced. Messages that were stored are
@@ -326,13 +346,44 @@ class Store:
                 stays there for good, since what reached the disk is unknown: appends and reads
                 go on, the next opening makes queues and index again from the log.
         """
-        if self._lock is None or self._flush.failure is not None:
-            return
-        if not self._is_sync and not self._flush.is_busy:
-            self.sync()
-        self._dispatch_now()
-        self.dispatch_index()
-        self._keeper.keep()
+        if self._can_keep:
+            self._dispatch_now()
+            self.dispatch_index()
+            yield from self._alone(self._keeper.keep_steps())
+
+    def clean(self, settings: RetentionSettings, *, at_once: bool = False) -> PhysicalOffset:
+        """Do `clean_steps` here and now; return where the log begins then."""
+        steps.run(self.clean_steps(settings, at_once=at_once))
+        return self._log.first
+
+    def clean_steps(self, settings: RetentionSettings, *, at_once: bool = False) -> Steps:
+        """Delete what is expired, or what a full disk has no room for; see `retention`.
+
+        While the disk is too full `append` raises DiskFull. Wanted every few seconds. Views that
+        `get_messages` and others gave stay valid. Not to be begun while another one, or
+        `maintain_steps`, is under way.
+
+        Args:
+            settings: What is kept, and for how long.
+            at_once: Whatever the hour.
+
+        Raises:
+            DiskFailed: Something could not be deleted; the next round tries again.
+        """
+        if self._can_keep:
+            yield from self._alone(self._retention.clean_steps(settings, at_once=at_once))
+
+    @property
+    def _can_keep(self) -> bool:
+        return self._lock is not None and self._flush.failure is None
+
+    def _alone(self, work: Steps) -> Steps:
+        assert not self._is_keeping, "maintaining and cleaning take turns"
+        self._is_keeping = True
+        try:
+            yield from work
+        finally:
+            self._is_keeping = False
 
     def close(self) -> None:
         """Stop cleanly: all is written, synced and dispatched, `abort` removed, the lock released.

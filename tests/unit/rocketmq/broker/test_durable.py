@@ -54,6 +54,7 @@ class FakeStore:
         self.sync_error: StoreError | None = None
         self.failed = False
         self.unsynced = False
+        self.is_due = True
         self.arrivals: list[Arrival] = []
         self.index_left = 0
         self.fills = 0
@@ -87,6 +88,20 @@ class FakeStore:
             return None
         self.unsynced = False
         return FakeJob(self)
+
+    def begin_async_sync(self) -> FakeJob | None:
+        """Begin one if the test says that it is due."""
+        return self.begin_sync() if self.is_due else None
+
+    @property
+    def written(self) -> int:
+        """More than `synced` while something is to be synced."""
+        return int(self.unsynced)
+
+    @property
+    def synced(self) -> int:
+        """See `written`."""
+        return 0
 
     def finish_sync(self, _: FakeJob, error: StoreError | None) -> None:
         """End it."""
@@ -214,17 +229,23 @@ def test_a_group_waits_while_turns_bring_more_but_not_for_ever() -> None:
 
 
 def test_async_flush_answers_after_the_write_and_syncs_behind() -> None:
-    """The sync follows on the thread within half a second, once for everything."""
+    """The sync follows on the thread, looked for every half second, once for everything."""
     bench = Bench("async")
     bench.append("a")
     bench.timers.drain()
     assert bench.answers == [("a", None)]
     assert bench.store.done == ["write"]
+    bench.store.is_due = False
     bench.append("b")
     bench.timers.drain()
     bench.timers.advance(500)
+    assert len(bench.thread.jobs) == 0
+    bench.store.is_due = True
+    bench.timers.advance(500)
     assert len(bench.thread.jobs) == 1
     bench.thread.work()
+    bench.timers.advance(5000)
+    assert len(bench.thread.jobs) == 0
     assert bench.store.done.count("sync") == 1
 
 

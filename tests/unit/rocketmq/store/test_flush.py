@@ -7,8 +7,10 @@ from tests.stores import new
 
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.segments import SegmentFiles
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import Flush
+from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 SEGMENT = 8192
@@ -19,7 +21,7 @@ def _make(ahead: int = 0) -> tuple[SimulatedDisk, CommitLog, Flush]:
     disk = SimulatedDisk()
     disk.make_folder("/log")
     log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
-    return disk, log, Flush(disk, log, ahead)
+    return disk, log, Flush(disk, log, StoreSettings(fill_ahead_bytes=ahead), FakeClock())
 
 
 def _write(log: CommitLog, size: int = 500) -> int:
@@ -186,3 +188,37 @@ def test_a_file_that_could_not_be_made_is_made_by_the_writer() -> None:
     flush.finish_fill(job, caught.value)
     assert flush.failure is None
     assert _write(log, 4000) > SEGMENT
+
+
+def test_an_async_sync_is_due_when_enough_was_written_or_time_has_passed() -> None:
+    """Four pages, or a file that is full, or anything after the thorough interval."""
+    disk = SimulatedDisk()
+    disk.make_folder("/log")
+    log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
+    clock = FakeClock()
+    settings = StoreSettings(flush="async", flush_bytes_min=4096, flush_thorough_ms=10_000)
+    flush = Flush(disk, log, settings, clock)
+
+    def due() -> bool:
+        job = flush.begin_async_sync()
+        if job is not None:
+            job.run()
+            flush.finish_sync(job, None)
+        return job is not None
+
+    _write(log)
+    assert not due()
+    _write(log, 3500)
+    assert due()
+    _write(log)
+    clock.advance(9_999)
+    assert not due()
+    clock.advance(1)
+    assert due()
+    assert not due()
+    _write(log, SEGMENT - log.end - 700)
+    assert not due()
+    while log.end < SEGMENT:
+        _write(log, 500)
+    assert due()
+    assert flush.synced == log.written

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sprocket.base import steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import ids, record
@@ -240,7 +241,7 @@ def log_size(log: Log, number: int) -> int:
 def test_a_unit_that_cannot_be_read_sends_on_to_the_next_file() -> None:
     """The queue's first file is gone although the minimum lies in it."""
     log = filled(25, units_per_file=10)
-    log.queue._files.drop_before(200)
+    steps.run(log.queue._files.drop_before_steps(200))
     assert outcome(log.get(4)) == (GetStatus.OFFSET_FOUND_NULL, 10, 0)
 
 

@@ -9,10 +9,12 @@ is told at the head of `files`, which keeps all queues of a store. See
 import struct
 from bisect import bisect_left
 from collections import deque
+from typing import NamedTuple
 
-from sprocket.base.disk import Disk
+from sprocket.base.disk import Disk, sync_file
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.base.segments import Segment, SegmentFiles
+from sprocket.base.steps import Steps
 from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
 
 UNIT = struct.Struct(">qiq")
@@ -28,6 +30,20 @@ OPEN_FILES_MAX = 256
 _SCAN_BYTES = 64 * KIB // UNIT_BYTES * UNIT_BYTES
 _RECOVER_FILES = 3
 """A queue's end is looked for from this many files before its last, as RocketMQ does."""
+
+
+class Unsynced(NamedTuple):
+    """Files with units, and the folder if it has names, that the disk may lack."""
+
+    segments: set[Segment]
+    folder: str | None
+
+    def sync(self, disk: Disk) -> None:
+        """Sync it with handles of its own; on any thread."""
+        for segment in self.segments:
+            sync_file(disk, segment.path)
+        if self.folder is not None:
+            disk.sync_folder(self.folder)
 
 
 class Handles:
@@ -195,17 +211,17 @@ class FileQueue:
             done += len(part)
             self.max_offset = QueueOffset(self.max_offset + len(part) // UNIT_BYTES)
 
-    def flush(self, disk: Disk) -> None:
-        """Return when all units and file names are on the disk."""
-        while self._dirty:
-            segment = next(iter(self._dirty))
-            if not segment.is_open:
-                self._handles.opening(segment)
-            segment.file.sync()
-            self._dirty.discard(segment)
-        if self._new_folder:
-            disk.sync_folder(self._files.folder)
-            self._new_folder = False
+    def take_unsynced(self) -> "Unsynced":
+        """Return what is to be synced; it counts as synced unless it is given back."""
+        folder = self._files.folder if self._new_folder else None
+        taken = Unsynced(self._dirty, folder)
+        self._dirty, self._new_folder = set(), False
+        return taken
+
+    def give_back(self, taken: "Unsynced") -> None:
+        """Take back what was not synced after all."""
+        self._dirty |= taken.segments
+        self._new_folder = self._new_folder or taken.folder is not None
 
     # Recovery and cleaning.
 
@@ -294,6 +310,21 @@ class FileQueue:
         return QueueOffset(
             bisect_left(range(self.max_offset), physical_offset, lo=first, key=place)
         )
+
+    def copy(self) -> "FileQueue":
+        """Return the same queue with handles of its own, to be read on another thread."""
+        files = self._files.copy()
+        same = FileQueue(self.topic, self.queue_id, files, self._units_per_file, Handles())
+        same.min_offset, same.max_offset, same.end = self.min_offset, self.max_offset, self.end
+        return same
+
+    def clean_steps(self, min_offset: QueueOffset) -> Steps:
+        """Raise the minimum, and delete the files that lie before it; the newest one stays."""
+        self.min_offset = max(self.min_offset, min_offset)
+        try:
+            yield from self._files.drop_before_steps(self.min_offset * UNIT_BYTES)
+        finally:
+            self._dirty.intersection_update(self._files.segments)
 
     def truncate(self, physical_offset: PhysicalOffset) -> int:
         """Take away the units of messages that lie at `physical_offset` or later.

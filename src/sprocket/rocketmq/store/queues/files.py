@@ -18,17 +18,24 @@ Invariants
    more of one is read than was asked for.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 
+from sprocket.base import steps
 from sprocket.base.disk import Disk
 from sprocket.base.errors import OffsetTooLarge
 from sprocket.base.segments import SegmentFiles
+from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import check_topic
-from sprocket.rocketmq.store.queues.file_queue import UNIT, UNIT_BYTES, FileQueue, Handles
+from sprocket.rocketmq.store.queues.file_queue import UNIT, UNIT_BYTES, FileQueue, Handles, Unsynced
+
+QUEUES_PER_STEP = 16
+"""Queues that one step of `flush_steps` or `clean_steps` looks at; syncs of the log wait for it."""
 
 
 class FileQueues:
@@ -235,20 +242,61 @@ class FileQueues:
         self._disk.remove_tree(self._folder)
 
     def flush(self) -> None:
-        """Return when every unit that was put is on the disk.
+        """Do `flush_steps` here and now."""
+        steps.run(self.flush_steps())
+
+    def flush_steps(self) -> Steps:
+        """Make durable every unit that was put before this begins.
 
         Raises:
             DiskFailed: A sync failed; the queues are to be rebuilt from the log.
         """
-        while self._dirty:
-            queue = next(iter(self._dirty))
-            queue.flush(self._disk)
-            self._dirty.discard(queue)
+        waiting = deque(self._dirty)
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            taken = [(queue, queue.take_unsynced()) for queue in part]
+            self._dirty.difference_update(part)
+            try:
+                yield partial(_sync_all, self._disk, [unsynced for _, unsynced in taken])
+            except BaseException:
+                self._dirty.update(part)
+                for queue, unsynced in taken:
+                    queue.give_back(unsynced)
+                raise
+
+    def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
+        """Raise each queue's minimum to what the log still has; delete files that lie before it.
+
+        The newest file of a queue stays: it says where the queue goes on.
+        """
+        waiting = deque(self._queues.values())
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            minima = yield partial(_minima, [queue.copy() for queue in part], min_physical)
+            for queue, min_offset in zip(part, minima, strict=True):
+                yield from queue.clean_steps(min_offset)
 
     def close(self) -> None:
         """Close every handle; nothing is flushed."""
         for queue in self._queues.values():
             queue.close()
+
+
+def _sync_all(disk: Disk, parts: Iterable[Unsynced]) -> None:
+    for part in parts:
+        part.sync(disk)
+
+
+def _minima(copies: Iterable[FileQueue], min_physical: PhysicalOffset) -> list[QueueOffset]:
+    """Return the first offset of each queue whose message the log still has."""
+    minima = []
+    for queue in copies:
+        try:
+            queue.correct_min(min_physical)
+            minima.append(queue.min_offset)
+        finally:
+            queue.close()
+    return minima
 
 
 class _Run:

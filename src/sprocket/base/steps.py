@@ -1,0 +1,56 @@
+"""Work cut into steps, of which some may run on another thread.
+
+A generator that yields calls. What stands between the yields runs where the owner of the data is;
+a call that is yielded may run on any thread, and what it returns or raises comes back at the yield.
+So work that has to wait for the disk reads from top to bottom, whoever drives it: `run` in a
+library, the event loop and its disk thread in a broker.
+
+Invariants
+
+1. One call of a generator is out at a time, so that steps see each other's effects in order.
+2. A call touches nothing that the owner changes meanwhile: it is given what it needs.
+3. A generator that is closed between two steps leaves its owner as if the rest had failed.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+Call: TypeAlias = Callable[[], Any]
+"""A step that may wait for the disk."""
+
+Steps: TypeAlias = Generator[Call, Any, None]
+"""Work in steps; it gives calls, and is given what they returned."""
+
+
+def advance(
+    steps: Generator[Call, Any, object], result: Any = None, error: BaseException | None = None
+) -> Call | None:
+    """Go on to the next call.
+
+    Args:
+        steps: The work.
+        result: What the call before this one returned.
+        error: What it raised instead.
+
+    Returns:
+        The next call, None when the work is done.
+
+    Raises:
+        BaseException: Whatever the work raises, `error` if it did not catch that.
+    """
+    try:
+        return steps.send(result) if error is None else steps.throw(error)
+    except StopIteration:
+        return None
+
+
+def run(steps: Generator[Call, Any, object]) -> None:
+    """Do all of the work here and now; it raises what the work raises."""
+    call = advance(steps)
+    while call is not None:
+        result, error = None, None
+        try:
+            result = call()
+        except BaseException as caught:  # it goes on in the generator, and through it to the caller
+            error = caught
+        call = advance(steps, result, error)

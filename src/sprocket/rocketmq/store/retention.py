@@ -1,0 +1,133 @@
+"""What may be deleted of a log, and when: by age at certain hours, by fullness of the disk at once.
+
+Whole files go, oldest first, never the newest. A file is expired when nothing was written to it for
+`keep_hours`; expired files go in the hours of `clean_hours`, and at any time while the disk is
+fuller than `clean_percent`. Above `force_percent` files go that are not expired, one after the
+other until the disk is below it again. Above `refuse_percent` appends are refused, too, until the
+disk is down at `force_percent`. Queues and index follow the log: what points before its beginning
+goes with it.
+
+Invariants
+
+1. Nothing is deleted that is not durable and in the queues.
+2. No crash leaves a gap: each deletion is on the disk before the next one.
+
+Source: RocketMQ `DefaultMessageStore.CleanCommitLogService`, `CleanConsumeQueueService`. Unlike
+those a forced round deletes no more files than it takes to be below the limit.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.base.segments import Segment
+from sprocket.base.steps import Steps
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.settings import RetentionSettings
+from sprocket.rocketmq.store.append import Appender
+from sprocket.rocketmq.store.recovery import Parts
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Percents of the disk's space, each inside the range that RocketMQ allows."""
+
+    clean: int
+    force: int
+    refuse: int
+
+    @classmethod
+    def of(cls, settings: RetentionSettings) -> "Limits":
+        """Return the limits of some settings; what lies outside of its range is moved into it."""
+        return cls(
+            clean=min(max(settings.clean_percent, 10), 95),
+            force=min(max(settings.force_percent, 30), 85),
+            refuse=min(max(settings.refuse_percent, 35), 90),
+        )
+
+
+def used_percent(disk: Disk, *folders: str) -> int:
+    """Return how full the fullest of the folders' file systems is, rounded up."""
+    # Six digits are more than any disk's ratio means; 0.9 is 90, not 91.
+    return max(math.ceil(round(100 * disk.used_ratio(folder), 6)) for folder in folders)
+
+
+def local_hour(at_ms: int) -> int:
+    """Return the hour of the day, 0 to 23, on the machine's clock."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().hour
+
+
+class Retention:
+    """Deletes what need not be kept.
+
+    Args:
+        parts: The store's.
+        appender: Is paused while the disk is too full.
+        clock: For ages and hours.
+        safe_end: Says up to where the log is durable and in the queues.
+    """
+
+    def __init__(
+        self, parts: Parts, appender: Appender, clock: Clock, safe_end: Callable[[], int]
+    ) -> None:
+        self._parts = parts
+        self._appender = appender
+        self._clock = clock
+        self._safe_end = safe_end
+        self._followed = 0
+
+    def clean_steps(self, settings: RetentionSettings, *, at_once: bool = False) -> Steps:
+        """Do one round; see `Store.clean_steps`."""
+        limits = Limits.of(settings)
+        used = yield self._used_percent
+        self._heed(used, limits)
+        force = settings.force and used > limits.force
+        is_hour = local_hour(self._clock.now_ms()) in settings.clean_hours
+        if force or is_hour or at_once or used > limits.clean:
+            yield from self._log_steps(settings, limits.force if force else None)
+            self._heed((yield self._used_percent), limits)
+        first = self._parts.files.first
+        if first > self._followed:
+            yield from self._parts.queues.clean_steps(PhysicalOffset(first))
+            if self._parts.index is not None:
+                yield from self._parts.index.clean_steps(PhysicalOffset(first))
+            self._followed = first
+
+    def _used_percent(self) -> int:
+        layout = self._parts.layout
+        return used_percent(self._parts.disk, layout.commitlog, layout.consumequeue)
+
+    def _heed(self, used: int, limits: Limits) -> None:
+        """Refuse appends on a disk that is too full, take them again once it is well below."""
+        if used > limits.refuse:
+            self._appender.pause(f"the disk is {used} % full, more than {limits.refuse} %")
+        elif used <= limits.force:
+            self._appender.resume()
+
+    def _log_steps(self, settings: RetentionSettings, force_above: int | None) -> Steps:
+        """Delete log files; above `force_above` percent also those that are not expired."""
+        files, disk = self._parts.files, self._parts.disk
+        for _ in range(settings.round_files_max):
+            oldest = self._oldest()
+            if oldest is None:
+                return
+            if force_above is not None and (yield self._used_percent) <= force_above:
+                force_above = None
+            if force_above is None:
+                modified_at_ms = yield partial(disk.modified_at_ms, oldest.path)
+                if modified_at_ms + settings.keep_hours * _HOUR_MS > self._clock.now_ms():
+                    return
+            yield from files.drop_before_steps(oldest.end)
+
+    def _oldest(self) -> Segment | None:
+        """Return the file that may go next."""
+        segments = self._parts.files.segments
+        if len(segments) > 1 and segments[0].end <= self._safe_end():
+            return segments[0]
+        return None

@@ -1,0 +1,263 @@
+"""Old files go, oldest first and never the newest; nobody who still reads one notices."""
+
+import errno
+from datetime import datetime
+
+import pytest
+from tests.stores import filled, new, open_store
+
+from sprocket.base import steps
+from sprocket.base.errors import DiskFailed, DiskFull
+from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.settings import RetentionSettings
+from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.retention import Limits, local_hour, used_percent
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+AT_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+NOW = local_hour(AT_MS)
+SEGMENT = 4096
+
+
+def _store(count: int = 100) -> tuple[SimulatedDisk, Store, FakeClock]:
+    """Return a store of several log, queue and index files, all written at the clock's start."""
+    clock = FakeClock()
+    disk = SimulatedDisk()
+    disk.now_ms = AT_MS
+    store = open_store(disk, clock=clock)
+    for number in range(count):
+        store.append(new("topic", number % 2, b"body %d" % number * 10, name=f"N{number}"))
+        store.write()
+        store.sync()
+        store.dispatch()
+        store.dispatch_index()
+    return disk, store, clock
+
+
+def _log_files(disk: SimulatedDisk) -> int:
+    return len(disk.list("/store/commitlog"))
+
+
+def test_expired_files_go_in_their_hours() -> None:
+    """Not an hour too soon, not in another hour; the newest stays however old."""
+    disk, store, clock = _store()
+    count = _log_files(disk)
+    assert count > 4
+    settings = RetentionSettings(keep_hours=24, clean_hours=(NOW, (NOW + 1) % 24))
+    clock.advance(HOUR_MS)
+    assert store.clean(settings) == 0
+    clock.advance(25 * HOUR_MS)  # two hours past the hour of writing
+    assert store.clean(settings) == 0
+    assert store.clean(settings, at_once=True) == SEGMENT * (count - 1)
+    assert _log_files(disk) == 1
+    again, other, later = _store()
+    later.advance(24 * HOUR_MS - 1)
+    assert other.clean(settings) == 0
+    later.advance(1)
+    assert other.clean(settings) > 0
+    assert _log_files(again) == 1
+
+
+def test_a_full_disk_needs_no_hour() -> None:
+    """But only what is expired goes then."""
+    disk, store, clock = _store()
+    settings = RetentionSettings(keep_hours=24, clean_hours=())
+    disk.used = 0.76
+    assert store.clean(settings) == 0
+    clock.advance(24 * HOUR_MS)
+    disk.used = 0.75
+    assert store.clean(settings) == 0
+    disk.used = 0.751
+    assert store.clean(settings) > 0
+
+
+def test_a_round_takes_so_many_files() -> None:
+    """The next one goes on."""
+    disk, store, clock = _store()
+    count = _log_files(disk)
+    clock.advance(100 * HOUR_MS)
+    settings = RetentionSettings(round_files_max=2)
+    assert store.clean(settings, at_once=True) == 2 * SEGMENT
+    assert store.clean(settings, at_once=True) == min(4, count - 1) * SEGMENT
+
+
+class _Shrinking(SimulatedDisk):
+    """A disk on which each removed log file frees a hundredth."""
+
+    def remove(self, path: str) -> None:
+        super().remove(path)
+        if "commitlog" in path:
+            self.used -= 0.01
+
+
+def test_a_very_full_disk_loses_what_it_must_and_no_more() -> None:
+    """Files that are not expired go one after the other until the limit is kept."""
+    disk, store, _ = _store()
+    disk.__class__ = _Shrinking
+    disk.used = 0.88
+    assert store.clean(RetentionSettings(force=False, clean_hours=())) == 0
+    assert store.clean(RetentionSettings(clean_hours=())) == 3 * SEGMENT
+    assert disk.used == pytest.approx(0.85)
+    assert store.clean(RetentionSettings(clean_hours=())) == 3 * SEGMENT
+
+
+def test_above_the_limit_appends_are_refused_until_there_is_room() -> None:
+    """Reads go on; between the two limits it stays as it was."""
+    disk, store, _ = _store(20)
+    settings = RetentionSettings(force=False)
+    for used, is_refusing in ((0.9, False), (0.91, True), (0.86, True), (0.85, False)):
+        disk.used = used
+        store.clean(settings)
+        if is_refusing:
+            with pytest.raises(DiskFull, match="91 % full, more than 90 %"):
+                store.append(new())
+            assert store.get_messages("topic", 0, 0).status is GetStatus.FOUND
+        else:
+            store.append(new())
+            store.write()
+
+
+def test_queues_and_index_follow() -> None:
+    """What points before the log's beginning is gone, and the minimum says so."""
+    disk, store, clock = _store(200)
+    files = [len(disk.list(f"/store/{p}")) for p in ("consumequeue/topic/0", "index")]
+    assert min(files) > 3
+    clock.advance(100 * HOUR_MS)
+    first = store.clean(RetentionSettings(round_files_max=6), at_once=True)
+    assert first == 6 * SEGMENT
+    left = [len(disk.list(f"/store/{p}")) for p in ("consumequeue/topic/0", "index")]
+    assert all(now < before for now, before in zip(left, files, strict=True))
+    for queue_id in (0, 1):
+        found = store.queue_range("topic", queue_id)
+        assert 0 < found.min < found.max == 100
+        assert store.get_messages("topic", queue_id, 0).status is GetStatus.OFFSET_TOO_SMALL
+        got = store.get_messages("topic", queue_id, found.min, max_count=1)
+        assert record.decode(got.records[0]).physical_offset >= first
+    assert store.find("topic", "N0").offsets == []
+    assert len(store.find("topic", "N199").offsets) == 1
+    ranges = list(store.queues())
+    store.close()
+    again = open_store(disk)
+    assert list(again.queues()) == ranges
+    assert again.append(new("topic", 0)).queue_offset == 100
+
+
+def test_a_queue_whose_messages_are_all_gone_goes_on_counting() -> None:
+    """Its newest file stays and says where."""
+    clock = FakeClock()
+    disk = SimulatedDisk()
+    store = open_store(disk, clock=clock)
+    for _ in range(25):
+        store.append(new("old", 0))
+    while store.end < 3 * SEGMENT:
+        store.append(new("young", 0, bytes(1000)))
+    store.write()
+    store.sync()
+    clock.advance(100 * HOUR_MS)
+    store.maintain()
+    store.clean(RetentionSettings(), at_once=True)
+    assert store.queue_range("old", 0) == (25, 25)
+    assert len(disk.list("/store/consumequeue/old/0")) == 1
+    for found in (disk.kill(), disk.crash(lambda _: 0)):
+        assert open_store(found).append(new("old", 0)).queue_offset == 25
+
+
+def test_nothing_goes_that_is_not_durable_and_dispatched() -> None:
+    """However full the disk is."""
+    disk = SimulatedDisk()
+    store = open_store(disk, flush="async")
+    while store.end < 3 * SEGMENT:
+        store.append(new(body=bytes(500)))
+    store.write()
+    disk.used = 0.99
+    assert store.clean(RetentionSettings()) == 0
+    store.sync()
+    assert store.clean(RetentionSettings()) == 0
+    store.dispatch()
+    assert store.clean(RetentionSettings()) == 3 * SEGMENT
+
+
+def test_readers_keep_what_they_have() -> None:
+    """Views of a deleted file stay as they were."""
+    _, store, clock = _store()
+    got = store.get_messages("topic", 0, 0)
+    before = [bytes(data) for data in got.records]
+    clock.advance(100 * HOUR_MS)
+    assert store.clean(RetentionSettings(), at_once=True) > 0
+    assert [bytes(data) for data in got.records] == before
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("call", ["remove", "sync_folder"])
+def test_a_round_that_failed_is_made_again(call: str, number: int) -> None:
+    """Whichever deletion fails, the store is whole and the rest goes later."""
+    nth = 1
+    while True:
+        disk, store, clock = _store()
+        clock.advance(100 * HOUR_MS)
+        disk.fail(call, nth, number)
+        try:
+            store.clean(RetentionSettings(), at_once=True)
+        except (DiskFailed, DiskFull):
+            left = open_store(disk.kill())
+            assert left.queue_range("topic", 0).max == 50
+            store.clean(RetentionSettings(), at_once=True)
+            assert _log_files(disk) == 1
+            assert list(store.queues()) == list(open_store(disk.kill()).queues())
+        else:
+            assert nth > 4
+            return
+        nth += 1
+
+
+def test_maintaining_and_cleaning_take_turns() -> None:
+    """One would delete what the other one syncs."""
+    _, store, clock = _store()
+    clock.advance(100 * HOUR_MS)
+    cleaning = store.clean_steps(RetentionSettings(), at_once=True)
+    assert steps.advance(cleaning) is not None
+    with pytest.raises(AssertionError):
+        store.maintain()
+    cleaning.close()
+    store.maintain()
+
+
+def test_a_store_that_is_read_or_has_failed_deletes_nothing() -> None:
+    """It is not its own."""
+    disk, store = filled(40)
+    reader = Store.open_read_only(disk, "/store")
+    disk.used = 0.99
+    assert reader.clean(RetentionSettings()) == 0
+    store.append(new())
+    store.write()
+    disk.fail("sync")
+    with pytest.raises(Exception, match="sync"):
+        store.sync()
+    assert store.clean(RetentionSettings()) == 0
+
+
+def test_limits_are_moved_into_their_ranges() -> None:
+    """RocketMQ's: 10 to 95, 30 to 85, 35 to 90."""
+    low = RetentionSettings(clean_percent=1, force_percent=1, refuse_percent=1)
+    high = RetentionSettings(clean_percent=100, force_percent=100, refuse_percent=100)
+    assert Limits.of(low) == Limits(10, 30, 35)
+    assert Limits.of(high) == Limits(95, 85, 90)
+    assert Limits.of(RetentionSettings()) == Limits(75, 85, 90)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "percent"), [(0.0, 0), (0.001, 1), (0.29, 29), (0.9, 90), (0.9001, 91), (1.0, 100)]
+)
+def test_percents_are_rounded_up(ratio: float, percent: int) -> None:
+    """Whatever the binary fractions say."""
+    disk = SimulatedDisk()
+    disk.used = ratio
+    assert used_percent(disk, "/") == percent
+
+
+def test_hours_are_local() -> None:
+    """As the machine's clock shows them."""
+    assert local_hour(AT_MS) == datetime.fromtimestamp(AT_MS / 1000).astimezone().hour
