@@ -18,6 +18,7 @@ import fcntl
 import mmap
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, TypeAlias
 
@@ -363,11 +364,19 @@ class RealDisk:
 
     def exists(self, path: str) -> bool:
         """See `Disk.exists`."""
-        return os.path.exists(path)
+        return self._mode(path) is not None
 
     def is_folder(self, path: str) -> bool:
         """See `Disk.is_folder`."""
-        return os.path.isdir(path)
+        mode = self._mode(path)
+        return mode is not None and stat.S_ISDIR(mode)
+
+    def _mode(self, path: str) -> int | None:
+        """Return what kind of thing is there, None if nothing; unlike `os.path`, never guess."""
+        try:
+            return self._stat(path).st_mode
+        except FileMissing:
+            return None
 
     def size(self, path: str) -> int:
         """See `Disk.size`."""

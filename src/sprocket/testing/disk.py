@@ -13,10 +13,11 @@ A crash does not change the disk itself but returns a new one, so that one run o
 crashed at many points and in many ways.
 """
 
+import contextlib
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sprocket.base.disk import Buffer, File, Lock
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
@@ -118,9 +119,11 @@ class _SimulatedFile:
         self._open = True
 
     def size(self) -> int:
+        self._disk._enter("size", self.path)
         return len(self._node.data)
 
     def data_end(self) -> int:
+        self._disk._enter("data_end", self.path)
         return len(self._node.data.rstrip(b"\0"))
 
     def read(self, position: int, size: int) -> bytes:
@@ -128,18 +131,15 @@ class _SimulatedFile:
         return bytes(self._node.data[position : position + size])
 
     def view(self) -> memoryview:
+        self._disk._enter("view", self.path)
         return memoryview(self._node.data).toreadonly()
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
         self._check("write")
         data = b"".join(buffers)
         self._node.modified_at_ms = self._disk.now_ms
-        try:
-            self._disk._enter("write", self.path)
-        except DiskFull:
-            self._node.write(position, data[: len(data) // 2])  # a part got there
-            raise
-        self._node.write(position, data)
+        with self._disk._entering("write", self.path) as kept:
+            self._node.write(position, data[: int(len(data) * kept)])
         return len(data)
 
     def start_writing(self, position: int, size: int) -> None:
@@ -147,8 +147,9 @@ class _SimulatedFile:
 
     def resize(self, size: int) -> None:
         self._check("resize")
-        self._disk._enter("resize", self.path)
-        self._node.resize(size)
+        with self._disk._entering("resize", self.path) as kept:
+            if kept:
+                self._node.resize(size)
 
     def sync(self) -> None:
         self._check("sync", write=False)
@@ -176,8 +177,23 @@ class _SimulatedLock:
         self._disk._locked.discard(self._path)
 
 
+CHANGES = ("create", "write", "resize", "sync", "sync_folder", "rename", "remove", "make_folder")
+"""Calls that change the disk, or what a crash leaves of it."""
+
+_TAKES_SPACE = {"write", "create", "resize", "make_folder"}
+"""Calls that find no space on a full disk. A real one still lets what is there be written over."""
+
+
 class SimulatedDisk:
-    """An empty disk with one folder, `/`. Attribute `calls` counts the calls of each kind."""
+    """An empty disk with one folder, `/`.
+
+    Attributes:
+        before: Called before each call, with its kind and path; may crash the disk there.
+        calls: How many calls of each kind there were, and of `any`.
+        is_full: Whatever takes space fails.
+        now_ms: The time that changed files get.
+        used: What `used_ratio` says.
+    """
 
     def __init__(self) -> None:
         self._files: dict[str, _Node] = {}
@@ -185,23 +201,32 @@ class SimulatedDisk:
         self._changes: list[tuple[str, str | None, str | None, _Node]] = []
         self._folders: set[str] = {"/"}
         self._locked: set[str] = set()
-        self._failures: dict[tuple[str, int], int] = {}
+        self._failures: dict[tuple[str, int], tuple[int, float]] = {}
+        self.before: Callable[[str, str], None] | None = None
         self.calls: Counter[str] = Counter()
+        self.is_full = False
         self.now_ms = 0
         self.used = 0.0
 
     # -- faults
 
-    def fail(self, call: str, nth: int = 1, error: int = errno.EIO) -> None:
+    def fail(
+        self, call: str, nth: int = 1, error: int = errno.EIO, kept: float | None = None
+    ) -> None:
         """Make a coming call fail.
 
         Args:
-            call: `open` (of a new file), `read`, `write`, `resize`, `sync`, `sync_folder`,
-                `rename`, `remove` or `make_folder`.
+            call: Its name: one of a file's or of the disk's, `create` for the `open` that makes a
+                file, or `any`.
             nth: Which one, counted from now; 1 is the next.
-            error: Its errno. A write that fails with ENOSPC leaves its first half behind.
+            error: Its errno.
+            kept: How much of it was done all the same, from 0 to 1. Of a write so many bytes are in
+                the file; anything else that changes the disk was done unless it is 0. By default
+                half of a write that finds no space, else nothing.
         """
-        self._failures[call, self.calls[call] + nth] = error
+        if kept is None:
+            kept = 0.5 if call == "write" and error == errno.ENOSPC else 0
+        self._failures[call, self.calls[call] + nth] = error, kept
 
     def crash(self, choose: Choose) -> "SimulatedDisk":
         """Return the disk as it may be found after a loss of power now; this one stays as it is."""
@@ -219,6 +244,10 @@ class SimulatedDisk:
         found.now_ms = self.now_ms
         copies = {id(node): node.after_crash(choose) for node in names.values()}
         found._files = {path: copies[id(node)] for path, node in sorted(names.items())}
+        for path in found._files:  # a file that came back is in its folder
+            while path not in found._folders:
+                path = os.path.dirname(path)
+                found._folders.add(path)
         found._durable = dict(found._files)
         return found
 
@@ -237,11 +266,27 @@ class SimulatedDisk:
         found._changes = [(*change[:3], copies[id(change[3])]) for change in self._changes]
         return found
 
-    def _enter(self, call: str, path: str) -> None:
+    def _enter(self, call: str, path: str) -> float:
+        """Count a call; raise if it is to fail."""
+        with self._entering(call, path) as kept:
+            return kept
+
+    @contextlib.contextmanager
+    def _entering(self, call: str, path: str) -> Iterator[float]:
+        """Count a call; give how much of it is done, and raise after that if it is to fail."""
+        if self.before is not None:
+            self.before(call, path)
         self.calls[call] += 1
-        error = self._failures.pop((call, self.calls[call]), None)
-        if error is None:
+        self.calls["any"] += 1
+        failure = self._failures.pop((call, self.calls[call]), None)
+        failure = failure or self._failures.pop(("any", self.calls["any"]), None)
+        if failure is None and self.is_full and call in _TAKES_SPACE:
+            failure = errno.ENOSPC, 0
+        if failure is None:
+            yield 1
             return
+        error, kept = failure
+        yield kept
         text = f"{call} {path}: {os.strerror(error)}"
         raise (DiskFull if error in (errno.ENOSPC, errno.EDQUOT) else DiskFailed)(text)
 
@@ -258,31 +303,39 @@ class SimulatedDisk:
         if node is None:
             folder = os.path.dirname(path)
             if not create or folder not in self._folders:
+                self._enter("open", path)
                 raise FileMissing(f"open {path}: No such file or directory")
-            self._enter("open", path)
-            node = self._files[path] = _Node()
-            node.modified_at_ms = self.now_ms
-            self._changes.append((folder, None, path, node))
+            with self._entering("create", path) as kept:
+                node = _Node()
+                node.modified_at_ms = self.now_ms
+                if kept:
+                    self._files[path] = node
+                    self._changes.append((folder, None, path, node))
             file = _SimulatedFile(self, path, node, write=write)
             if size is not None:
                 file.resize(size)
             return file
+        self._enter("open", path)
         return _SimulatedFile(self, path, node, write=write)
 
     def exists(self, path: str) -> bool:
         """See `Disk.exists`."""
+        self._enter("exists", path)
         return path in self._files or path in self._folders
 
     def is_folder(self, path: str) -> bool:
         """See `Disk.is_folder`."""
+        self._enter("is_folder", path)
         return path in self._folders
 
     def size(self, path: str) -> int:
         """See `Disk.size`."""
+        self._enter("size", path)
         return len(self._node(path).data)
 
     def modified_at_ms(self, path: str) -> int:
         """See `Disk.modified_at_ms`; the time is the attribute `now_ms`, which tests set."""
+        self._enter("modified_at_ms", path)
         return self._node(path).modified_at_ms
 
     def _node(self, path: str) -> _Node:
@@ -293,6 +346,7 @@ class SimulatedDisk:
 
     def list(self, folder: str) -> list[str]:
         """See `Disk.list`."""
+        self._enter("list", folder)
         prefix = folder.rstrip("/") + "/"
         inside = (p for p in [*self._files, *self._folders] if p.startswith(prefix) and p != prefix)
         return sorted({path[len(prefix) :].partition("/")[0] for path in inside})
@@ -301,17 +355,22 @@ class SimulatedDisk:
         """See `Disk.make_folder`."""
         if path in self._files:
             raise DiskFailed(f"mkdir {path}: File exists")
+        missing = []
         while path not in self._folders:
-            self._enter("make_folder", path)
-            self._folders.add(path)
+            missing.append(path)
             path = os.path.dirname(path)
+        for each in reversed(missing):
+            with self._entering("make_folder", each) as kept:
+                if kept:
+                    self._folders.add(each)
 
     def remove(self, path: str) -> None:
         """See `Disk.remove`."""
         node = self._node(path)
-        self._enter("remove", path)
-        del self._files[path]
-        self._changes.append((os.path.dirname(path), path, None, node))
+        with self._entering("remove", path) as kept:
+            if kept:
+                del self._files[path]
+                self._changes.append((os.path.dirname(path), path, None, node))
 
     def remove_tree(self, path: str) -> None:
         """See `Disk.remove_tree`."""
@@ -323,10 +382,11 @@ class SimulatedDisk:
     def rename(self, source: str, target: str) -> None:
         """See `Disk.rename`."""
         node = self._node(source)
-        self._enter("rename", source)
-        del self._files[source]
-        self._files[target] = node
-        self._changes.append((os.path.dirname(target), source, target, node))
+        with self._entering("rename", source) as kept:
+            if kept:
+                del self._files[source]
+                self._files[target] = node
+                self._changes.append((os.path.dirname(target), source, target, node))
 
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""
@@ -345,14 +405,17 @@ class SimulatedDisk:
 
     def lock(self, path: str) -> Lock:
         """See `Disk.lock`."""
+        self._enter("lock", path)
         if path in self._locked:
             raise StoreLocked(f"{path} is locked")
-        self.open(path, write=True, create=True)
+        if path not in self._files:
+            self.open(path, write=True, create=True)
         self._locked.add(path)
         return _SimulatedLock(self, path)
 
     def used_ratio(self, path: str) -> float:
         """See `Disk.used_ratio`; it is the attribute `used`, which tests set."""
-        if not self.exists(path):
+        self._enter("used_ratio", path)
+        if path not in self._files and path not in self._folders:
             raise FileMissing(f"statvfs {path}: No such file or directory")
         return self.used

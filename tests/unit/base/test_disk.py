@@ -81,6 +81,19 @@ def test_no_os_error_leaves(
     assert type(caught.value) is expected
 
 
+def test_what_cannot_be_looked_at_does_not_count_as_missing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`os.path.exists` would say so, and a store be taken for a new one."""
+    disk = RealDisk()
+    assert not disk.exists(str(tmp_path / "none"))
+    assert not disk.is_folder(str(tmp_path / "none" / "none"))
+    monkeypatch.setattr(os, "stat", _failing(errno.EIO))
+    for ask in (disk.exists, disk.is_folder):
+        with pytest.raises(DiskFailed, match="stat"):
+            ask(str(tmp_path))
+
+
 def test_a_short_write_is_continued(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +157,7 @@ def test_replace_file_leaves_the_old_or_the_new_content(seed: int) -> None:
         disk = SimulatedDisk()
         disk.make_folder("/x")
         replace_file(disk, "/x/a", b"old" * 300)
-        calls = ("write", "sync", "rename", "sync_folder", "resize", "open")
+        calls = ("write", "sync", "rename", "sync_folder", "resize", "create")
         for kind in calls:
             disk.fail(kind, step)
         try:

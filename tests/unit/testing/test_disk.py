@@ -144,7 +144,19 @@ def test_a_kill_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "use"),
     [
-        ("open", lambda d, _f: d.open("/x/new", write=True, create=True)),
+        ("size", lambda _d, f: f.size()),
+        ("data_end", lambda _d, f: f.data_end()),
+        ("view", lambda _d, f: f.view()),
+        ("open", lambda d, _f: d.open("/x/a")),
+        ("exists", lambda d, _f: d.exists("/x/a")),
+        ("is_folder", lambda d, _f: d.is_folder("/x")),
+        ("size", lambda d, _f: d.size("/x/a")),
+        ("modified_at_ms", lambda d, _f: d.modified_at_ms("/x/a")),
+        ("list", lambda d, _f: d.list("/x")),
+        ("lock", lambda d, _f: d.lock("/x/a")),
+        ("used_ratio", lambda d, _f: d.used_ratio("/x")),
+        ("any", lambda _d, f: f.read(0, 1)),
+        ("create", lambda d, _f: d.open("/x/new", write=True, create=True)),
         ("read", lambda _d, f: f.read(0, 1)),
         ("write", lambda _d, f: f.write([b"x"], 0)),
         ("resize", lambda _d, f: f.resize(1)),
@@ -174,3 +186,66 @@ def test_a_write_without_space_leaves_a_part() -> None:
     with pytest.raises(DiskFull):
         file.write([b"cd"], 2)
     assert file.read(0, 4) == b"abc\0"
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_change_that_failed_may_have_happened(kept: int) -> None:
+    """Each kind of change, as the test wants it."""
+    disk, file = _durable(4)
+    changes: list[tuple[str, Callable[[], object], Callable[[], bool]]] = [
+        ("write", lambda: file.write([b"abcd"], 0), lambda: file.read(0, 4) == b"abcd"),
+        ("resize", lambda: file.resize(9), lambda: file.size() == 9),
+        (
+            "create",
+            lambda: disk.open("/x/b", write=True, create=True),
+            lambda: disk.exists("/x/b"),
+        ),
+        ("rename", lambda: disk.rename("/x/a", "/x/c"), lambda: disk.exists("/x/c")),
+        ("make_folder", lambda: disk.make_folder("/z"), lambda: disk.exists("/z")),
+    ]
+    for call, change, happened in changes:
+        disk.fail(call, 1, errno.EIO, kept)
+        with pytest.raises(DiskFailed):
+            change()
+        assert happened() == bool(kept), call
+
+
+def test_a_full_disk_takes_nothing_and_gives_everything() -> None:
+    """Until there is room again."""
+    disk, file = _durable(4)
+    disk.is_full = True
+    for change in (
+        lambda: file.write([b"x"], 0),
+        lambda: disk.open("/x/b", write=True, create=True),
+        lambda: disk.make_folder("/z"),
+    ):
+        with pytest.raises(DiskFull):
+            change()
+    assert file.read(0, 4) == bytes(4)
+    disk.remove("/x/a")
+    disk.is_full = False
+    file.write([b"x"], 0)
+
+
+def test_who_asks_is_told_of_each_call_before_it() -> None:
+    """With its kind and path, and may crash the disk there."""
+    disk, file = _durable(1)
+    seen: list[tuple[str, str, bytes]] = []
+
+    def before(call: str, path: str) -> None:
+        if call == "write":
+            after = disk.crash(lambda count: count - 1)
+            seen.append((call, path, after.open("/x/a").read(0, 1)))
+
+    disk.before = before
+    file.write([b"1"], 0)
+    assert seen == [("write", "/x/a", b"\0")]
+
+
+def test_a_file_that_comes_back_is_in_its_folder() -> None:
+    """A removed tree that was not synced may be there again, whole."""
+    disk, _ = _durable(3)
+    disk.remove_tree("/x")
+    assert _crashes(disk) == {None, bytes(3)}
+    after = next(d for d in (disk.crash(random.Random(s).randrange) for s in SEEDS) if d.list("/x"))
+    assert after.is_folder("/x")

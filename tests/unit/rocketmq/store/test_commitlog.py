@@ -103,7 +103,7 @@ def test_a_batch_lies_in_one_file() -> None:
     assert record.decode(log.record_at(1274)).queue_offset == 1
 
 
-@pytest.mark.parametrize("call", ["write", "open", "sync", "sync_folder"])
+@pytest.mark.parametrize("call", ["write", "create", "sync", "sync_folder"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_a_failed_write_leaves_nothing(call: str, number: int) -> None:
     """The end is taken back, the files hold zeros there, and the next write works."""

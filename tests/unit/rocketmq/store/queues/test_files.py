@@ -34,21 +34,17 @@ def test_units_lie_at_twenty_times_their_offset(disk: SimulatedDisk) -> None:
     assert queues.max_offset("T", 9) == queues.min_offset("X", 0) == 0
 
 
-def test_a_round_writes_each_queue_once(
-    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_writes_each_queue_once(disk: SimulatedDisk) -> None:
     """Units of one queue go down together, even if others stand between them."""
     queues = opened(disk)
     queues.put_round([entry(0), entry(0, at=100, queue=1)])
     written: list[str] = []
-    real = disk._enter
 
-    def entered(call: str, path: str) -> None:
+    def before(call: str, path: str) -> None:
         if call == "write":
             written.append(path)
-        real(call, path)
 
-    monkeypatch.setattr(disk, "_enter", entered)
+    disk.before = before
     queues.put_round([entry(n // 2 + 1, at=200 + 100 * n, queue=n % 2) for n in range(8)])
     assert len(written) == 2
     assert queues.max_offset("T", 0) == queues.max_offset("T", 1) == 5
