@@ -4,7 +4,9 @@ SprocketError
 ├── WireError               the peer sent bytes it must not send
 ├── StoreError              the store cannot do what was asked
 │   ├── CorruptRecord       bytes in the store are not what the format demands
-│   ├── MessageTooLarge     body, properties, topic or record beyond a limit
+│   ├── MessageTooLarge     body, topic or record beyond a limit
+│   │   └── PropertiesTooLarge  the property string is beyond its limit
+│   ├── MessageIllegal      a message breaks a rule of the queue it is for
 │   ├── OffsetTooSmall      asked for data that was cleaned away
 │   ├── OffsetTooLarge      asked for data that was never written
 │   ├── DiskFull            a write found no space; nothing of it counts as stored
@@ -13,6 +15,7 @@ SprocketError
 │   ├── StoreFailed         a sync failed: writes are refused until the store is reopened
 │   ├── SyncLate            stored, but not known to be on the disk within the time allowed
 │   ├── StoreLocked         another process has the store open
+│   ├── EngineMissing       the queues need an engine that cannot be had here
 │   └── ForeignStore        the folder is not a store, or one of another geometry
 ├── RequestRefused          a correct request that a server declines, with the product's code
 ├── ClientError             what users of the clients catch
@@ -45,6 +48,14 @@ class CorruptRecord(StoreError):
 
 class MessageTooLarge(StoreError):
     """A body, property string, topic or record is beyond its limit."""
+
+
+class PropertiesTooLarge(MessageTooLarge):
+    """The property string is beyond its limit, with what the broker added to it."""
+
+
+class MessageIllegal(StoreError):
+    """A message breaks a rule of the queue it is for; it can never be stored as it is."""
 
 
 class OffsetTooSmall(StoreError):
@@ -87,6 +98,10 @@ class SyncLate(StoreError):
 
 class StoreLocked(StoreError):
     """Another process has the store open."""
+
+
+class EngineMissing(StoreError):
+    """The store's queues need an engine that is not installed, or that cannot work here."""
 
 
 class ForeignStore(StoreError):

@@ -12,7 +12,7 @@ Invariants
 
 import contextlib
 import os
-from functools import partial
+from functools import lru_cache, partial
 
 from sprocket.base.disk import Disk, File, remove_if_there
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore, OffsetTooLarge, OffsetTooSmall
@@ -21,6 +21,7 @@ from sprocket.base.steps import Steps
 NAME_DIGITS = 20
 
 
+@lru_cache(maxsize=4096)
 def segment_name(start: int) -> str:
     """Return the file name for the segment that begins at `start` bytes."""
     return f"{start:020d}"
@@ -256,6 +257,21 @@ class SegmentFiles:
         """Close every handle; the set stays usable."""
         for segment in self._segments:
             segment.release()
+
+
+def lengthen_last(disk: Disk, folder: str, segment_bytes: int) -> None:
+    """Give the last file of a set its length back, if it was cut off; zeros stand for the rest.
+
+    Only for a set whose segment size is known for certain: one of smaller files looks the same.
+    """
+    name = next(iter(disk.list(folder)[-1:]), "")
+    path = f"{folder}/{name}"
+    if len(name) == NAME_DIGITS and name.isdigit() and 0 < disk.size(path) < segment_bytes:
+        file = disk.open(path, write=True)
+        try:
+            file.resize(segment_bytes)
+        finally:
+            file.close()
 
 
 def create_segment(disk: Disk, path: str, segment_bytes: int, *, durable: bool) -> None:

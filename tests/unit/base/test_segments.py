@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base import steps
 from sprocket.base.errors import DiskFailed, ForeignStore, OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import SegmentFiles, create_segment, segment_name
+from sprocket.base.segments import SegmentFiles, create_segment, lengthen_last, segment_name
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -216,3 +216,17 @@ def test_durable_deletions_leave_no_gap() -> None:
             steps.run(files.drop_before_steps(10**6))
             newest = segment_name(100 * (3 - count))
             assert found.crash(random.Random(seed).randrange).list("/log") == [newest]
+
+
+def test_a_last_file_that_was_cut_off_gets_its_length_back() -> None:
+    """Only the last one, not one that was being made, and nothing that is no segment."""
+    for names, sizes in ((("0", "100"), (100, 40)), (("0", "x"), (100, 40)), (("0",), (0,))):
+        disk = SimulatedDisk()
+        disk.make_folder("/log")
+        paths = [f"/log/{name.zfill(20) if name.isdigit() else name}" for name in names]
+        for path, size in zip(paths, sizes, strict=True):
+            disk.open(path, write=True, create=True, size=size)
+        lengthen_last(disk, "/log", 100)
+        expected = 100 if names[-1] == "100" else sizes[-1]
+        assert disk.size(paths[-1]) == expected
+    lengthen_last(SimulatedDisk(), "/log", 100)
