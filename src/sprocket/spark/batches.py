@@ -10,8 +10,9 @@ import pyarrow as pa
 from sprocket.base.errors import CorruptRecord, SettingsError, WireError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import compression
+from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED
-from sprocket.spark.decode import Records, cut
+from sprocket.spark.decode import cut
 from sprocket.spark.options import Mode, Options
 from sprocket.spark.rows import COLUMNS, VIEWS, Rows
 
@@ -157,12 +158,11 @@ class Batches:
 
         Prepared and rolled back ones have none; nor has what recovery put where damage was.
         """
-        coded = records.topics.dictionary_encode()
-        wanted = [self._is_wanted(topic) for topic in coded.dictionary.to_pylist()]
+        wanted = np.array([self._is_wanted(topic) for topic in records.topic_names], np.bool_)
         hidden = records.number("sys_flag") & TRANSACTION_PREPARED != 0  # a bit of both kinds
-        if all(wanted) and not hidden.any():
+        if wanted.all() and not hidden.any():
             return records
-        return records.keep(np.array(wanted)[np.asarray(coded.indices)] & ~hidden)
+        return records.keep(wanted[records.topic_number] & ~hidden)
 
     def _is_wanted(self, topic: str) -> bool:
         if self._topics:

@@ -21,9 +21,9 @@ from sprocket.base.errors import (
 from sprocket.base.units import MIB
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.batches import Batches
-from sprocket.spark.decode import Records, Stop, records, walk
 from sprocket.spark.offsets import QueueRange, name
 
 _log = log.get_logger(__name__)

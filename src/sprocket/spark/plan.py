@@ -22,9 +22,9 @@ from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.codec.record import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.decode import Records
 from sprocket.spark.slices import MAGICS, resync, slices
 
 PARTITION_BYTES_MAX = 256 * MIB

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sprocket.rocketmq.codec import ids
+from sprocket.rocketmq.codec.columns import Ints, Records, gather
 from sprocket.rocketmq.codec.properties import KEYS, TAGS, UNIQ_KEY
 from sprocket.rocketmq.codec.record import BORN_HOST_AT, PHYSICAL_OFFSET_AT
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from sprocket.spark.decode import Ints, Records, cut, gather
+from sprocket.spark.decode import cut, topics
 from sprocket.spark.properties import Properties
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
@@ -111,7 +112,7 @@ class Column:
 
 
 COLUMNS: dict[str, Column] = {
-    "topic": Column("string", lambda rows: rows.records.topics, "topic of the message"),
+    "topic": Column("string", lambda rows: topics(rows.records), "topic of the message"),
     "queueId": Column("int", lambda rows: rows.number("queue_id"), "queue within the topic"),
     "queueOffset": Column(
         "bigint", lambda rows: rows.number("queue_offset"), "place within the queue, from 0"

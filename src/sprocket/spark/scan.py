@@ -6,8 +6,8 @@ from typing import Any
 from sprocket.base import log
 from sprocket.base.disk import Disk, File
 from sprocket.base.errors import FileMissing
+from sprocket.rocketmq.codec.columns import Stop
 from sprocket.spark.batches import Batches
-from sprocket.spark.decode import Stop
 from sprocket.spark.plan import Span
 from sprocket.spark.slices import resync, slices
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from sprocket.base.disk import File
 from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.codec.record import (
     MAGIC_AT,
     MAGIC_V1,
@@ -12,7 +13,6 @@ from sprocket.rocketmq.codec.record import (
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
 )
-from sprocket.spark.decode import Records, Stop, records, walk
 
 SLICE_BYTES = 4 * MIB
 """How much of a file is read at once: fits into a core's cache; a longer record is read whole."""

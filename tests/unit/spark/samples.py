@@ -14,10 +14,10 @@ from pyspark.sql import types
 from sprocket.base.errors import NoRoute, WireError
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
 from sprocket.rocketmq.codec import properties, record
+from sprocket.rocketmq.codec.columns import Records, records, walk
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.batches import column_names
-from sprocket.spark.decode import Records, records, walk
 from sprocket.spark.options import Options, read_directory
 from sprocket.spark.rows import COLUMNS, FULL, Rows
 

@@ -10,7 +10,7 @@ from tests.unit.spark.samples import encoded, expected, unpack
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore
 from sprocket.rocketmq.codec import record
-from sprocket.spark.decode import Stop
+from sprocket.rocketmq.codec.columns import Stop
 from sprocket.spark.plan import Span, plan
 from sprocket.spark.slices import resync, slices
 

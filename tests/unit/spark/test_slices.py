@@ -8,7 +8,7 @@ from tests.unit.spark.samples import encoded
 
 from sprocket.base.disk import File, RealDisk
 from sprocket.rocketmq.codec import record
-from sprocket.spark.decode import Stop
+from sprocket.rocketmq.codec.columns import Stop
 from sprocket.spark.slices import resync, slices
 
 

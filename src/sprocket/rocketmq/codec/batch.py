@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sprocket.base.errors import MessageTooLarge, WireError
+from sprocket.base.errors import PropertiesTooLarge, WireError
 from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
 
 _HEAD = struct.Struct(">iiiii")
@@ -55,12 +55,12 @@ def join(parts: Iterable[Part | tuple[int, bytes, bytes]]) -> bytes:
     """Return the batch body of messages given as `(flag, body, properties)`.
 
     Raises:
-        MessageTooLarge: A property string is longer than 32,767 bytes.
+        PropertiesTooLarge: A property string is longer than 32,767 bytes.
     """
     buffers: list[bytes | memoryview] = []
     for flag, body, properties in parts:
         if len(properties) > PROPERTIES_BYTES_MAX:
-            raise MessageTooLarge(f"{len(properties)} bytes of properties exceed 32767")
+            raise PropertiesTooLarge(f"{len(properties)} bytes of properties exceed 32767")
         size = _FRAME_BYTES + len(body) + len(properties)
         buffers += (
             _HEAD.pack(size, 0, 0, flag, len(body)),

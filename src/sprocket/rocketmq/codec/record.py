@@ -27,8 +27,9 @@ from msgspec import Struct
 
 from sprocket.base.checksum import cached_hash32, crc32
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import MessageTooLarge, WireError
-from sprocket.rocketmq.codec import ids, properties
+from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
+from sprocket.rocketmq.codec import extra, ids, properties
+from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
@@ -87,7 +88,6 @@ __all__ = [
     "QUEUE_ID_AT",
     "QUEUE_OFFSET_AT",
     "RECORD_BYTES_MIN",
-    "SCHEDULE_TOPIC",
     "SIZE_AT",
     "STORED_AT_MS_AT",
     "STORED_AT_MS_END",
@@ -105,16 +105,10 @@ __all__ = [
     "entry",
     "scan",
     "stored_at_ms",
+    "stored_properties",
     "tags_code",
     "tail_is_wrong",
 ]
-
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-_DELAYS_MS = (
-    *(1_000, 5_000, 10_000, 30_000),
-    *(60_000 * minutes for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120)),
-)
-"""Delay levels 1 to 18 of the default `messageDelayLevel`."""
 
 
 @lru_cache(maxsize=4096)
@@ -136,14 +130,17 @@ def _topic_field(topic: str) -> tuple[int, bytes]:
 
 
 def _stored_properties(given: bytes, crc_tail: bool) -> bytes:
-    """Return the properties as stored, without the CRC tail but ready to take it."""
+    """Return the properties as stored, without the CRC tail but ready to take it.
+
+    They never end in a zero: that is how those look that were not written to the end.
+    """
     if CRC_NAME in given:
         given = properties.remove(given, properties.CRC32)
-    if crc_tail and given and given[-1] != 2:
+    if given and given[-1] != 2 and (crc_tail or given[-1] == 0):
         given += b"\x02"
     size = len(given) + (CRC_TAIL_BYTES if crc_tail else 0)
     if size > PROPERTIES_BYTES_MAX:
-        raise MessageTooLarge(f"{size} bytes of properties exceed {PROPERTIES_BYTES_MAX}")
+        raise PropertiesTooLarge(f"{size} bytes of properties exceed {PROPERTIES_BYTES_MAX}")
     return given
 
 
@@ -193,7 +190,7 @@ def encode(
     magic, topic = _topic_field(record.topic)
     body, born_host, store_host = record.body, record.born_host, record.store_host
     stored = record.properties
-    if CRC_MARK in stored or (crc_tail and stored[-1:] != b"\x02"):
+    if CRC_MARK in stored or (stored[-1:] != b"\x02" and (crc_tail or stored[-1:] == b"\0")):
         stored = _stored_properties(stored, crc_tail)
     length = len(stored) + CRC_TAIL_BYTES if crc_tail else len(stored)
     sys_flag = record.sys_flag & ~HOSTS_V6
@@ -224,7 +221,7 @@ def encode(
     except struct.error as error:
         if length > PROPERTIES_BYTES_MAX:
             text = f"{length} bytes of properties exceed {PROPERTIES_BYTES_MAX}"
-            raise MessageTooLarge(text) from error
+            raise PropertiesTooLarge(text) from error
         raise MessageTooLarge(f"a field of the record does not fit: {error}") from error
     if crc_tail:
         digits = crc_digits(crc32(data) & 0x7FFFFFFF)
@@ -319,8 +316,9 @@ class Entry(Struct, frozen=True, gc=False):
 
     Attributes:
         size: Bytes of the whole record.
-        tags_code: What the queue unit holds: the hash of the tag, 0 without one.
+        tags_code: The hash of the tag, 0 without one.
         keys: What the index finds it by, the unique key first if `unique`.
+        extra: What decides about its units beside that; None for almost all records.
     """
 
     topic: str
@@ -334,11 +332,17 @@ class Entry(Struct, frozen=True, gc=False):
     sys_flag: int = 0
     prepared_transaction_offset: int = 0
     unique: bool = False
+    extra: Extra | None = None
 
     @property
     def queueable(self) -> bool:
         """Whether it gets a unit in its queue."""
         return is_queueable(self.sys_flag)
+
+    @property
+    def next_offset(self) -> int:
+        """The queue offset behind it."""
+        return self.queue_offset + (1 if self.extra is None else self.extra.count)
 
 
 def tags_code(tags: str) -> int:
@@ -358,29 +362,27 @@ def entry(data: Buffer, position: int = 0) -> Entry:
     keys = properties.value_of(pairs, b"\x02KEYS\x01")
     unique_key = properties.value_of(pairs, b"\x02UNIQ_KEY\x01")
     topic = topic_text(data, topic_at, topic_end)
-    code = cached_hash32(tags) if tags else 0
-    if topic == SCHEDULE_TOPIC:
-        code = _delivery_at_ms(pairs, fields[10]) or code
     return Entry(
         topic,
         fields[3],
         fields[5],
         fields[6],
         fields[0],
-        code,
+        cached_hash32(tags) if tags else 0,
         fields[10],
         properties.index_keys(unique_key, keys),
         fields[7],
         fields[13],
         unique_key is not None,
+        extra.find(topic, fields[7], pairs),
     )
 
 
-def _delivery_at_ms(pairs: bytes, stored_at_ms: int) -> int | None:
-    """Return when a delayed message is due, which is the code of its unit; None without a level."""
-    text = properties.find(pairs, properties.DELAY)
-    try:
-        level = min(int(text or ""), len(_DELAYS_MS))
-    except ValueError:
-        return None
-    return stored_at_ms + _DELAYS_MS[level - 1] if level > 0 else None
+def stored_properties(data: Buffer, position: int = 0) -> dict[str, str]:
+    """Return the properties of the record at `position` without looking at the rest.
+
+    Raises:
+        WireError: There is no record, or its lengths do not add up.
+    """
+    _fields, _body, _topic, topic_end, end = parts(data, position)
+    return properties.decode(data[topic_end + 2 : end])

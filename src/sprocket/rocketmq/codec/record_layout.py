@@ -123,12 +123,21 @@ def crc_digits(crc: int) -> bytes:
 
 
 def tail_is_wrong(data: Buffer, position: int, end: int) -> bool:
-    """Say whether the record in `[position, end)` ends in a CRC tail that does not fit it."""
+    """Say whether the record in `[position, end)` ends in a CRC tail that does not fit it.
+
+    Digits that fit the record under a name that is none are a tail whose name is damaged. And
+    properties never end in a zero, unless they were never written.
+    """
     start = end - CRC_TAIL_BYTES
     tail = bytes(data[start:end])
-    if not tail.startswith(CRC_NAME) or tail[-1] != 2:
+    if tail[-1] == 0:
+        return parts(data, position)[3] + 2 < end  # without properties their length ends the record
+    digits = tail[len(CRC_NAME) : -1]
+    is_named = tail.startswith(CRC_NAME) and tail[-1] == 2
+    if not is_named and not digits.isdigit():
         return False
-    return tail[len(CRC_NAME) : -1] != crc_digits(crc32(data[position:start]) & 0x7FFFFFFF)
+    fits = digits == crc_digits(crc32(data[position:start]) & 0x7FFFFFFF)
+    return fits != is_named
 
 
 def stored_at_ms(data: Buffer, position: int = 0) -> int:

@@ -131,26 +131,6 @@ def test_long_topics_take_version_2_by_bytes() -> None:
     assert (message.magic, message.topic) == (record.MAGIC_V2, "é" * 64)
 
 
-def test_delayed_messages_have_their_time_as_code() -> None:
-    """In the schedule topic the tags code is the time of delivery, if there is a level."""
-    for level, delay_ms in [
-        ("1", 1000),
-        ("3", 10_000),
-        ("4", 30_000),
-        ("18", 7_200_000),
-        ("99", 7_200_000),
-    ]:
-        pairs = properties.encode({"DELAY": level, "TAGS": "TagA"})
-        data = stored(new_record(topic=record.SCHEDULE_TOPIC, properties=pairs))
-        assert record.entry(data).tags_code == 1_700_000_000_123 + delay_ms
-    for level in ("0", "-1", "x", "1" * 200):
-        pairs = properties.encode({"DELAY": level, "TAGS": "TagA"})
-        data = stored(new_record(topic=record.SCHEDULE_TOPIC, properties=pairs))
-        expected = 1_700_000_000_123 + 7_200_000 if len(level) > 100 else 2598919
-        assert record.entry(data).tags_code == expected
-    assert record.entry(stored(new_record(properties=b"DELAY\x013\x02"))).tags_code == 0
-
-
 def test_decode_all_gives_records_that_lie_together() -> None:
     """As a pull answers them; bytes left over are an error."""
     data = stored(new_record()) + stored(new_record(body=b"more"))

@@ -45,6 +45,22 @@ def test_only_a_tail_can_be_wrong() -> None:
     assert record_layout.tail_is_wrong(data, 0, len(data))
     data[-20] ^= 1
     assert not record_layout.tail_is_wrong(data, 0, len(data))
+    for at in (-20, -12, -1):
+        data = bytearray(stored(new_record(), crc_tail=True))
+        data[at] ^= 4
+        assert record_layout.tail_is_wrong(data, 0, len(data))  # the digits show that it was one
+
+
+def test_properties_that_end_in_a_zero_were_not_written() -> None:
+    """Unless there are none, and then it is their length; a producer's own zero is closed off."""
+    data = bytearray(stored(new_record()))
+    data[-1] = 0
+    assert record_layout.tail_is_wrong(data, 0, len(data))
+    bare = stored(new_record(properties=b""))
+    assert not record_layout.tail_is_wrong(bare, 0, len(bare))
+    closed = stored(new_record(properties=b"a\x01b\0"))
+    assert closed.endswith(b"a\x01b\0\x02")
+    assert not record_layout.tail_is_wrong(closed, 0, len(closed))
 
 
 def test_bytes_before_the_beginning_are_no_record() -> None:

@@ -1,0 +1,339 @@
+"""Records of a log, decoded many at a time: one walk for the places, numpy for the numbers.
+
+Needs numpy; who can do without looks whether it is there.
+
+The parts
+
+* `walk` follows record sizes from a known start and says why it stopped.
+* `Records` holds the places and header fields of some records of one buffer, all of them checked:
+  every cut lies inside its record and the cuts add up to its size. What stands behind the header
+  is told by its place only; see `record_batch` and `spark.decode` for what is made of that.
+
+Invariants
+
+1. Any bytes give records and a reason for stopping, never another error.
+2. A record is kept only if `codec.record.decode` would take it; what it refuses is the `defect`.
+"""
+
+import dataclasses
+from enum import Enum
+from struct import Struct
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sprocket.base.checksum import crc32
+from sprocket.rocketmq.codec.record_layout import (
+    BLANK_BYTES,
+    BODY_CRC_AT,
+    BORN_AT_MS_AT,
+    BORN_HOST_AT,
+    CRC_NAME,
+    CRC_TAIL_BYTES,
+    FIXED_BYTES,
+    FLAG_AT,
+    HOST_V6_EXTRA,
+    MAGIC_AT,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PHYSICAL_OFFSET_AT,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    RECORD_BYTES_MIN,
+    SIZE_AT,
+    STORED_AT_MS_AT,
+    SYS_FLAG_AT,
+)
+from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6
+
+Buffer: TypeAlias = bytes | memoryview
+Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_HEAD_FIELDS = (
+    ("size", ">i4", SIZE_AT),
+    ("magic", ">u4", MAGIC_AT),
+    ("body_crc", ">i4", BODY_CRC_AT),
+    ("queue_id", ">i4", QUEUE_ID_AT),
+    ("flag", ">i4", FLAG_AT),
+    ("queue_offset", ">i8", QUEUE_OFFSET_AT),
+    ("physical_offset", ">i8", PHYSICAL_OFFSET_AT),
+    ("sys_flag", ">i4", SYS_FLAG_AT),
+    ("born_at_ms", ">i8", BORN_AT_MS_AT),
+)
+_HEAD = np.dtype(
+    {
+        "names": [name for name, _, _ in _HEAD_FIELDS],
+        "formats": [kind for _, kind, _ in _HEAD_FIELDS],
+        "offsets": [at for _, _, at in _HEAD_FIELDS],
+        "itemsize": BORN_HOST_AT,
+    }
+)
+"""What stands before the first host, whose width varies."""
+_TAIL = np.dtype(
+    [("reconsume_times", ">i4"), ("prepared_transaction_offset", ">i8"), ("body_size", ">i4")]
+)
+"""What stands between the second host and the body."""
+_STORE_HOST_AT = STORED_AT_MS_AT + 8
+_TAIL_AT = FIXED_BYTES - _TAIL.itemsize
+_CRC_TAIL = np.dtype([("name", f"S{len(CRC_NAME)}"), ("digits", "u1", 10), ("end", "u1")])
+_DIGIT_VALUES = 10 ** np.arange(10, dtype=np.int64)
+"""The least significant digit stands first."""
+_LENGTHS_BYTES = RECORD_BYTES_MIN - FIXED_BYTES
+"""The lengths of topic (version 1) and properties."""
+
+
+class Stop(Enum):
+    """Why a walk ended."""
+
+    END = "the end was reached"
+    PARTIAL = "the next record goes on beyond the end"
+    BLANK = "the rest of the file is padding"
+    BROKEN = "no record begins here"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Walk:
+    """The places that a walk found.
+
+    Args:
+        positions: Where each record begins, bytes into the buffer, one after the other.
+        stopped_at: The first byte after them.
+        stop: Why there are no more.
+        size: With PARTIAL the size of the next record, 0 if not even that is known.
+    """
+
+    positions: Ints
+    stopped_at: int
+    stop: Stop
+    size: int = 0
+
+
+def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> Walk:
+    """Follow record sizes through `data[start:end]`, looking at nothing but size and magic.
+
+    Args:
+        data: Records back to back.
+        start: Bytes into `data` where a record begins.
+        end: Bytes into `data` where to stop.
+        count_max: Records to find at most; END then means that there may be more.
+    """
+    read = Struct(">iI").unpack_from
+    found: list[int] = []
+    add = found.append
+    at = start
+    stop, size = Stop.PARTIAL, 0
+    room = end - BLANK_BYTES
+    while at <= room and len(found) < count_max:
+        size, magic = read(data, at)
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < RECORD_BYTES_MIN:
+            stop = Stop.BLANK if magic == MAGIC_BLANK and size >= BLANK_BYTES else Stop.BROKEN
+            return Walk(np.array(found, np.int64), at, stop)
+        if at + size > end:
+            return Walk(np.array(found, np.int64), at, Stop.PARTIAL, size)
+        add(at)
+        at += size
+    if at == end or len(found) >= count_max:
+        stop = Stop.END
+    return Walk(np.array(found, np.int64), at, stop)
+
+
+@dataclasses.dataclass(slots=True)
+class Records:
+    """Checked records of one buffer, in order. Arrays hold one element a record.
+
+    `start`, `end` and `*_start`, `*_end` are bytes into `data`; `topic_number` counts into
+    `topic_names`, which has each topic once. `defect` says what is wrong with the record that
+    follows the last one here; empty if nothing was found wrong.
+    """
+
+    data: Buffer
+    start: Ints
+    end: Ints
+    head: npt.NDArray[np.void]
+    tail: npt.NDArray[np.void]
+    stored_at_ms: Ints
+    store_host_start: Ints
+    body_start: Ints
+    body_end: Ints
+    properties_start: Ints
+    topic_number: Ints
+    topic_names: tuple[str, ...]
+    defect: str = ""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def part(self, first: int, stop: int) -> "Records":
+        """Return the records from number `first` up to `stop`, without `defect`."""
+        arrays: dict[str, Any] = {name: getattr(self, name)[first:stop] for name in _ARRAYS}
+        return Records(data=self.data, topic_names=self.topic_names, **arrays)
+
+    def keep(self, mask: Mask) -> "Records":
+        """Return the records that `mask` names, without `defect`."""
+        if mask.all():
+            return self.part(0, len(self))
+        arrays: dict[str, Any] = {name: getattr(self, name)[mask] for name in _ARRAYS}
+        return Records(data=self.data, topic_names=self.topic_names, **arrays)
+
+    def number(self, name: str) -> Any:
+        """Return a field of the fixed header, by its name in `StoredMessage`, native numbers."""
+        part = self.head if name in (_HEAD.names or ()) else self.tail
+        return part[name].astype(part.dtype[name].newbyteorder("="))
+
+    def is_wide(self, flag: int) -> Mask:
+        """Tell which records have the host of `flag` as an IPv6 address."""
+        wide: Mask = (self.number("sys_flag") & flag) != 0
+        return wide
+
+    def bad_bodies(self) -> Mask:
+        """Tell which records have a body that does not fit its checksum."""
+        bad: Mask = _sums(self.data, self.body_start, self.body_end) != self.number("body_crc")
+        return bad
+
+    def bad_tails(self) -> Mask:
+        """Tell which records end in a CRC tail that does not fit; see `record.tail_is_wrong`."""
+        at = self.end - CRC_TAIL_BYTES
+        tail = gather(self.data, f"V{CRC_TAIL_BYTES}", at).view(_CRC_TAIL)
+        named: Mask = (tail["name"] == CRC_NAME) & (tail["end"] == 2)
+        digits = tail["digits"] - np.uint8(ord("0"))
+        looked = named | (digits <= 9).all(axis=1)
+        right = _sums(self.data, self.start[looked], at[looked]) == digits[looked] @ _DIGIT_VALUES
+        bad: Mask = (tail["end"] == 0) & (self.properties_start < self.end)
+        bad[looked] |= named[looked] != (right & (digits[looked] <= 9).all(axis=1))
+        return bad
+
+
+_ARRAYS = tuple(field.name for field in dataclasses.fields(Records))[1:-2]
+"""What is there for each record: all but the buffer, the topics and the defect."""
+
+
+def gather(data: Buffer | npt.NDArray[np.uint8], kind: Any, position: Ints) -> Any:
+    """Return the items of numpy type `kind` that begin at each position of `data`."""
+    item = np.dtype(kind)
+    places = max(len(data) - item.itemsize + 1, 0)
+    every: Any = np.ndarray((places,), item, data, strides=(1,))
+    return every[position]
+
+
+def records(data: Buffer, positions: Ints, end: int, base: int | None = None) -> Records:
+    """Read and check the records at `positions`, which follow one another up to `end`.
+
+    Args:
+        data: The buffer.
+        positions: Where records begin, from `walk`.
+        end: The first byte after the last of them.
+        base: The physical offset of `data[0]`; each record must then carry its own place. None if
+            the records come from another place than their own, as an answer to a pull does.
+    """
+    check = _Checks(len(positions))
+    ends = np.append(positions[1:], end)[: len(positions)]
+    head = gather(data, f"V{_HEAD.itemsize}", positions).view(_HEAD)
+    sys_flag = head["sys_flag"].astype(np.int32)
+    wide_born = ((sys_flag & BORN_HOST_V6) != 0) * HOST_V6_EXTRA
+    wide_hosts = wide_born + ((sys_flag & STORE_HOST_V6) != 0) * HOST_V6_EXTRA
+    longer = (head["magic"] == MAGIC_V2).astype(np.int64)
+    if base is not None:
+        place = head["physical_offset"].astype(np.int64)
+        check(place == positions + base, "the record says that it lies at {}", place)
+    check(ends - positions >= RECORD_BYTES_MIN + wide_hosts + longer, "too short for its hosts")
+
+    tail_at = (positions + _TAIL_AT + wide_hosts)[: check.count]
+    tail = gather(data, f"V{_TAIL.itemsize}", tail_at).view(_TAIL)
+    body_size = tail["body_size"].astype(np.int64)
+    body_start = tail_at + _TAIL.itemsize
+    body_end = body_start + body_size
+    room = ends[: check.count] - _LENGTHS_BYTES - longer[: check.count]
+    check((body_size >= 0) & (body_end <= room), "a body of {} bytes does not fit", body_size)
+
+    longer = longer[: check.count]
+    topic_start = body_end[: check.count] + 1 + longer
+    topic_size = _topic_sizes(data, topic_start, longer)
+    topic_end = topic_start + topic_size
+    fits = (topic_size >= 0) & (topic_end + 2 <= ends[: check.count])
+    check(fits, "a topic of {} bytes does not fit", topic_size)
+
+    properties_start = topic_end[: check.count] + 2
+    properties_size = gather(data, ">i2", topic_end[: check.count]).astype(np.int64)
+    fits = (properties_size >= 0) & (properties_start + properties_size == ends[: check.count])
+    check(fits, "properties of {} bytes do not fit", properties_size)
+
+    numbers, names, is_text = _topics(data, topic_start[: check.count], topic_end[: check.count])
+    check(is_text, "the topic is not UTF-8")
+
+    count = check.count
+    stored_at = (positions + STORED_AT_MS_AT + wide_born)[:count]
+    return Records(
+        data,
+        positions[:count],
+        ends[:count],
+        head[:count],
+        tail[:count],
+        gather(data, ">i8", stored_at).astype(np.int64),
+        stored_at + _STORE_HOST_AT - STORED_AT_MS_AT,
+        body_start[:count],
+        body_end[:count],
+        properties_start[:count],
+        numbers[:count],
+        names,
+        check.defect,
+    )
+
+
+class _Checks:
+    """How many records passed all checks so far, and what is wrong with the next one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.defect = ""
+
+    def __call__(self, good: Mask, defect: str, found: Ints | None = None) -> None:
+        """Drop all records from the first that is not `good`; `defect` may show what was found."""
+        good = good[: self.count]
+        if good.all():
+            return
+        self.count = int(np.argmin(good))
+        self.defect = defect if found is None else defect.format(found[self.count])
+
+
+def _sums(data: Buffer, start: Ints, end: Ints) -> Ints:
+    """Return the checksum, 31 bits, of `data[start[i]:end[i]]` for every i."""
+    view = memoryview(data)
+    bounds = zip(start.tolist(), end.tolist(), strict=True)
+    return np.array([crc32(view[a:b]) for a, b in bounds], np.int64) & 0x7FFFFFFF
+
+
+def _topics(data: Buffer, start: Ints, end: Ints) -> tuple[Ints, tuple[str, ...], Mask]:
+    """Return a number for each topic, the topics by number, and which records have one in UTF-8.
+
+    Topics are looked at by length, as there are few lengths, and mostly all are the same.
+    """
+    sizes = end - start
+    numbers = np.zeros(len(sizes), np.int64)
+    known: dict[bytes, int] = {}
+    for size in np.flatnonzero(np.bincount(sizes)).tolist():
+        where = np.flatnonzero(sizes == size)
+        texts = gather(data, f"V{size}", start[where]) if size else np.zeros(len(where), "V1")
+        if (texts == texts[0]).all():
+            numbers[where] = known.setdefault(bytes(texts[0])[:size], len(known))
+        else:
+            numbers[where] = [known.setdefault(text, len(known)) for text in texts.tolist()]
+    is_text = np.ones(max(len(known), 1), np.bool_)
+    names = []
+    for number, topic in enumerate(known):
+        try:
+            names.append(topic.decode())
+        except UnicodeDecodeError:
+            names.append("")
+            is_text[number] = False
+    return numbers, tuple(names), is_text[numbers]
+
+
+def _topic_sizes(data: Buffer, start: Ints, longer: Ints) -> Ints:
+    """Return the sizes of the topics from the one or two bytes (`longer` is 1) before `start`."""
+    sizes: Ints = gather(data, ">i1", start - 1).astype(np.int64)
+    if longer.any():
+        sizes = np.where(longer == 1, gather(data, ">i2", start - 2).astype(np.int64), sizes)
+    return sizes

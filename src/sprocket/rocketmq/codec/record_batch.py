@@ -1,0 +1,268 @@
+"""What queues and index need of many records at once: columns in place of `record.Entry` objects.
+
+Needs numpy; who can do without looks whether it is there.
+
+A batch is made of `columns.Records`. Tags codes and hashes of keys come straight from the stored
+bytes: properties are parted at every 0x02 of the batch in one search, and texts are hashed by
+length, since there are few lengths. What is rare goes record by record through `record.entry`:
+texts that are not ASCII, and topics of delayed messages.
+
+Invariant: `entries` and the columns say the same; a test compares.
+"""
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sprocket.base.checksum import hash32
+from sprocket.rocketmq.codec import properties, record
+from sprocket.rocketmq.codec.columns import Ints, Mask, Records, gather
+from sprocket.rocketmq.codec.extra import MARK, SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.message import (
+    INNER_BATCH,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_ROLLBACK,
+)
+
+_TAGS, _KEYS, _UNIQUE = b"TAGS\x01", b"KEYS\x01", b"UNIQ_KEY\x01"
+_LIGHT = properties.INNER_MULTI_DISPATCH.encode()
+_WORD_BYTES = 8
+_SHORT = (1 << 8 * len(_TAGS)) - 1
+_PADDING_BYTES = 16
+"""Behind the last property string, so that a word can be read wherever one begins."""
+_WASTE_MAX = 4
+"""Property strings are copied as rows of one width unless that takes so many times their bytes."""
+
+
+class Run(NamedTuple):
+    """The records of a batch that get a unit in one queue, by their numbers in the batch."""
+
+    topic: str
+    queue_id: int
+    rows: Ints
+
+
+class Keys(NamedTuple):
+    """All keys of a batch, in the order in which they are put.
+
+    Attributes:
+        row: Number of the record.
+        hash: `hash32` of the key alone, as u32.
+        units: UTF-16 units of the key.
+    """
+
+    row: Ints
+    hash: npt.NDArray[np.uint32]
+    units: Ints
+
+
+class RecordBatch:
+    """Some records of one file of the log, in its order; arrays hold one element a record.
+
+    Args:
+        records: They have been checked, their places included.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.physical_offset = records.number("physical_offset")
+        self.size: Ints = records.end - records.start
+        self.queue_id = records.number("queue_id")
+        self.queue_offset = records.number("queue_offset")
+        self.stored_at_ms = records.stored_at_ms
+        self.topic_number = records.topic_number
+        self.topic_names = records.topic_names
+        self.sys_flag = records.number("sys_flag")
+        transaction = self.sys_flag & TRANSACTION_MASK
+        self.queueable: Mask = (transaction == 0) | (transaction == TRANSACTION_COMMIT)
+        self.indexable: Mask = transaction != TRANSACTION_ROLLBACK
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind the last record."""
+        return int(self.physical_offset[-1]) + int(self.size[-1])
+
+    def entries(self, first: int = 0) -> list[Entry]:
+        """Return the same record by record, from number `first` on."""
+        data = self.records.data
+        return [record.entry(data, start) for start in self.records.start[first:].tolist()]
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The records of each queue, in order."""
+        rows = np.flatnonzero(self.queueable)
+        if not len(rows):
+            return []
+        queue = (self.topic_number[rows] << 32) + self.queue_id[rows]
+        if (queue == queue[0]).all():
+            bounds = [0, len(rows)]
+        else:
+            # The row in the low bits keeps the order, and numbers sort faster than an argsort.
+            low = len(rows).bit_length()
+            _, queue = np.unique(queue, return_inverse=True)
+            merged = np.sort((queue << low) + np.arange(len(rows)))
+            rows = rows[merged & ((1 << low) - 1)]
+            bounds = [0, *(np.flatnonzero(np.diff(merged >> low)) + 1).tolist(), len(rows)]
+        runs = []
+        for first, stop in pairwise(bounds):
+            own = rows[first:stop]
+            topic = self.topic_names[self.topic_number[own[0]]]
+            runs.append(Run(topic, int(self.queue_id[own[0]]), own))
+        return runs
+
+    @cached_property
+    def _pieces(self) -> "_Pieces":
+        return _Pieces(self.records)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether no record has anything `extra`, which columns do not tell."""
+        if (self.sys_flag & INNER_BATCH).any() or SCHEDULE_TOPIC in self.topic_names:
+            return False
+        data = self._pieces.data
+        return not (data == MARK).any() or _LIGHT not in data.tobytes()
+
+    def next_offset(self, number: int) -> int:
+        """Return the queue offset behind one record."""
+        if self.sys_flag[number] & INNER_BATCH:
+            return self.entry(number).next_offset
+        return int(self.queue_offset[number]) + 1
+
+    @cached_property
+    def tags_code(self) -> Ints:
+        """The hash of the tag, 0 without one."""
+        codes = np.zeros(len(self), np.int64)
+        row, start, end = self._pieces.values(_TAGS)
+        hashes, is_ascii = _hashes(self._pieces.data, start, end)
+        codes[row] = hashes.view(np.int32)
+        odd = np.zeros(len(self), np.bool_)
+        odd[row[~is_ascii]] = True
+        for number in np.flatnonzero(odd).tolist():
+            codes[number] = self.entry(number).tags_code
+        return codes
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The unique key of each record, then each word of its KEYS."""
+        data = self._pieces.data
+        unique_row, unique_start, unique_end = self._pieces.values(_UNIQUE)
+        word_row, word_start, word_end = _words(data, *self._pieces.values(_KEYS))
+        row = np.concatenate((unique_row, word_row))
+        order = np.argsort(row, kind="stable")
+        start = np.concatenate((unique_start, word_start))[order]
+        end = np.concatenate((unique_end, word_end))[order]
+        hashes, is_ascii = _hashes(data, start, end)
+        units = end - start
+        for number in np.flatnonzero(~is_ascii).tolist():
+            text = bytes(data[start[number] : end[number]]).decode("utf-8", "replace")
+            hashes[number] = hash32(text) & 0xFFFF_FFFF
+            units[number] = len(text.encode("utf-16-le")) // 2
+        return Keys(row[order], hashes, units)
+
+    def entry(self, number: int) -> Entry:
+        """Return the entry of one record."""
+        return record.entry(self.records.data, int(self.records.start[number]))
+
+
+class _Pieces:
+    """The property strings of some records in one buffer, parted at each 0x02.
+
+    Attributes:
+        data: The buffer, as bytes.
+    """
+
+    def __init__(self, records: Records) -> None:
+        count = len(records)
+        start = records.properties_start - 1  # the byte before them is made a 0x02, too
+        widths = records.end - start
+        width = max(int(widths.max()), _PADDING_BYTES)
+        if (records.end >= width).all() and width * count <= _WASTE_MAX * int(widths.sum()):
+            # Rows that end where the records do, and a last one for padding.
+            rows = gather(
+                records.data, f"V{width}", np.append(records.end, records.end[-1]) - width
+            )
+            self.data: npt.NDArray[np.uint8] = rows.view(np.uint8)
+            stop = np.arange(1, count + 1) * width
+        else:
+            view = memoryview(records.data)
+            bounds = zip(start.tolist(), records.end.tolist(), strict=True)
+            joined = b"".join([*(view[a:b] for a, b in bounds), bytes(_PADDING_BYTES)])
+            self.data = np.frombuffer(bytearray(joined), np.uint8)
+            stop = np.cumsum(widths)
+        first = stop - widths
+        self.data[first] = 2
+        marks = np.flatnonzero(self.data == 2)
+        places = np.searchsorted(marks, stop)
+        self._row = np.repeat(np.arange(count), np.diff(places, prepend=0))
+        marks = np.append(marks[: len(self._row)], stop[-1])
+        self._start = marks[:-1] + 1
+        self._end = np.minimum(marks[1:], stop[self._row])
+        self._is_own: Mask = marks[:-1] >= first[self._row]
+        self._word = gather(self.data, "<u8", np.minimum(self._start, len(self.data) - _WORD_BYTES))
+
+    def values(self, name: bytes) -> tuple[Ints, Ints, Ints]:
+        """Return where the values of a name lie: numbers of the records, and bytes into `data`.
+
+        Of equal names the last one counts that has a value.
+
+        Args:
+            name: The name and its 0x01.
+        """
+        if len(name) <= _WORD_BYTES:
+            found = self._word & ((1 << 8 * len(name)) - 1) == int.from_bytes(name, "little")
+        else:
+            found = self._word == int.from_bytes(name[:_WORD_BYTES], "little")
+            assert len(name) == _WORD_BYTES + 1
+        where = np.flatnonzero(found & self._is_own & (self._end > self._start + len(name)))
+        if len(name) > _WORD_BYTES:
+            where = where[self.data[self._start[where] + _WORD_BYTES] == name[_WORD_BYTES]]
+        row = self._row[where]
+        if len(row) > 1 and (row[1:] == row[:-1]).any():
+            where = where[np.append(row[1:] != row[:-1], True)]
+            row = self._row[where]
+        return row, self._start[where] + len(name), self._end[where]
+
+
+def _words(data: Any, row: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    """Part texts at single blanks; return the words that are not empty as `_Pieces.values` does."""
+    if not len(row):
+        return row, start, end
+    blanks = np.flatnonzero(data == ord(" "))
+    owner = np.searchsorted(start, blanks, side="right") - 1
+    inside = (owner >= 0) & (blanks < end[owner])
+    if not inside.any():
+        return row, start, end
+    blanks = blanks[inside]
+    start_of_words = np.sort(np.concatenate((start, blanks + 1)))
+    end_of_words = np.sort(np.concatenate((end, blanks)))
+    filled = end_of_words > start_of_words
+    start_of_words, end_of_words = start_of_words[filled], end_of_words[filled]
+    owner = np.searchsorted(start, start_of_words, side="right") - 1
+    return row[owner], start_of_words, end_of_words
+
+
+def _hashes(data: Any, start: Ints, end: Ints) -> tuple[npt.NDArray[np.uint32], Mask]:
+    """Return `hash32` of `data[start[i]:end[i]]` as u32 for every i, valid where that is ASCII.
+
+    Returns:
+        The hashes, and which texts are ASCII.
+    """
+    sizes = end - start
+    hashes = np.zeros(len(sizes), np.uint32)
+    is_ascii = np.ones(len(sizes), np.bool_)
+    for size in np.flatnonzero(np.bincount(sizes)).tolist():
+        where = np.flatnonzero(sizes == size)
+        texts = gather(data, f"V{size}", start[where]).view(np.uint8).reshape(-1, size)
+        powers = np.array([pow(31, n, 1 << 32) for n in reversed(range(size))], np.uint32)
+        hashes[where] = texts.astype(np.uint32) @ powers
+        if texts.max() >= 0x80:
+            is_ascii[where] = (texts < 0x80).all(axis=1)
+    return hashes, is_ascii

@@ -1,0 +1,47 @@
+"""Bit maps of subscriptions: sizes, hashes and bits as RocketMQ has them."""
+
+import pytest
+
+from sprocket.rocketmq.codec import bloom
+from sprocket.rocketmq.codec.bloom import Bloom
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0),
+        (b"hello", 0xCBD8A7B341BD9B02),
+        (b"The quick brown fox jumps over the lazy dog", 0xE34BBC7BBC071B6C),
+    ],
+)
+def test_the_hash_is_murmur3(data: bytes, expected: int) -> None:
+    """Known values of x64 128 with seed 0, with and without a tail."""
+    assert expected == bloom.murmur64(data)
+
+
+def test_the_default_is_what_20_percent_and_32_groups_need() -> None:
+    """Three hashes, 112 bits, 14 bytes."""
+    assert Bloom() == Bloom.sized(20, 32) == Bloom(hashes=3, bits=112)
+    assert Bloom().map_bytes == 14
+    assert Bloom.sized(1, 100) == Bloom(hashes=7, bits=960)
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [("Sql_g0", (0, 104, 96)), ("Sql_g1", (37, 65, 50)), ("Sql_g2", (19, 83, 69))],
+)
+def test_groups_own_the_bits_that_a_real_broker_gave_them(
+    group: str, expected: tuple[int, ...]
+) -> None:
+    """As in the `consumerFilter.json` of a real RocketMQ 5.3.3."""
+    assert expected == Bloom().positions(group, "Sql")
+
+
+def test_a_map_has_the_bits_of_all_that_passed() -> None:
+    """The lowest bit of a byte first."""
+    both = Bloom().bit_map([(0, 104, 96), (19, 83, 69)])
+    assert both.hex() == "0100080000000000200008000101"
+    assert bloom.has_all(both, (0, 104, 96))
+    assert not bloom.has_all(both, (0, 104, 97))
+    assert bloom.has_all(both, ())
+    assert Bloom().bit_map([]) == bytes(14)
