@@ -9,93 +9,37 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 from sprocket.base.units import GIB, KIB, MIB
+from sprocket.rocketmq.geometry import (
+    Engine,
+    Geometry,
+    IndexGeometry,
+    LogGeometry,
+    QueueGeometry,
+)
 
+__all__ = [
+    "DELAY_LEVELS",
+    "BrokerSettings",
+    "DurabilitySettings",
+    "Engine",
+    "Geometry",
+    "GroupSettings",
+    "IndexGeometry",
+    "LogGeometry",
+    "MemberSettings",
+    "NameServerSettings",
+    "OffsetSettings",
+    "PullSettings",
+    "QueueGeometry",
+    "RetentionSettings",
+    "ServerSettings",
+    "Settings",
+    "StoreSettings",
+    "TopicSettings",
+]
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogGeometry:
-    """Files of the CommitLog."""
-
-    segment_bytes: Annotated[
-        int,
-        Meta(
-            ge=512,
-            le=2 * GIB - 1,
-            description="Length of a log file; RocketMQ's mappedFileSizeCommitLog.",
-        ),
-    ] = GIB
-
-    @classmethod
-    def small(cls) -> "LogGeometry":
-        """Return files so small that tests roll."""
-        return cls(segment_bytes=4 * KIB)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueGeometry:
-    """Files of a ConsumeQueue."""
-
-    units_per_file: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=100_000_000,
-            description="Units of 20 bytes in a queue file; mappedFileSizeConsumeQueue / 20.",
-        ),
-    ] = 300_000
-
-    @property
-    def file_bytes(self) -> int:
-        """The length of a queue file."""
-        return self.units_per_file * 20
-
-    @classmethod
-    def small(cls) -> "QueueGeometry":
-        """Return files so small that tests roll."""
-        return cls(units_per_file=10)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexGeometry:
-    """Files of the key index."""
-
-    slots: Annotated[
-        int,
-        Meta(ge=1, le=500_000_000, description="Hash slots of an index file; maxHashSlotNum."),
-    ] = 5_000_000
-    units: Annotated[
-        int,
-        Meta(
-            ge=2,
-            le=100_000_000,
-            description="Units of an index file, the unused unit 0 included; maxIndexNum.",
-        ),
-    ] = 20_000_000
-
-    @property
-    def file_bytes(self) -> int:
-        """The length of an index file: header, slots, units."""
-        return 40 + 4 * self.slots + 20 * self.units
-
-    @classmethod
-    def small(cls) -> "IndexGeometry":
-        """Return files so small that tests fill them and slots collide."""
-        return cls(slots=7, units=40)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Geometry:
-    """What fixes the files of a store; written into it when it is made, compared at each open."""
-
-    log: LogGeometry = field(default_factory=LogGeometry)
-    queue: QueueGeometry = field(default_factory=QueueGeometry)
-    index: IndexGeometry = field(default_factory=IndexGeometry)
-
-    @classmethod
-    def small(cls) -> "Geometry":
-        """Return the small geometry of every part."""
-        return cls(
-            log=LogGeometry.small(), queue=QueueGeometry.small(), index=IndexGeometry.small()
-        )
+DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+"""RocketMQ's default `messageDelayLevel`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,6 +103,37 @@ class StoreSettings:
         bool,
         Meta(description="Keep the key index, which queries by key need; messageIndexEnable."),
     ] = True
+    extended_units: Annotated[
+        bool,
+        Meta(
+            description="Keep store time and filter bits of each message beside its queue unit, in "
+            "20 to 34 bytes more; enableConsumeQueueExt. A store that has some goes on with them."
+        ),
+    ] = False
+    light_queues: Annotated[
+        bool,
+        Meta(
+            description="Put messages into the light queues that they name, too; enableLmq and "
+            "enableMultiDispatch. Any producer can make as many as it likes."
+        ),
+    ] = False
+    delay_levels: Annotated[
+        str,
+        Meta(
+            min_length=2,
+            description="How long the messages of each delay level wait, level 1 first; "
+            "messageDelayLevel. To change it moves no message that waits already.",
+        ),
+    ] = DELAY_LEVELS
+    bytes_in_memory: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Messages within so many bytes of the log's end count as in memory; of "
+            "those further back an answer takes 8 or 64 KiB at most. 0 is 40 % of the machine's "
+            "memory; accessMessageInMemoryMaxRatio.",
+        ),
+    ] = 0
 
     @classmethod
     def small(cls) -> "StoreSettings":

@@ -18,13 +18,6 @@ from sprocket.rocketmq.settings import (
 )
 
 
-def test_file_sizes_are_rocketmqs() -> None:
-    """The sizes of RocketMQ's files by default."""
-    default = Geometry()
-    found = (default.log.segment_bytes, default.queue.file_bytes, default.index.file_bytes)
-    assert found == (1_073_741_824, 6_000_000, 420_000_040)
-
-
 def test_small_is_small() -> None:
     """Every file of the small geometry fits into a page or two."""
     small = Geometry.small()

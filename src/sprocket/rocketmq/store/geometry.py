@@ -5,13 +5,21 @@ broker's settings only, so there it is inferred.
 """
 
 import struct
+from dataclasses import replace
 
 import msgspec
 
 from sprocket.base.disk import Disk, read_file, replace_file
 from sprocket.base.errors import FileMissing, ForeignStore
-from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry, QueueGeometry
-from sprocket.rocketmq.store.layout import QUEUE_UNIT_BYTES, StoreLayout
+from sprocket.rocketmq.settings import (
+    Engine,
+    Geometry,
+    IndexGeometry,
+    LogGeometry,
+    QueueGeometry,
+)
+from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES, StoreLayout
+from sprocket.rocketmq.store.queues import choice
 
 _HEADER_BYTES = 40
 _SLOT_BYTES = 4
@@ -26,6 +34,9 @@ class _File(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     queue_units_per_file: int
     index_slots: int
     index_units: int
+    queue_engine: Engine = "files"
+    queue_batch_units_per_file: int = QueueGeometry().batch_units_per_file
+    queue_extension_bytes: int = QueueGeometry().extension_bytes
 
 
 _FORMAT = 1
@@ -39,6 +50,9 @@ def encode(geometry: Geometry) -> bytes:
         geometry.queue.units_per_file,
         geometry.index.slots,
         geometry.index.units,
+        geometry.queue.engine,
+        geometry.queue.batch_units_per_file,
+        geometry.queue.extension_bytes,
     )
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
@@ -57,7 +71,12 @@ def decode(data: bytes, path: str) -> Geometry:
         raise ForeignStore(f"{path}: format {content.format}, this Sprocket knows {_FORMAT}")
     return Geometry(
         log=LogGeometry(segment_bytes=content.log_segment_bytes),
-        queue=QueueGeometry(units_per_file=content.queue_units_per_file),
+        queue=QueueGeometry(
+            engine=content.queue_engine,
+            units_per_file=content.queue_units_per_file,
+            batch_units_per_file=content.queue_batch_units_per_file,
+            extension_bytes=content.queue_extension_bytes,
+        ),
         index=IndexGeometry(slots=content.index_slots, units=content.index_units),
     )
 
@@ -65,44 +84,80 @@ def decode(data: bytes, path: str) -> Geometry:
 def settle(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geometry:
     """Return the geometry of a store; `wanted`, or the default, if it is yet to be made.
 
+    The engine of the queues is the one that is there, whatever was noted.
+
     Raises:
         ForeignStore: It differs from `wanted`, or cannot be told from the files.
     """
     try:
-        found = decode(read_file(disk, layout.geometry), layout.geometry)
+        noted = decode(read_file(disk, layout.geometry), layout.geometry)
     except FileMissing:
-        if wanted is not None:
-            return wanted  # each part refuses files of another size
-        return _inferred(disk, layout)
-    if wanted is not None and wanted != found:
-        raise ForeignStore(f"{layout.root}: expected {wanted}, the store was made with {found}")
-    return found
+        # If one is wanted, each part refuses files of another size.
+        noted = _inferred(disk, layout) if wanted is None else wanted
+    found = with_engine(noted, choice.found(disk, layout) or noted.queue.engine)
+    if wanted is None or wanted == found:
+        return found
+    if wanted.queue.engine != found.queue.engine:
+        raise ForeignStore(
+            f"{layout.root}: its queues are kept in {found.queue.engine}, not in "
+            f"{wanted.queue.engine}; `sprocket store convert` changes that"
+        )
+    raise ForeignStore(f"{layout.root}: expected {wanted}, the store was made with {found}")
+
+
+def with_engine(geometry: Geometry, engine: Engine) -> Geometry:
+    """Return a geometry with the queues in an engine."""
+    return replace(geometry, queue=replace(geometry.queue, engine=engine))
 
 
 def keep(disk: Disk, layout: StoreLayout, geometry: Geometry) -> None:
     """Write the geometry file, if it is not there."""
     if not disk.exists(layout.geometry):
-        replace_file(disk, layout.geometry, encode(geometry))
+        save(disk, layout, geometry)
+
+
+def save(disk: Disk, layout: StoreLayout, geometry: Geometry) -> None:
+    """Write the geometry file."""
+    replace_file(disk, layout.geometry, encode(geometry))
 
 
 def _inferred(disk: Disk, layout: StoreLayout) -> Geometry:
     default = Geometry()
     log = _first_size(disk, layout.commitlog)
-    queue = next(
-        (
-            size
-            for topic in disk.list(layout.consumequeue)
-            for queue_id in disk.list(f"{layout.consumequeue}/{topic}")
-            if (size := _first_size(disk, f"{layout.consumequeue}/{topic}/{queue_id}"))
-        ),
-        None,
-    )
-    if queue is not None and queue % QUEUE_UNIT_BYTES:
-        raise ForeignStore(f"{layout.consumequeue}: queue files of {queue} bytes hold no units")
     return Geometry(
         log=LogGeometry(segment_bytes=log) if log else default.log,
-        queue=QueueGeometry(units_per_file=queue // QUEUE_UNIT_BYTES) if queue else default.queue,
+        queue=_inferred_queue(disk, layout, default.queue),
         index=_inferred_index(disk, layout.index) or default.index,
+    )
+
+
+def _inferred_queue(disk: Disk, layout: StoreLayout, default: QueueGeometry) -> QueueGeometry:
+    def found(folder: str, unit_bytes: int, otherwise: int) -> int:
+        size = _first_queue_size(disk, folder)
+        if size is not None and size % unit_bytes:
+            raise ForeignStore(f"{folder}: queue files of {size} bytes hold no units")
+        return otherwise if size is None else size // unit_bytes
+
+    return QueueGeometry(
+        units_per_file=found(layout.consumequeue, QUEUE_UNIT_BYTES, default.units_per_file),
+        batch_units_per_file=found(
+            layout.batch_queues, BATCH_UNIT_BYTES, default.batch_units_per_file
+        ),
+        extension_bytes=found(layout.extension, 1, default.extension_bytes),
+    )
+
+
+def _first_queue_size(disk: Disk, folder: str) -> int | None:
+    """Return the size of the first queue file in a folder of topics."""
+    return next(
+        (
+            size
+            for topic in disk.list(folder)
+            if disk.is_folder(f"{folder}/{topic}")
+            for queue_id in disk.list(f"{folder}/{topic}")
+            if (size := _first_size(disk, f"{folder}/{topic}/{queue_id}"))
+        ),
+        None,
     )
 
 

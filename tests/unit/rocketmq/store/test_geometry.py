@@ -1,9 +1,11 @@
 """A store says what its files measure, or it can be told from them."""
 
-import pytest
-from tests.stores import ROOT, SMALL, filled
+from pathlib import Path
 
-from sprocket.base.disk import replace_file
+import pytest
+from tests.stores import ROOT, SMALL, filled, new
+
+from sprocket.base.disk import RealDisk, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry
 from sprocket.rocketmq.store import geometry
@@ -55,9 +57,32 @@ def test_a_store_keeps_what_it_was_made_with() -> None:
         geometry.settle(disk, LAYOUT, Geometry())
 
 
+def test_the_engine_that_is_there_counts(tmp_path: Path) -> None:
+    """Whatever was noted; who asks for the other one is told how to change it."""
+    disk, layout = RealDisk(), StoreLayout(str(tmp_path))
+    disk.make_folder(layout.config)
+    in_rocks = geometry.with_engine(SMALL, "rocksdb")
+    assert geometry.settle(disk, layout, in_rocks) == in_rocks
+    geometry.keep(disk, layout, in_rocks)
+    assert geometry.settle(disk, layout, None) == in_rocks
+    disk.make_folder(f"{layout.consumequeue}/topic/0")
+    assert geometry.settle(disk, layout, None) == SMALL
+    with pytest.raises(ForeignStore, match="kept in files, not in rocksdb; `sprocket store conv"):
+        geometry.settle(disk, layout, in_rocks)
+
+
+def test_a_note_without_an_engine_means_files() -> None:
+    """Older ones have none."""
+    data = geometry.encode(SMALL).replace(b',\n  "queueEngine": "files"', b"")
+    assert b"ngine" not in data
+    assert geometry.decode(data, "x") == SMALL
+
+
 def _foreign() -> SimulatedDisk:
     """A store that does not say what its files measure."""
-    disk, store = filled(60)
+    disk, store = filled(60, extended_units=True)
+    store.batch_topics.add("batches")
+    store.append(new("batches"))
     store.close()
     disk.remove(LAYOUT.geometry)
     return disk
@@ -72,7 +97,8 @@ def test_missing_parts_are_taken_by_default() -> None:
     """A store may have no index and no queue."""
     disk = _foreign()
     disk.remove_tree(LAYOUT.index)
-    disk.remove_tree(LAYOUT.consumequeue)
+    for folder in (LAYOUT.consumequeue, LAYOUT.extension, LAYOUT.batch_queues):
+        disk.remove_tree(folder)
     assert geometry.settle(disk, LAYOUT, None) == Geometry(log=LogGeometry.small())
 
 

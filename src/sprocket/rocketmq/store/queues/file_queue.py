@@ -1,62 +1,44 @@
 """One consume queue in files: a row of units of 20 bytes that say where its messages lie.
 
-A unit is `i64 physical offset, i32 record size, i64 tags code`; the one of queue offset n lies at
-byte n * 20 of the queue's address space, which is cut into files of one size. What a queue promises
-is told at the head of `files`, which keeps all queues of a store. See
-`docs/formats/consume-queue.md`.
+The unit (`engine`) of queue offset n lies at byte n * 20 of the queue's address space, which is cut
+into files of one size. What a queue promises is told at the head of `files`, which keeps all queues
+of a store. See `docs/formats/consume-queue.md`.
 """
 
-import struct
 from bisect import bisect_left
-from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sprocket.base.disk import Disk, sync_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.steps import Steps
 from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
-
-UNIT = struct.Struct(">qiq")
-"""Physical offset, record size, tags code."""
-UNIT_BYTES = UNIT.size
-FILLER_SIZE = 0x7FFF_FFFF
-FILLER = UNIT.pack(0, FILLER_SIZE, 0)
-"""Stands where a message was before the queue's first file began, or where one was lost."""
-
-OPEN_FILES_MAX = 256
-"""Handles that the queues of a store hold together; a broker with more busy queues reopens some."""
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.store.queues.engine import (
+    FILLER,
+    FILLER_SIZE,
+    UNIT,
+    UNIT_BYTES,
+    LastUnit,
+    UnitRead,
+)
+from sprocket.rocketmq.store.queues.extension import ExtendedUnit, Extension, is_address
+from sprocket.rocketmq.store.queues.queue_files import QueueFiles, Unsynced
 
 _SCAN_BYTES = 64 * KIB // UNIT_BYTES * UNIT_BYTES
 _RECOVER_FILES = 3
 """A queue's end is looked for from this many files before its last, as RocketMQ does."""
 
 
-class Unsynced(NamedTuple):
-    """Files with units, and the folder if it has names, that the disk may lack."""
+class Ends(NamedTuple):
+    """Where a queue begins and ends: starts of its files in bytes, and what `FileQueue` has."""
 
-    segments: set[Segment]
-    folder: str | None
-
-    def sync(self, disk: Disk) -> None:
-        """Sync it with handles of its own; on any thread."""
-        for segment in self.segments:
-            sync_file(disk, segment.path)
-        if self.folder is not None:
-            disk.sync_folder(self.folder)
-
-
-class Handles:
-    """Closes the oldest handle when too many are open."""
-
-    def __init__(self) -> None:
-        self._open: deque[Segment] = deque()
-
-    def opening(self, segment: Segment) -> None:
-        """Make room for a segment that is about to be opened."""
-        while len(self._open) >= OPEN_FILES_MAX:
-            self._open.popleft().release()
-        self._open.append(segment)
+    first_file: int
+    last_file: int
+    min_offset: int
+    max_offset: int
+    end: int
+    corrected_to: int
 
 
 class FileQueue:
@@ -69,11 +51,10 @@ class FileQueue:
     """
 
     __slots__ = (
-        "_dirty",
+        "_corrected_to",
         "_doubtful",
+        "_extension",
         "_files",
-        "_handles",
-        "_new_folder",
         "_units_per_file",
         "end",
         "max_offset",
@@ -82,8 +63,15 @@ class FileQueue:
         "topic",
     )
 
+    unit_bytes = UNIT_BYTES
+
     def __init__(
-        self, topic: str, queue_id: int, files: SegmentFiles, units_per_file: int, handles: Handles
+        self,
+        topic: str,
+        queue_id: int,
+        files: QueueFiles,
+        units_per_file: int,
+        extension: Extension | None = None,
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
@@ -92,10 +80,19 @@ class FileQueue:
         self.end = PhysicalOffset(-1)
         self._files = files
         self._units_per_file = units_per_file
-        self._handles = handles
-        self._dirty: set[Segment] = set()
-        self._new_folder = False
+        self._extension = extension
         self._doubtful = False
+        self._corrected_to = -1
+
+    @property
+    def folder(self) -> str:
+        """Where its files lie."""
+        return self._files.folder
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a record's unit holds no more than place, size and tags code."""
+        return self._extension is None
 
     @property
     def is_blank(self) -> bool:
@@ -125,17 +122,36 @@ class FileQueue:
             raise OffsetTooLarge(offset, self.max_offset)
         if offset < self.first_kept:
             raise OffsetTooSmall(offset, self.first_kept)
-        segment = self._segment(offset)
-        left = min(self.max_offset, segment.end // UNIT_BYTES) - offset
-        size = min(count, left) * UNIT_BYTES
-        return memoryview(segment.file.read(offset * UNIT_BYTES - segment.start, size))
+        size = min(count, self.max_offset - offset) * UNIT_BYTES
+        return memoryview(self._files.read(offset * UNIT_BYTES, size))
+
+    def units(self, offset: int, count: int) -> Iterator[UnitRead]:
+        """Return up to `count` units from `offset` on; see `engine.Queue`."""
+        units = UNIT.iter_unpack(self.read(offset, count))
+        return ((n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset))
+
+    def first_of(self, offset: int) -> QueueOffset:
+        """Return `offset`: each message has its own unit."""
+        return QueueOffset(offset)
+
+    def stored_at_ms(self, offset: int) -> int | None:
+        """Return None: the log knows."""
+
+    def extended(self, code: int) -> ExtendedUnit | None:
+        """Return what a unit's code leads to, if it is the address of an extended one."""
+        return self._extension.get(code) if self._extension is not None else None
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""
         physical_offset, size, tags_code = UNIT.unpack(self.read(offset, 1))
         return PhysicalOffset(physical_offset), size, tags_code
 
-    def next_file(self, offset: int) -> QueueOffset:
+    def last_unit(self) -> tuple[PhysicalOffset, int, int] | None:
+        """Return the last unit that is no filler, None if there is none."""
+        units = map(self.unit, range(self.max_offset - 1, self.first_kept - 1, -1))
+        return next((unit for unit in units if unit[1] != FILLER_SIZE), None)
+
+    def after_unreadable(self, offset: int) -> QueueOffset:
         """Return the first offset of the file after the one that `offset` belongs to."""
         return QueueOffset(offset + self._units_per_file - offset % self._units_per_file)
 
@@ -143,26 +159,37 @@ class FileQueue:
         """Say whether the unit stands for a message that is not in the log."""
         return self.unit(offset)[1] == FILLER_SIZE
 
-    def _segment(self, offset: int) -> Segment:
-        segment = self._files.segment(offset * UNIT_BYTES)
-        if not segment.is_open:
-            self._handles.opening(segment)
-        return segment
-
     # Writing.
 
-    def append(self, offset: int, units: bytes, end: int) -> None:
+    def append(self, offset: int, entries: Sequence[Entry], end: int) -> None:
         """Write units at the end of the queue; one write for each file they touch.
 
         Args:
             offset: Queue offset of the first; anything for a blank queue, else `max_offset`.
-            units: One or more whole units in order.
-            end: Physical end of the last one's message.
+            entries: The records, in order.
+            end: Physical end of the last one.
 
         Raises:
             CorruptRecord: Units are missing in between.
-            DiskFull, DiskFailed: What is written so far counts; the rest may be put again.
+            DiskFull, DiskFailed: None of them counts; they may be put again.
         """
+        self._go_to(offset, end)
+        codes = [entry.tags_code for entry in entries]
+        if self._extension is not None:
+            self._extension.go_to(self._last_address())
+            codes = self._extension.put(entries)
+        pairs = zip(entries, codes, strict=True)
+        self._write(b"".join([UNIT.pack(e.physical_offset, e.size, code) for e, code in pairs]))
+        self.end = PhysicalOffset(end)
+
+    def append_units(self, offset: int, units: bytes, end: int) -> None:
+        """Do as `append` with units of a plain queue."""
+        self._go_to(offset, end)
+        self._write(units)
+        self.end = PhysicalOffset(end)
+
+    def _go_to(self, offset: int, end: int) -> None:
+        """Begin a blank queue at `offset`; refuse to leave out messages."""
         if self.is_blank:
             self._begin(offset)
         elif offset != self.max_offset:
@@ -170,8 +197,11 @@ class FileQueue:
                 f"queue {self.topic}/{self.queue_id} ends at {self.max_offset}, "
                 f"the log has its message {offset} before {end}"
             )
-        self._write(units)
-        self.end = PhysicalOffset(end)
+
+    def begin(self, offset: int) -> None:
+        """Make the first file of a queue that goes on at `offset`."""
+        assert not self._files.segments
+        self._begin(offset)
 
     def fill_to(self, offset: int) -> int:
         """Put fillers for messages that are lost, so that the next one may be `offset`.
@@ -188,42 +218,56 @@ class FileQueue:
     def _begin(self, offset: int) -> None:
         """Make the first file; what it holds before `offset` was never here."""
         start = offset - offset % self._units_per_file
-        if len(self._files) and start != self.first_kept:
-            self._drop_from(0)
-        if not len(self._files):
+        if self._files.segments and start != self.first_kept:
+            self._files.drop_from(0)
+        if not self._files.segments:
             self._files.add(start * UNIT_BYTES)
-            self._new_folder = True
         self.max_offset = QueueOffset(start)
         self._write(FILLER * (offset - start))
         self.min_offset = QueueOffset(offset)
+        self._corrected_to = PhysicalOffset(0)  # it has nothing from before
 
     def _write(self, units: bytes) -> None:
-        done = 0
-        while done < len(units):
-            position = self.max_offset * UNIT_BYTES
-            if position == self._files.end_of_files:
-                self._files.add(position)
-                self._new_folder = True
-            segment = self._segment(self.max_offset)
-            part = units[done : done + segment.end - position]
-            segment.file.write([part], position - segment.start)
-            self._dirty.add(segment)
-            done += len(part)
-            self.max_offset = QueueOffset(self.max_offset + len(part) // UNIT_BYTES)
+        self._files.write(self.max_offset * UNIT_BYTES, units)
+        self.max_offset = QueueOffset(self.max_offset + len(units) // UNIT_BYTES)
 
-    def take_unsynced(self) -> "Unsynced":
-        """Return what is to be synced; it counts as synced unless it is given back."""
-        folder = self._files.folder if self._new_folder else None
-        taken = Unsynced(self._dirty, folder)
-        self._dirty, self._new_folder = set(), False
-        return taken
+    def take_unsynced(self) -> list[Unsynced]:
+        """Return what is to be synced in this order; it counts as synced unless given back."""
+        own = self._files.take_unsynced()
+        return [own] if self._extension is None else [self._extension.take_unsynced(), own]
 
-    def give_back(self, taken: "Unsynced") -> None:
+    def give_back(self, taken: list[Unsynced]) -> None:
         """Take back what was not synced after all."""
-        self._dirty |= taken.segments
-        self._new_folder = self._new_folder or taken.folder is not None
+        self._files.give_back(taken[-1])
+        if self._extension is not None:
+            self._extension.give_back(taken[0])
 
     # Recovery and cleaning.
+
+    def ends(self) -> Ends:
+        """Return what `resume` wants to know."""
+        return Ends(
+            self._files.first,
+            self._files.last,
+            self.min_offset,
+            self.max_offset,
+            self.end,
+            self._corrected_to,
+        )
+
+    def resume(self, ends: Ends) -> None:
+        """Take up files that are as they were when `ends` told of them, without a look at them."""
+        self._files.adopt(ends.first_file, ends.last_file)
+        self.min_offset = QueueOffset(ends.min_offset)
+        self.max_offset = QueueOffset(ends.max_offset)
+        self.end = PhysicalOffset(ends.end)
+        self._corrected_to = ends.corrected_to
+        self._load_extension(clean=True)
+
+    def _load_extension(self, *, clean: bool) -> None:
+        if self._extension is not None and self._extension.load(clean=clean):
+            self._extension.go_to(self._last_address())
+            self._extension.close()
 
     def load(self, *, clean: bool) -> None:
         """Take up the files and find the end of the queue.
@@ -235,47 +279,50 @@ class FileQueue:
             clean: The last stop was clean. If not, the disk may not have what is read here, so
                 the next `flush` syncs it.
         """
-        self._files.load(derived=True)
+        newest = self._files.load(clean=clean, newest=_RECOVER_FILES)
         self.end = PhysicalOffset(-1)
         self.min_offset = self.max_offset = self.first_kept
-        newest = self._files.segments[-_RECOVER_FILES:]
-        self._dirty = set() if clean else set(newest)
-        self._new_folder = bool(newest) and not clean
         self._doubtful = not clean
         if newest:
             self.max_offset = QueueOffset(newest[0].start // UNIT_BYTES)
             self._scan()
             self._find_end()
             self.min_offset = self._after_fillers(self.min_offset)
-            self._files.close()
+        self._load_extension(clean=clean)
+        self._files.close()
 
     def _scan(self) -> None:
         """Move `max_offset` and `end` over the units that are there."""
-        for segment in self._files.segments:
-            while segment.start <= self.max_offset * UNIT_BYTES < segment.end:
-                position = self.max_offset * UNIT_BYTES - segment.start
-                if not segment.is_open:
-                    self._handles.opening(segment)
-                data = segment.file.read(position, min(_SCAN_BYTES, segment.size - position))
-                present, end = _present(data, self.end)
-                self.max_offset = QueueOffset(self.max_offset + present)
-                self.end = PhysicalOffset(end)
-                if present * UNIT_BYTES < len(data) or not present:
-                    return
+        while self.max_offset * UNIT_BYTES < self._files.end:
+            position = self.max_offset * UNIT_BYTES
+            written = max(self._files.data_end(position) - position, UNIT_BYTES)
+            size = min(_SCAN_BYTES, -(-written // UNIT_BYTES) * UNIT_BYTES)
+            data = self._files.read(position, size)
+            present, end = _present(data, self.end)
+            self.max_offset = QueueOffset(self.max_offset + present)
+            self.end = PhysicalOffset(end)
+            if present * UNIT_BYTES < len(data):
+                return
 
     def _find_end(self) -> None:
         """Set `end` from the last unit that is no filler."""
-        self.end = PhysicalOffset(-1)
-        for offset in range(self.max_offset - 1, self.first_kept - 1, -1):
-            physical_offset, size, _ = self.unit(offset)
-            if size != FILLER_SIZE:
-                self.end = PhysicalOffset(physical_offset + size)
-                return
+        last = self.last_unit()
+        self.end = PhysicalOffset(-1 if last is None else last[0] + last[1])
+
+    def _last_address(self) -> int | None:
+        """Return the address that the last extended unit has, None if no unit is one.
+
+        Looks at one unit, but at all of a queue that was never extended.
+        """
+        codes = (self.unit(n)[2] for n in range(self.max_offset - 1, self.first_kept - 1, -1))
+        return next(filter(is_address, codes), None)
 
     def _after_fillers(self, offset: int) -> QueueOffset:
         """Return the first offset from `offset` on whose unit is no filler."""
+        count = 1  # nearly always it is the first
         while offset < self.max_offset:
-            units = self.read(offset, _SCAN_BYTES // UNIT_BYTES)
+            units = self.read(offset, count)
+            count = _SCAN_BYTES // UNIT_BYTES
             for _, size, _ in UNIT.iter_unpack(units):
                 if size != FILLER_SIZE:
                     return QueueOffset(offset)
@@ -288,6 +335,9 @@ class FileQueue:
         A queue whose messages are all gone is empty but keeps its offset: min equals max. Unlike
         RocketMQ this looks through all files, not only the first one.
         """
+        if min_physical <= self._corrected_to:
+            return
+        self._corrected_to = min_physical
         if self.min_offset >= self.max_offset:
             return
         first = max(self.min_offset, self.first_kept)
@@ -311,74 +361,65 @@ class FileQueue:
             bisect_left(range(self.max_offset), physical_offset, lo=first, key=place)
         )
 
-    def copy(self) -> "FileQueue":
-        """Return the same queue with handles of its own, to be read on another thread."""
-        files = self._files.copy()
-        same = FileQueue(self.topic, self.queue_id, files, self._units_per_file, Handles())
-        same.min_offset, same.max_offset, same.end = self.min_offset, self.max_offset, self.end
-        return same
-
-    def clean_steps(self, min_offset: QueueOffset) -> Steps:
-        """Raise the minimum, and delete the files that lie before it; the newest one stays."""
-        self.min_offset = max(self.min_offset, min_offset)
-        try:
-            yield from self._files.drop_before_steps(self.min_offset * UNIT_BYTES)
-        finally:
-            self._dirty.intersection_update(self._files.segments)
-
-    def truncate(self, physical_offset: PhysicalOffset) -> int:
+    def truncate(self, physical_offset: PhysicalOffset) -> LastUnit | None:
         """Take away the units of messages that lie at `physical_offset` or later.
 
         Bytes are zeroed and files that are left without a unit deleted, except for one that says
         where the queue goes on. Fillers before the cut stay: what they stand for is gone.
 
         Returns:
-            How many units are gone.
+            The last unit that the queue had; None if it lost none.
         """
         if self.end <= physical_offset and not self._doubtful:
-            return 0
+            return None
         self._doubtful = False
         old = self.max_offset
+        last = None if self.is_blank else LastUnit(old, self.unit(old - 1)[0])
         keep = self._after_fillers(self._first_at(physical_offset, self.first_kept))
         position = keep * UNIT_BYTES
-        self._drop_from(max(position, self._files.first + 1 if position else 0))
-        if len(self._files) and position < self._files.end_of_files:
-            segment = self._segment(keep)
-            zeros = bytes(min(old * UNIT_BYTES, segment.end) - position)
-            segment.file.write([zeros], position - segment.start)
-            self._dirty.add(segment)
+        self._files.cut(position, old * UNIT_BYTES)
         self.max_offset = keep
         self.min_offset = min(self.min_offset, keep)
         self._find_end()
-        return old - keep
+        if self._extension is not None:
+            self._extension.cut(self._last_address())
+        return last if keep < old else None
 
-    def _drop_from(self, position: int) -> None:
-        """Delete the files that begin at `position` or later."""
-        self._dirty.difference_update(
-            [segment for segment in self._files.segments if segment.start >= position]
-        )
-        if self._files.drop_from(position):
-            self._new_folder = True
+    def copy(self) -> "FileQueue":
+        """Return the same queue with handles of its own, to be read on another thread."""
+        same = FileQueue(self.topic, self.queue_id, self._files.copy(), self._units_per_file)
+        same.min_offset, same.max_offset, same.end = self.min_offset, self.max_offset, self.end
+        same._corrected_to = self._corrected_to
+        return same
+
+    def clean_steps(self, min_offset: QueueOffset) -> Steps:
+        """Raise the minimum, and delete the files that lie before it; the newest one stays."""
+        self.min_offset = max(self.min_offset, min_offset)
+        yield from self._files.drop_before_steps(self.min_offset * UNIT_BYTES)
+        if self._extension is not None and self.min_offset < self.max_offset:
+            yield from self._extension.clean_steps(self.unit(self.min_offset)[2])
 
     def wipe_behind_end(self) -> None:
         """Zero what follows the end in the last file, for RocketMQ's recovery takes it for units.
 
         Costs a read of the rest of the file; needed once after a load that followed a crash.
         """
-        position = self.max_offset * UNIT_BYTES
-        for segment in self._files.segments:
-            while segment.start <= position < segment.end:
-                data = self._segment(position // UNIT_BYTES).file.read(
-                    position - segment.start, min(_SCAN_BYTES, segment.end - position)
-                )
-                if data != bytes(len(data)):
-                    segment.file.write([bytes(len(data))], position - segment.start)
-                    self._dirty.add(segment)
-                position += len(data)
+        self._files.zero(self.max_offset * UNIT_BYTES, self._files.end)
+        if self._extension is not None:
+            self._extension.wipe_behind_end()
+
+    def remove(self, disk: Disk) -> None:
+        """Delete all its files."""
+        self.close()
+        disk.remove_tree(self._files.folder)
+        if self._extension is not None:
+            disk.remove_tree(self._extension.folder)
 
     def close(self) -> None:
         """Close the handles."""
         self._files.close()
+        if self._extension is not None:
+            self._extension.close()
 
 
 def _present(data: bytes, end: int) -> tuple[int, int]:

@@ -20,22 +20,64 @@ Invariants
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from sprocket.base import steps
-from sprocket.base.disk import Disk
-from sprocket.base.errors import OffsetTooLarge
-from sprocket.base.segments import SegmentFiles
+from sprocket.base.checksum import crc32
+from sprocket.base.disk import Disk, read_file, replace_file
+from sprocket.base.errors import FileMissing, ForeignStore
+from sprocket.base.segments import SegmentFiles, segment_name
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.layout import check_topic
-from sprocket.rocketmq.store.queues.file_queue import UNIT, UNIT_BYTES, FileQueue, Handles, Unsynced
+from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic
+from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
+from sprocket.rocketmq.store.queues.engine import (
+    QUEUES_PER_STEP,
+    UNIT,
+    UNIT_BYTES,
+    LastUnit,
+    QueueKey,
+)
+from sprocket.rocketmq.store.queues.extension import Extension
+from sprocket.rocketmq.store.queues.file_queue import Ends, FileQueue
+from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles, Unsynced
 
-QUEUES_PER_STEP = 16
-"""Queues that one step of `flush_steps` or `clean_steps` looks at; syncs of the log wait for it."""
+
+@dataclass(frozen=True, slots=True)
+class OtherKinds:
+    """Where queues lie that are not plain ones, and which are not.
+
+    Attributes:
+        extension_folder: The folder `consumequeue_ext` of the store.
+        batch_folder: The folder `batchconsumequeue` of the store.
+        extend: New units are extended ones; if not, only where there are some already.
+        batch_topics: Topics whose queues are batch queues. Whoever owns it may add to it.
+    """
+
+    extension_folder: str
+    batch_folder: str
+    extend: bool = False
+    batch_topics: set[str] = field(default_factory=set)
+
+
+try:
+    import numpy as np
+except ImportError:  # the light install; it makes no batches either
+    np = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.codec.record_batch import RecordBatch
+
+_Note = dict[str, dict[int, Ends]]
+"""By topic and queue id. In the file, as JSON behind a line with its CRC-32 in decimal."""
 
 
 class FileQueues:
@@ -45,25 +87,39 @@ class FileQueues:
         disk: Where they lie.
         folder: The folder `consumequeue` of the store.
         geometry: How many units a file has.
+        note: A file for `seal` to say in where the queues end; None leaves no note.
         write: Whether anything may be changed on the disk.
+        others: Extended and batch queues; None if there are none.
     Threads: event loop only.
     """
 
     def __init__(
-        self, disk: Disk, folder: str, geometry: QueueGeometry, *, write: bool = True
+        self,
+        disk: Disk,
+        folder: str,
+        geometry: QueueGeometry,
+        *,
+        note: str | None = None,
+        write: bool = True,
+        others: OtherKinds | None = None,
     ) -> None:
+        self._note = note
         self._disk = disk
         self._folder = folder
-        self._units_per_file = geometry.units_per_file
+        self._geometry = geometry
         self._write = write
+        self._others = others
+        self._extends = False
         self._handles = Handles()
-        self._queues: dict[tuple[str, int], FileQueue] = {}
-        self._dirty: set[FileQueue] = set()
+        self._queues: dict[QueueKey, FileQueue | BatchQueue] = {}
+        self._dirty: set[FileQueue | BatchQueue] = set()
 
     def load(self, *, clean: bool = False) -> None:
         """Take up every queue that is on the disk and find its end.
 
-        Folders whose name is no number are not queues.
+        Folders whose name is no number are not queues. After a clean stop a queue is as the note
+        of `seal` has it, if its first and last files are there and are older than the note; nobody
+        wrote to it since then. Such a queue costs 10 µs, another one some reads.
 
         Args:
             clean: The last stop was clean. If not, the next `flush` syncs what was found here.
@@ -73,31 +129,92 @@ class FileQueues:
         """
         self._queues.clear()
         self._dirty.clear()
-        for topic in self._disk.list(self._folder):
-            for name in self._disk.list(f"{self._folder}/{topic}"):
-                path = f"{self._folder}/{topic}/{name}"
-                if name.isascii() and name.isdigit() and self._disk.is_folder(path):
-                    queue = self._make(topic, int(name))
+        others = self._others
+        if others is not None:
+            self._extends = others.extend or self._disk.is_folder(others.extension_folder)
+            others.batch_topics.update(self._disk.list(others.batch_folder))
+            self._load(others.batch_folder, {}, 0, clean=clean)
+        noted, noted_at_ms = self._read_note() if clean else ({}, 0)
+        self._load(self._folder, noted, noted_at_ms, clean=clean)
+
+    def _load(self, folder: str, noted: _Note, noted_at_ms: int, *, clean: bool) -> None:
+        for topic in self._disk.list(folder):
+            place = f"{folder}/{topic}"
+            known = noted.get(topic, {})
+            if not known or not self._is_older(place, noted_at_ms):
+                names = self._disk.list(place) if self._disk.is_folder(place) else ()
+                ids = [int(name) for name in names if name.isascii() and name.isdigit()]
+            else:
+                ids = list(known)  # no queue came or went since
+            for queue_id in ids:
+                ends = known.get(queue_id)
+                path = f"{place}/{queue_id}"
+                is_noted = ends is not None and self._is_as_noted(path, ends, noted_at_ms)
+                if is_noted or self._disk.is_folder(path):
+                    queue = self._make(topic, queue_id)
+                    if queue.folder != path:
+                        raise ForeignStore(f"{path}: expected {queue.folder}, by the topic's kind")
+                    if is_noted and ends is not None and isinstance(queue, FileQueue):
+                        queue.resume(ends)
+                        continue
                     queue.load(clean=clean)
                     if not clean:
                         self._dirty.add(queue)
 
-    def _make(self, topic: str, queue_id: int) -> FileQueue:
-        files = SegmentFiles(
-            self._disk,
-            f"{self._folder}/{check_topic(topic)}/{queue_id}",
-            self._units_per_file * UNIT_BYTES,
-            write=self._write,
-        )
-        queue = FileQueue(topic, queue_id, files, self._units_per_file, self._handles)
+    def _read_note(self) -> tuple[_Note, int]:
+        """Return the note, if it is there and whole, and when it was written."""
+        if self._note is None or not self._disk.exists(self._note):
+            return {}, 0
+        crc, _, content = read_file(self._disk, self._note).partition(b"\n")
+        if crc != b"%d" % crc32(content):
+            return {}, 0
+        at_ms = self._disk.modified_at_ms(self._note)
+        return msgspec.json.decode(content, type=_Note), at_ms
+
+    def _is_as_noted(self, folder: str, ends: Ends, at_ms: int) -> bool:
+        """Say whether a queue's files are there, its first and last one older than the note.
+
+        Of several files one may have been deleted; then the folder is younger.
+        """
+        paths = [f"{folder}/{segment_name(ends.last_file)}"]
+        if ends.first_file != ends.last_file:
+            paths += f"{folder}/{segment_name(ends.first_file)}", folder
+        return all(self._is_older(path, at_ms) for path in paths)
+
+    def _is_older(self, path: str, at_ms: int) -> bool:
+        """Say whether something is there and was last changed before a time."""
+        try:
+            return self._disk.modified_at_ms(path) < at_ms
+        except FileMissing:
+            return False
+
+    def _make(self, topic: str, queue_id: int) -> FileQueue | BatchQueue:
+        others, geometry = self._others, self._geometry
+        place = f"{check_topic(topic)}/{queue_id}"
+        queue: FileQueue | BatchQueue
+        if others is not None and topic in others.batch_topics:
+            size = geometry.batch_units_per_file * BATCH_UNIT_BYTES
+            queue = BatchQueue(topic, queue_id, self._open(f"{others.batch_folder}/{place}", size))
+        else:
+            size = geometry.units_per_file * UNIT_BYTES
+            files = self._open(f"{self._folder}/{place}", size)
+            extension = None
+            if others is not None and self._extends and not topic.startswith(LIGHT_PREFIX):
+                folder = f"{others.extension_folder}/{place}"
+                extension = Extension(self._open(folder, geometry.extension_bytes))
+            queue = FileQueue(topic, queue_id, files, geometry.units_per_file, extension)
         self._queues[topic, queue_id] = queue
         return queue
 
-    def queue(self, topic: str, queue_id: int) -> FileQueue | None:
+    def _open(self, folder: str, segment_bytes: int) -> QueueFiles:
+        files = SegmentFiles(self._disk, folder, segment_bytes, write=self._write)
+        return QueueFiles(files, self._handles)
+
+    def queue(self, topic: str, queue_id: int) -> FileQueue | BatchQueue | None:
         """Return a queue, None if it never had a message."""
         return self._queues.get((topic, queue_id))
 
-    def __iter__(self) -> Iterator[FileQueue]:
+    def __iter__(self) -> Iterator[FileQueue | BatchQueue]:
         """Iterate over all queues that have files, in no order."""
         return iter(list(self._queues.values()))
 
@@ -115,7 +232,7 @@ class FileQueues:
         queue = self._queues.get((topic, queue_id))
         return QueueOffset(0) if queue is None else queue.max_offset
 
-    def next_offsets(self) -> dict[tuple[str, int], QueueOffset]:
+    def next_offsets(self) -> dict[QueueKey, QueueOffset]:
         """Return `max_offset` of every queue, as a new table."""
         return {key: queue.max_offset for key, queue in self._queues.items()}
 
@@ -124,29 +241,11 @@ class FileQueues:
         """Physical end of the last message that any queue has; -1 without one."""
         return max((queue.end for queue in self._queues.values()), default=PhysicalOffset(-1))
 
-    def read(self, topic: str, queue_id: int, offset: int, count: int) -> memoryview:
-        """Return up to `count` units from `offset` on that lie in one file; see `FileQueue.read`.
-
-        Raises:
-            OffsetTooSmall, OffsetTooLarge: There is no such unit, or no such queue.
-        """
-        queue = self._queues.get((topic, queue_id))
-        if queue is None:
-            raise OffsetTooLarge(offset, 0)
-        return queue.read(offset, count)
-
-    def put(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        physical_offset: int,
-        size: int,
-        tags_code: int,
-    ) -> bool:
-        """Put one unit; False if it was there already. Errors as `put_round`."""
-        entry = Entry(topic, queue_id, queue_offset, physical_offset, size, tags_code, 0)
-        return self.put_round((entry,)) == 1
+    @property
+    def last(self) -> tuple[PhysicalOffset, int, int] | None:
+        """The unit of the message that lies last in the log, of those in queues."""
+        queue = max(self._queues.values(), key=lambda queue: queue.end, default=None)
+        return None if queue is None else queue.last_unit()
 
     def put_round(self, entries: Iterable[Entry]) -> int:
         """Put the units of records that follow each other in the log.
@@ -163,7 +262,7 @@ class FileQueues:
             DiskFull, DiskFailed: Some units may be put; the round may be put again.
         """
         pack = UNIT.pack
-        rounds: dict[FileQueue, _Run] = {}
+        rounds: dict[FileQueue | BatchQueue, _Run] = {}
         for entry in entries:
             if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
                 continue
@@ -174,28 +273,75 @@ class FileQueues:
             run = rounds.get(queue)
             if run is None:
                 run = rounds[queue] = _Run(queue)
-            end = entry.physical_offset + entry.size
+            place, size = entry.physical_offset, entry.size
+            end = place + size
             if end <= run.end:
                 continue
-            if entry.queue_offset != run.next_offset and run.next_offset is not None:
-                if entry.queue_offset < run.next_offset:
+            offset, expected = entry.queue_offset, run.next_offset
+            if offset != expected:
+                if expected is None:
+                    run.first = offset
+                elif offset < expected:
                     continue
-                self._write_runs(rounds)
-                queue.append(entry.queue_offset, b"", end)
-            if run.next_offset is None:
-                run.first = entry.queue_offset
-            run.units.append(pack(entry.physical_offset, entry.size, entry.tags_code))
-            run.next_offset = entry.queue_offset + 1
+                else:
+                    self._write_runs(rounds)
+                    queue.append(offset, (), end)  # raises CorruptRecord
+            if run.units is not None:
+                run.units.append(pack(place, size, entry.tags_code))
+                run.next_offset = offset + 1
+            else:
+                run.entries.append(entry)
+                run.next_offset = entry.next_offset
             run.end = end
         return self._write_runs(rounds)
 
-    def _write_runs(self, rounds: "dict[FileQueue, _Run]") -> int:
+    def put_batch(self, batch: "RecordBatch") -> int:
+        """Put the units of a batch, of which each queue has all already or needs all, next.
+
+        Args:
+            batch: Its records are their own units, see `Units.are_records`.
+
+        Returns:
+            How many units were put.
+
+        Raises:
+            CorruptRecord: A queue does not go on with its first unit of the batch.
+            DiskFull, DiskFailed: Some units may be put; put the rest by `put_round`.
+        """
+        units = np.empty(len(batch), _UNITS)
+        units["physical_offset"] = batch.physical_offset
+        units["size"] = batch.size
+        units["tags_code"] = batch.tags_code
+        ends = batch.physical_offset + batch.size
+        count = 0
+        for topic, queue_id, rows in batch.runs:
+            queue = self._queues.get((topic, queue_id)) or self._make(topic, queue_id)
+            fresh = ends[rows] > queue.end
+            if not queue.is_blank:
+                fresh &= batch.queue_offset[rows] >= queue.max_offset
+            rows = rows if fresh.all() else rows[fresh]
+            if len(rows):
+                self._dirty.add(queue)
+                first, end = int(batch.queue_offset[rows[0]]), int(ends[rows[-1]])
+                if isinstance(queue, FileQueue) and queue.is_plain:
+                    queue.append_units(first, units[rows].tobytes(), end)
+                else:
+                    queue.append(first, [batch.entry(row) for row in rows.tolist()], end)
+                count += len(rows)
+        return count
+
+    def _write_runs(self, rounds: "dict[FileQueue | BatchQueue, _Run]") -> int:
         count = 0
         for queue, run in rounds.items():
             if run.units:
+                assert isinstance(queue, FileQueue)  # no other is plain
                 self._dirty.add(queue)
-                queue.append(run.first, b"".join(run.units), run.end)
+                queue.append_units(run.first, b"".join(run.units), run.end)
                 count += len(run.units)
+            elif run.entries:
+                self._dirty.add(queue)
+                queue.append(run.first, run.entries, run.end)
+                count += len(run.entries)
         return count
 
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
@@ -213,20 +359,39 @@ class FileQueues:
         self._dirty.add(queue)
         return queue.fill_to(offset)
 
+    def begin(self, topic: str, queue_id: int, offset: int) -> None:
+        """Make an empty queue that goes on at `offset`; do nothing if it is there."""
+        if (topic, queue_id) not in self._queues:
+            queue = self._make(topic, queue_id)
+            queue.begin(offset)
+            self._dirty.add(queue)
+
     def correct_min(self, min_physical: PhysicalOffset) -> None:
         """Raise each queue's minimum to the first message that the log still has."""
         for queue in self._queues.values():
             queue.correct_min(min_physical)
 
-    def truncate(self, physical_offset: PhysicalOffset) -> int:
-        """Take away the units of messages at `physical_offset` or later; return how many."""
-        count = 0
-        for queue in self._queues.values():
-            cut = queue.truncate(physical_offset)
-            if cut:
+    def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
+        """Raise each queue's minimum to what the log still has; delete files that lie before it.
+
+        The newest file of a queue stays: it says where the queue goes on.
+        """
+        waiting = deque(self._queues.values())
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            minima = yield partial(_minima, [queue.copy() for queue in part], min_physical)
+            for queue, min_offset in zip(part, minima, strict=True):
+                yield from queue.clean_steps(min_offset)
+
+    def truncate(self, physical_offset: PhysicalOffset) -> dict[QueueKey, LastUnit]:
+        """Take away the units of messages at `physical_offset` or later; return the last ones."""
+        lasts = {}
+        for key, queue in self._queues.items():
+            last = queue.truncate(physical_offset)
+            if last is not None:
                 self._dirty.add(queue)
-                count += cut
-        return count
+                lasts[key] = last
+        return lasts
 
     def wipe_behind_ends(self) -> None:
         """Zero what lies behind the end of each queue; see `FileQueue.wipe_behind_end`."""
@@ -234,12 +399,22 @@ class FileQueues:
             queue.wipe_behind_end()
             self._dirty.add(queue)
 
+    def remove(self, topic: str, queue_id: int) -> None:
+        """Delete a queue with its files."""
+        queue = self._queues.pop((topic, queue_id), None)
+        if queue is not None:
+            self._dirty.discard(queue)
+            queue.remove(self._disk)
+
     def reset(self) -> None:
         """Delete every queue, to be made again from the log."""
         self.close()
         self._queues.clear()
         self._dirty.clear()
         self._disk.remove_tree(self._folder)
+        if self._others is not None:
+            self._disk.remove_tree(self._others.extension_folder)
+            self._disk.remove_tree(self._others.batch_folder)
 
     def flush(self) -> None:
         """Do `flush_steps` here and now."""
@@ -257,24 +432,23 @@ class FileQueues:
             taken = [(queue, queue.take_unsynced()) for queue in part]
             self._dirty.difference_update(part)
             try:
-                yield partial(_sync_all, self._disk, [unsynced for _, unsynced in taken])
+                yield partial(_sync_all, self._disk, [one for _, each in taken for one in each])
             except BaseException:
                 self._dirty.update(part)
                 for queue, unsynced in taken:
                     queue.give_back(unsynced)
                 raise
 
-    def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
-        """Raise each queue's minimum to what the log still has; delete files that lie before it.
-
-        The newest file of a queue stays: it says where the queue goes on.
-        """
-        waiting = deque(self._queues.values())
-        while waiting:
-            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
-            minima = yield partial(_minima, [queue.copy() for queue in part], min_physical)
-            for queue, min_offset in zip(part, minima, strict=True):
-                yield from queue.clean_steps(min_offset)
+    def seal(self) -> None:
+        """Flush, then note where each queue ends."""
+        self.flush()
+        if self._note is not None:
+            note: _Note = {}
+            for (topic, queue_id), queue in self._queues.items():
+                if isinstance(queue, FileQueue):
+                    note.setdefault(topic, {})[queue_id] = queue.ends()
+            content = msgspec.json.encode(note)
+            replace_file(self._disk, self._note, b"%d\n%b" % (crc32(content), content))
 
     def close(self) -> None:
         """Close every handle; nothing is flushed."""
@@ -282,12 +456,18 @@ class FileQueues:
             queue.close()
 
 
+_UNITS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
+"""`UNIT` for numpy."""
+
+
 def _sync_all(disk: Disk, parts: Iterable[Unsynced]) -> None:
     for part in parts:
         part.sync(disk)
 
 
-def _minima(copies: Iterable[FileQueue], min_physical: PhysicalOffset) -> list[QueueOffset]:
+def _minima(
+    copies: Iterable[FileQueue | BatchQueue], min_physical: PhysicalOffset
+) -> list[QueueOffset]:
     """Return the first offset of each queue whose message the log still has."""
     minima = []
     for queue in copies:
@@ -300,12 +480,13 @@ def _minima(copies: Iterable[FileQueue], min_physical: PhysicalOffset) -> list[Q
 
 
 class _Run:
-    """The units that one round has for one queue."""
+    """What one round has for one queue: units for a plain one, else entries."""
 
-    __slots__ = ("end", "first", "next_offset", "units")
+    __slots__ = ("end", "entries", "first", "next_offset", "units")
 
-    def __init__(self, queue: FileQueue) -> None:
-        self.units: list[bytes] = []
+    def __init__(self, queue: FileQueue | BatchQueue) -> None:
+        self.units: list[bytes] | None = [] if queue.is_plain else None
+        self.entries: list[Entry] = []
         self.end: int = queue.end
         self.first: int = queue.max_offset
         self.next_offset: int | None = None if queue.is_blank else queue.max_offset

@@ -27,7 +27,7 @@ def opened(disk: SimulatedDisk, *, clean: bool = True) -> FileQueues:
 def only(queues: FileQueues) -> FileQueue:
     """Return the queue T/0."""
     queue = queues.queue("T", 0)
-    assert queue is not None
+    assert isinstance(queue, FileQueue)
     return queue
 
 

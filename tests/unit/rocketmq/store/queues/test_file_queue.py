@@ -6,8 +6,7 @@ from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, 
 from sprocket.base.disk import read_file
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.store.queues import file_queue
-from sprocket.rocketmq.store.queues.file_queue import FILLER, UNIT, UNIT_BYTES
+from sprocket.rocketmq.store.queues.engine import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES, LastUnit
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -22,10 +21,10 @@ def test_rolling_makes_the_next_file(disk: SimulatedDisk) -> None:
     queues = opened(disk)
     queues.put_round([entry(n) for n in range(25)])
     assert disk.list(f"{FOLDER}/T/0") == [f"{n:020d}" for n in (0, 200, 400)]
-    assert len(queues.read("T", 0, 7, 100)) == 3 * UNIT_BYTES
-    assert len(queues.read("T", 0, 20, 100)) == 5 * UNIT_BYTES
+    assert len(only(queues).read(7, 100)) == 3 * UNIT_BYTES
+    assert len(only(queues).read(20, 100)) == 5 * UNIT_BYTES
     assert only(queues).unit(24) == (2400, 100, 168)
-    assert only(queues).next_file(19) == 20
+    assert only(queues).after_unreadable(19) == 20
 
 
 def test_a_queue_may_begin_anywhere(disk: SimulatedDisk) -> None:
@@ -57,11 +56,10 @@ def test_reading_outside_says_so(disk: SimulatedDisk) -> None:
     queues = opened(disk)
     queues.put_round([entry(n) for n in range(20, 25)])
     with pytest.raises(OffsetTooLarge):
-        queues.read("T", 0, 25, 1)
+        only(queues).read(25, 1)
     with pytest.raises(OffsetTooSmall):
-        queues.read("T", 0, 19, 1)
-    with pytest.raises(OffsetTooLarge):
-        queues.read("X", 0, 0, 1)
+        only(queues).read(19, 1)
+    assert queues.queue("X", 0) is None
 
 
 def test_loading_finds_the_end(disk: SimulatedDisk) -> None:
@@ -81,7 +79,7 @@ def test_loading_finds_the_end(disk: SimulatedDisk) -> None:
         (UNIT.pack(400, 0, 0), 4),
         (bytes(20), 4),
         (UNIT.pack(350, 100, 0), 4),
-        (UNIT.pack(1, file_queue.FILLER_SIZE, 0), 4),
+        (UNIT.pack(1, FILLER_SIZE, 0), 4),
         (FILLER, 8),
     ],
 )
@@ -110,7 +108,8 @@ def test_truncating_zeroes_units_and_drops_files(disk: SimulatedDisk) -> None:
         queues = opened(disk)
         queues.put_round([entry(n) for n in range(25)])
         keep = -(-place // 100)
-        assert queues.truncate(PhysicalOffset(place)) == max(0, 25 - keep)
+        lost = {("T", 0): LastUnit(25, 2400)} if keep < 25 else {}
+        assert queues.truncate(PhysicalOffset(place)) == lost
         queue = only(queues)
         expected = (min(keep, 25), 100 * min(keep, 25) or -1)
         assert expected == (queue.max_offset, queue.end)

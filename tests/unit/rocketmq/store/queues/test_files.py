@@ -1,18 +1,25 @@
 """All queues of a store: rounds, what is put twice, full disks and crashes."""
 
 import errno
+import os
 import random
+import shutil
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, oldest, only, opened
 
-from sprocket.base.disk import read_file
+from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import CorruptRecord, DiskFull, ForeignStore
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.store.queues import file_queue
-from sprocket.rocketmq.store.queues.file_queue import UNIT
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.store.queues import queue_files
+from sprocket.rocketmq.store.queues.engine import UNIT
+from sprocket.rocketmq.store.queues.file_queue import FileQueue
+from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -26,7 +33,7 @@ def test_units_lie_at_twenty_times_their_offset(disk: SimulatedDisk) -> None:
     """A file has its full length at once, units at their place and zeros behind them."""
     queues = opened(disk)
     assert queues.put_round([entry(0), entry(1)]) == 2
-    assert queues.put("T", 0, 2, 200, 100, -1)
+    assert queues.put_round([Entry("T", 0, 2, 200, 100, -1, 0)]) == 1
     expected = UNIT.pack(0, 100, 0) + UNIT.pack(100, 100, 7) + UNIT.pack(200, 100, -1)
     assert expected.ljust(SMALL.file_bytes, b"\0") == read_file(disk, FIRST)
     assert (queues.min_offset("T", 0), queues.max_offset("T", 0), queues.end) == (0, 3, 300)
@@ -105,7 +112,7 @@ def test_files_of_another_geometry_are_refused(disk: SimulatedDisk) -> None:
 def test_topics_cannot_leave_the_folder(disk: SimulatedDisk) -> None:
     """A topic that would lie elsewhere is refused."""
     with pytest.raises(CorruptRecord):
-        opened(disk).put("../config", 0, 0, 0, 100, 0)
+        opened(disk).put_round([Entry("../config", 0, 0, 0, 100, 0, 0)])
 
 
 def test_a_full_disk_loses_nothing(disk: SimulatedDisk) -> None:
@@ -129,7 +136,7 @@ def test_a_full_disk_loses_nothing(disk: SimulatedDisk) -> None:
 
 def test_few_files_are_open(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Handles are given back when there are many queues, and flushing still reaches all."""
-    monkeypatch.setattr(file_queue, "OPEN_FILES_MAX", 4)
+    monkeypatch.setattr(queue_files, "OPEN_FILES_MAX", 4)
     queues = opened(disk)
     log = [entry(n // 10, at=100 * n, queue=n % 10) for n in range(40)]
     queues.put_round(log)
@@ -180,3 +187,94 @@ def test_after_a_crash_the_log_can_be_put_again(seed: int, steps: list[str]) -> 
         assert queue.max_offset == 40
         for offset in range(40):
             assert queue.unit(offset) == (100 * (2 * offset + queue_id), 100, 7 * offset)
+
+
+class Noted:
+    """Queues on the real disk that were sealed, with files older than the note."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.note = folder / "q", folder / "ends"
+        queues = FileQueues(RealDisk(), str(self.root), SMALL, note=str(self.note))
+        queues.put_round([entry(n) for n in range(5, 25)])
+        queues.put_round([entry(0, at=2500, queue=1)])
+        queues.correct_min(PhysicalOffset(750))
+        queues.seal()
+        queues.close()
+        self.expected = {("T", 0): (8, 25, 2500), ("T", 1): (0, 1, 2600)}
+        self.age()
+
+    def age(self) -> None:
+        """Make everything as if it were of an earlier day than the note."""
+        for path in self.root.rglob("*"):
+            os.utime(path, (1, 1))
+
+    def loaded(self, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[tuple[str, int], Any], int]:
+        """Load again; return the range of each queue, and how many were looked at."""
+        looked: list[FileQueue] = []
+        real = FileQueue.load
+
+        def load(queue: FileQueue, *, clean: bool) -> None:
+            looked.append(queue)
+            real(queue, clean=clean)
+
+        monkeypatch.setattr(FileQueue, "load", load)
+        queues = FileQueues(RealDisk(), str(self.root), SMALL, note=str(self.note))
+        queues.load(clean=True)
+        queues.correct_min(PhysicalOffset(750))
+        found = {(q.topic, q.queue_id): (q.min_offset, q.max_offset, q.end) for q in queues}
+        if ("T", 0) in found:
+            assert only(queues).unit(24)[0] == 2400
+        queues.close()
+        return found, len(looked)
+
+
+def test_after_a_clean_stop_queues_are_as_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of their files is looked into; they go on as they were."""
+    noted = Noted(tmp_path)
+    assert noted.loaded(monkeypatch) == (noted.expected, 0)
+    queues = FileQueues(RealDisk(), str(noted.root), SMALL, note=str(noted.note))
+    queues.load(clean=True)
+    assert queues.put_round([entry(25, at=2600)]) == 1
+    queues.correct_min(PhysicalOffset(1000))
+    assert (only(queues).min_offset, only(queues).max_offset) == (10, 26)
+    queues.close()
+    queues.load(clean=False)
+    assert only(queues).max_offset == 26
+
+
+@pytest.mark.parametrize("name", [f"T/0/{0:020d}", f"T/0/{400:020d}", f"T/1/{0:020d}"])
+def test_a_queue_that_was_written_since_is_looked_at(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only that one."""
+    noted = Noted(tmp_path)
+    os.utime(noted.root / name)
+    assert noted.loaded(monkeypatch) == (noted.expected, 1)
+
+
+def test_queues_that_came_or_went_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of their topic is younger then, or gone."""
+    noted = Noted(tmp_path)
+    shutil.copytree(noted.root / "T/1", noted.root / "T/2")
+    shutil.rmtree(noted.root / "T/1")
+    shutil.copytree(noted.root / "T/2", noted.root / "U/0")
+    one = noted.expected.pop(("T", 1))
+    noted.expected |= {("T", 2): one, ("U", 0): one}
+    assert noted.loaded(monkeypatch) == (noted.expected, 2)
+    shutil.rmtree(noted.root / "T")
+    assert noted.loaded(monkeypatch)[0] == {("U", 0): one}
+
+
+def test_a_note_that_is_damaged_or_missing_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every queue is looked at, as it is after a crash."""
+    noted = Noted(tmp_path)
+    noted.note.write_bytes(noted.note.read_bytes().replace(b"25", b"24", 1))
+    assert noted.loaded(monkeypatch) == (noted.expected, 2)
+    noted.note.unlink()
+    assert noted.loaded(monkeypatch) == (noted.expected, 2)

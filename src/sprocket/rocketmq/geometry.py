@@ -1,0 +1,127 @@
+"""The geometry of a store: what fixes its files. It is written into the store when it is made.
+
+Each group is a frozen dataclass; a component is given its group and nothing else.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sprocket.base.units import GIB, KIB, MIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogGeometry:
+    """Files of the CommitLog."""
+
+    segment_bytes: Annotated[
+        int,
+        Meta(
+            ge=512,
+            le=2 * GIB - 1,
+            description="Length of a log file; RocketMQ's mappedFileSizeCommitLog.",
+        ),
+    ] = GIB
+
+    @classmethod
+    def small(cls) -> "LogGeometry":
+        """Return files so small that tests roll."""
+        return cls(segment_bytes=4 * KIB)
+
+
+Engine = Literal["files", "rocksdb"]
+"""What keeps the queues of a store."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueGeometry:
+    """What the ConsumeQueues are kept in."""
+
+    engine: Annotated[
+        Engine,
+        Meta(
+            description="What a new store's queues are kept in: `files`, or one `rocksdb`, which "
+            "suits very many queues and needs the extra of that name; storeType. `sprocket store "
+            "convert` changes it."
+        ),
+    ] = "files"
+    units_per_file: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000_000,
+            description="Units of 20 bytes in a queue file; mappedFileSizeConsumeQueue / 20.",
+        ),
+    ] = 300_000
+    batch_units_per_file: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=40_000_000,
+            description="Units of 46 bytes in a batch queue file; "
+            "mapperFileSizeBatchConsumeQueue / 46.",
+        ),
+    ] = 300_000
+    extension_bytes: Annotated[
+        int,
+        Meta(
+            ge=64,
+            le=2 * GIB - 1,
+            description="Length of a file of extended units; mappedFileSizeConsumeQueueExt.",
+        ),
+    ] = 48 * MIB
+
+    @property
+    def file_bytes(self) -> int:
+        """The length of a queue file."""
+        return self.units_per_file * 20
+
+    @classmethod
+    def small(cls) -> "QueueGeometry":
+        """Return files so small that tests roll."""
+        return cls(units_per_file=10, batch_units_per_file=6, extension_bytes=256)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexGeometry:
+    """Files of the key index."""
+
+    slots: Annotated[
+        int,
+        Meta(ge=1, le=500_000_000, description="Hash slots of an index file; maxHashSlotNum."),
+    ] = 5_000_000
+    units: Annotated[
+        int,
+        Meta(
+            ge=2,
+            le=100_000_000,
+            description="Units of an index file, the unused unit 0 included; maxIndexNum.",
+        ),
+    ] = 20_000_000
+
+    @property
+    def file_bytes(self) -> int:
+        """The length of an index file: header, slots, units."""
+        return 40 + 4 * self.slots + 20 * self.units
+
+    @classmethod
+    def small(cls) -> "IndexGeometry":
+        """Return files so small that tests fill them and slots collide."""
+        return cls(slots=7, units=40)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Geometry:
+    """What fixes the files of a store; written into it when it is made, compared at each open."""
+
+    log: LogGeometry = field(default_factory=LogGeometry)
+    queue: QueueGeometry = field(default_factory=QueueGeometry)
+    index: IndexGeometry = field(default_factory=IndexGeometry)
+
+    @classmethod
+    def small(cls) -> "Geometry":
+        """Return the small geometry of every part."""
+        return cls(
+            log=LogGeometry.small(), queue=QueueGeometry.small(), index=IndexGeometry.small()
+        )

@@ -1,0 +1,214 @@
+"""The files of one queue: opened when needed, few at a time, synced when asked.
+
+A store has many queues and few of them are busy, so the handles that all of them hold are counted
+together and the oldest is given back. Which files the disk does not have yet is remembered until
+`flush`. Queues of single messages, batch queues and extensions are all kept so.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from sprocket.base.disk import Disk, sync_file
+from sprocket.base.segments import Segment, SegmentFiles
+from sprocket.base.steps import Steps
+from sprocket.base.units import KIB
+
+OPEN_FILES_MAX = 256
+"""Handles that the queues of a store hold together; a broker with more busy queues reopens some."""
+
+_ZERO_BYTES = 64 * KIB
+
+
+class Handles:
+    """Closes the oldest handle when too many are open."""
+
+    def __init__(self) -> None:
+        self._open: deque[Segment] = deque()
+
+    def opening(self, segment: Segment) -> None:
+        """Make room for a segment that is about to be opened."""
+        while len(self._open) >= OPEN_FILES_MAX:
+            self._open.popleft().release()
+        self._open.append(segment)
+
+
+class Unsynced(NamedTuple):
+    """Files with units, and the folder if it has names, that the disk may lack."""
+
+    segments: set[Segment]
+    folder: str | None
+
+    def sync(self, disk: Disk) -> None:
+        """Sync it with handles of its own; on any thread."""
+        for segment in self.segments:
+            sync_file(disk, segment.path)
+        if self.folder is not None:
+            disk.sync_folder(self.folder)
+
+
+class QueueFiles:
+    """The files; positions are bytes in the address space that they cut up.
+
+    Args:
+        files: Not loaded yet.
+        handles: Shared with all queues of the store.
+    """
+
+    __slots__ = ("_dirty", "_files", "_handles", "_new_folder")
+
+    def __init__(self, files: SegmentFiles, handles: Handles) -> None:
+        self._files = files
+        self._handles = handles
+        self._dirty: set[Segment] = set()
+        self._new_folder = False
+
+    def load(self, *, clean: bool, newest: int) -> tuple[Segment, ...]:
+        """Take up the files that are there and return the last few of them.
+
+        Args:
+            clean: The last stop was clean. If not, the disk may not have what is read in the files
+                returned, so the next `flush` syncs them.
+            newest: How many to return.
+
+        Raises:
+            ForeignStore: A file has a name or a length that none of them has.
+        """
+        self._files.load(derived=True)
+        last = self._files.segments[-newest:]
+        self._dirty = set() if clean else set(last)
+        self._new_folder = bool(last) and not clean
+        return last
+
+    @property
+    def folder(self) -> str:
+        """Where they lie."""
+        return self._files.folder
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All files, oldest first."""
+        return self._files.segments
+
+    @property
+    def first(self) -> int:
+        """The position of the first byte of the oldest file; 0 without files."""
+        return self._files.first
+
+    @property
+    def end(self) -> int:
+        """The position behind the last byte of the newest file; 0 without files."""
+        return self._files.end_of_files
+
+    @property
+    def last(self) -> int:
+        """The position of the first byte of the newest file."""
+        return self.end - self._files.segment_bytes
+
+    def adopt(self, first: int, last: int) -> None:
+        """Take up the files from one that begins at `first` to one at `last`, without a look."""
+        self._files.close()
+        for start in range(first, last + 1, self._files.segment_bytes):
+            self._files.adopt(start)
+
+    def data_end(self, position: int) -> int:
+        """Return the position behind which its file was never written, as far as that is known."""
+        segment = self._open(position)
+        return segment.start + segment.file.data_end()
+
+    def left(self, position: int) -> int:
+        """Return how many bytes of its file lie from a position on."""
+        return self._files.segment_bytes - position % self._files.segment_bytes
+
+    def _open(self, position: int) -> Segment:
+        segment = self._files.segment(position)
+        if not segment.is_open:
+            self._handles.opening(segment)
+        return segment
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return up to `size` bytes from a position on, as they lie in one file.
+
+        Raises:
+            OffsetTooSmall, OffsetTooLarge: There is no file for them.
+        """
+        segment = self._open(position)
+        at = position - segment.start
+        return segment.file.read(at, min(size, segment.size - at))
+
+    def write(self, position: int, data: bytes) -> None:
+        """Write from a position on, one write a file; a file that is missing there is made.
+
+        Raises:
+            DiskFull, DiskFailed: Some of it may be written; it may be written again.
+        """
+        if not self._files:
+            self.add(position - position % self._files.segment_bytes)
+        done = 0
+        while done < len(data):
+            at = position + done
+            if at == self._files.end_of_files:
+                self.add(at)
+            segment = self._open(at)
+            part = data[done : done + segment.end - at]
+            segment.file.write([part], at - segment.start)
+            self._dirty.add(segment)
+            done += len(part)
+
+    def add(self, start: int) -> None:
+        """Make the file that begins at `start`, full of zeros."""
+        self._files.add(start)
+        self._new_folder = True
+
+    def zero(self, start: int, stop: int) -> None:
+        """Zero what is not zero in a range, as far as there are files.
+
+        Costs a read of all of it.
+        """
+        stop = min(stop, self.end)
+        position = max(start, self.first)
+        while position < stop:
+            data = self.read(position, min(_ZERO_BYTES, stop - position))
+            if data != bytes(len(data)):
+                self.write(position, bytes(len(data)))
+            position += len(data)
+
+    def cut(self, position: int, old: int) -> None:
+        """Zero from a position on to where the data ended; delete files that are left without any.
+
+        A file that begins before `position` stays, and the oldest one, unless that is 0: its name
+        says where the queue goes on.
+        """
+        self.drop_from(max(position, self.first + 1 if position else 0))
+        self.zero(position, old)
+
+    def drop_from(self, position: int) -> None:
+        """Delete the files that begin at `position` or later."""
+        self._dirty = {segment for segment in self._dirty if segment.start < position}
+        if self._files.drop_from(position):
+            self._new_folder = True
+
+    def drop_before_steps(self, position: int) -> Steps:
+        """Delete the files that end at `position` or before, but for the newest one."""
+        try:
+            yield from self._files.drop_before_steps(position)
+        finally:
+            self._dirty.intersection_update(self._files.segments)
+
+    def take_unsynced(self) -> Unsynced:
+        """Return what is to be synced; it counts as synced unless it is given back."""
+        taken = Unsynced(self._dirty, self._files.folder if self._new_folder else None)
+        self._dirty, self._new_folder = set(), False
+        return taken
+
+    def give_back(self, taken: Unsynced) -> None:
+        """Take back what was not synced after all."""
+        self._dirty |= taken.segments
+        self._new_folder = self._new_folder or taken.folder is not None
+
+    def copy(self) -> "QueueFiles":
+        """Return the same files with handles of their own, to be read on another thread."""
+        return QueueFiles(self._files.copy(), Handles())
+
+    def close(self) -> None:
+        """Close the handles."""
+        self._files.close()

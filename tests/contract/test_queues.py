@@ -1,0 +1,575 @@
+"""Both engines keep what `store/queues/engine.py` promises: queues in files and in a RocksDB.
+
+Files lie on a simulated disk. RocksDB lies on the real one; that it dies is played by a copy of its
+folder, which has what was flushed and nothing else.
+"""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from msgspec import structs
+
+from sprocket.base import steps
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.store import database
+from sprocket.rocketmq.store.queues.engine import (
+    FILLER_SIZE,
+    LastUnit,
+    Queue,
+    Queues,
+)
+from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.queues.rocks import RocksQueues
+from sprocket.testing.disk import SimulatedDisk
+
+Unit = tuple[int, int, int]
+
+
+class Engine(Protocol):
+    """One engine with a place of its own."""
+
+    queues: Queues
+
+    def stop(self) -> Queues:
+        """Seal, close and load again."""
+
+    def crash(self) -> Queues:
+        """Lose what was not flushed, or some of it, and load again."""
+
+
+class Files:
+    """The engine in files, with ten units each."""
+
+    def __init__(self, _folder: Path) -> None:
+        self._disk = SimulatedDisk()
+        self._load(clean=True)
+
+    def _load(self, *, clean: bool) -> Queues:
+        self.queues: Queues = FileQueues(self._disk, "/store/consumequeue", QueueGeometry.small())
+        self.queues.load(clean=clean)
+        return self.queues
+
+    def stop(self) -> Queues:
+        """Seal, close and load again."""
+        self.queues.seal()
+        self.queues.close()
+        return self._load(clean=True)
+
+    def crash(self) -> Queues:
+        """Lose everything that was not flushed."""
+        self._disk = self._disk.crash(lambda _count: 0)
+        return self._load(clean=False)
+
+
+class Rocks:
+    """The engine in a RocksDB."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "0"
+        self._load(clean=True)
+
+    def _load(self, *, clean: bool) -> Queues:
+        self.queues: Queues = RocksQueues(RealDisk(), str(self._folder))
+        self.queues.load(clean=clean)
+        return self.queues
+
+    def stop(self) -> Queues:
+        """Seal, close and load again."""
+        self.queues.seal()
+        self.queues.close()
+        return self._load(clean=True)
+
+    def crash(self) -> Queues:
+        """Go on with a copy of the folder."""
+        source = self._folder
+        self._folder = source.with_name(f"{int(source.name) + 1}")
+        shutil.copytree(source, self._folder)
+        self.queues.close()
+        return self._load(clean=False)
+
+
+def still(family: str) -> Any:
+    """Return options under which RocksDB does nothing by itself, so that a folder can be copied."""
+    options = OPTIONS(family)
+    options.set_disable_auto_compactions(True)
+    return options
+
+
+OPTIONS = database._options
+
+
+@pytest.fixture(params=[Files, Rocks], ids=["files", "rocksdb"])
+def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
+    """Give an engine without queues."""
+    monkeypatch.setattr(database, "_options", still)
+    made: Engine = request.param(tmp_path)
+    yield made
+    made.queues.close()
+
+
+def entry(offset: int, at: int | None = None, *, topic: str = "T", queue: int = 0) -> Entry:
+    """Return the entry of a record of 100 bytes; by default the log holds only this queue."""
+    place = 100 * offset if at is None else at
+    return Entry(topic, queue, offset, place, 100, 7 * offset - 5, 1_000 + offset)
+
+
+def units(queue: Queue | None, first: int, count: int = 1 << 30) -> list[Unit]:
+    """Read units from an offset on to the end of the queue, however many reads it takes."""
+    assert queue is not None
+    found: list[Unit] = []
+    while len(found) < count and first + len(found) < queue.max_offset:
+        read = list(queue.units(first + len(found), count - len(found)))
+        assert [unit[0] for unit in read] == [first + len(found) + n for n in range(len(read))]
+        assert read
+        found += [unit[1:4] for unit in read]
+    return found
+
+
+def lives(engine: Engine) -> Iterator[Queues]:
+    """Give the queues as they are, then as they are after a stop."""
+    yield engine.queues
+    yield engine.stop()
+
+
+def only(queues: Queues) -> Queue:
+    """Return the queue T/0."""
+    queue = queues.queue("T", 0)
+    assert queue is not None
+    return queue
+
+
+def span(queues: Queues, topic: str = "T", queue_id: int = 0) -> tuple[int, int]:
+    """Return first and next offset of a queue."""
+    return queues.min_offset(topic, queue_id), queues.max_offset(topic, queue_id)
+
+
+def test_there_is_nothing_at_first(engine: Engine) -> None:
+    """A queue that is not there has no unit, and goes on at 0."""
+    queues = engine.queues
+    assert (len(queues), list(queues), queues.next_offsets()) == (0, [], {})
+    assert (queues.queue("T", 0), span(queues), queues.end, queues.last) == (None, (0, 0), -1, None)
+    assert queues.put_round([]) == 0
+    assert queues.truncate(PhysicalOffset(0)) == {}
+    assert queues.fill_to("T", 0, 5) == 0
+    queues.remove("T", 0)
+    queues.flush()
+    assert len(engine.stop()) == 0
+
+
+def test_what_was_put_is_read(engine: Engine) -> None:
+    """Units of several queues, put in one round, in the order of the log."""
+    log = [entry(n // 3, 100 * n, queue=n % 3) for n in range(75)]
+    assert engine.queues.put_round(log) == 75
+    for queues in lives(engine):
+        assert queues.next_offsets() == {("T", number): 25 for number in range(3)}
+        assert sorted((queue.topic, queue.queue_id) for queue in queues) == [
+            ("T", number) for number in range(3)
+        ]
+        assert (len(queues), queues.end, queues.last) == (3, 7500, (7400, 100, 163))
+        for number in range(3):
+            expected = [(e.physical_offset, e.size, e.tags_code) for e in log[number::3]]
+            assert units(queues.queue("T", number), 0) == expected
+
+
+def test_any_range_is_read(engine: Engine) -> None:
+    """From every offset to every other one, over the ends of files."""
+    engine.queues.put_round([entry(n) for n in range(35)])
+    queue = only(engine.queues)
+    expected = units(queue, 0)
+    for first in range(35):
+        assert queue.unit(first) == (100 * first, 100, 7 * first - 5)
+        for count in (1, 2, 4, 5, 6, 34, 1000):
+            assert units(queue, first, count)[:count] == expected[first : first + count]
+
+
+def test_reading_outside_says_so(engine: Engine) -> None:
+    """Before the first unit and behind the last one."""
+    engine.queues.put_round([entry(n) for n in range(20, 25)])
+    queue = only(engine.queues)
+    for count in (1, 100):
+        for offset in (25, 26, 1 << 40):
+            with pytest.raises(OffsetTooLarge):
+                queue.units(offset, count)
+        for offset in (19, 3, 0):
+            with pytest.raises(OffsetTooSmall):
+                queue.units(offset, count)
+    with pytest.raises(OffsetTooLarge):
+        queue.unit(25)
+    assert queue.after_unreadable(21) > 21
+
+
+def test_putting_twice_is_harmless(engine: Engine) -> None:
+    """Any part of the log may be put again; what is there stays."""
+    log = [entry(n) for n in range(15)]
+    queues = engine.queues
+    assert queues.put_round(log) == 15
+    before = units(only(queues), 0)
+    assert queues.put_round(log[3:]) == 0
+    assert queues.put_round([entry(2, 5000)]) == 0
+    assert queues.put_round([entry(15, 1000)]) == 0
+    assert queues.put_round([*log[12:], entry(15)]) == 1
+    assert units(only(queues), 0) == [*before, (1500, 100, 100)]
+
+
+def test_records_without_a_unit_are_passed_over(engine: Engine) -> None:
+    """Half messages and rolled back ones."""
+    half = structs.replace(entry(0), sys_flag=TRANSACTION_PREPARED)
+    undone = structs.replace(entry(0, 100), sys_flag=TRANSACTION_ROLLBACK)
+    assert engine.queues.put_round([half, undone]) == 0
+    assert engine.queues.put_round([half, undone, entry(0, 200)]) == 1
+
+
+def test_a_gap_is_an_error_and_shifts_nothing(engine: Engine) -> None:
+    """Units before the gap are put, those behind it are not."""
+    queues = engine.queues
+    queues.put_round([entry(0)])
+    with pytest.raises(CorruptRecord, match=r"T/0 ends at 2.*message 3"):
+        queues.put_round([entry(1), entry(3), entry(4)])
+    assert span(queues) == (0, 2)
+    assert queues.put_round([entry(2), entry(3)]) == 2
+    assert units(only(queues), 0) == [(100 * n, 100, 7 * n - 5) for n in range(4)]
+
+
+def test_fillers_stand_for_what_is_lost(engine: Engine) -> None:
+    """After them the queue goes on; they count as units, but not as messages."""
+    queues = engine.queues
+    queues.put_round([entry(0)])
+    assert queues.fill_to("T", 0, 0) == queues.fill_to("T", 0, 1) == 0
+    assert queues.fill_to("T", 0, 13) == 12
+    assert queues.last == (0, 100, -5)
+    queues.put_round([entry(13)])
+    for found in lives(engine):
+        assert span(found) == (0, 14)
+        assert [size for _, size, _ in units(only(found), 0)] == [100, *[FILLER_SIZE] * 12, 100]
+        assert found.last == (1300, 100, 86)
+
+
+def test_fillers_may_be_last(engine: Engine) -> None:
+    """They keep their place over a stop."""
+    engine.queues.put_round([entry(0)])
+    engine.queues.fill_to("T", 0, 3)
+    queues = engine.stop()
+    assert (span(queues), queues.last) == ((0, 3), (0, 100, -5))
+    assert queues.put_round([entry(3)]) == 1
+
+
+@pytest.mark.parametrize("offset", [1, 10, 25])
+def test_a_queue_may_begin_anywhere(engine: Engine, offset: int) -> None:
+    """What lies before was never there."""
+    engine.queues.put_round([entry(offset), entry(offset + 1)])
+    for queues in lives(engine):
+        assert span(queues) == (offset, offset + 2)
+        assert units(only(queues), offset) == [
+            (100 * n, 100, 7 * n - 5) for n in (offset, offset + 1)
+        ]
+
+
+@pytest.mark.parametrize("offset", [0, 7, 10, 25])
+def test_an_empty_queue_keeps_where_it_goes_on(engine: Engine, offset: int) -> None:
+    """It is there, has no unit, and its next message gets the offset."""
+    engine.queues.begin("T", 0, offset)
+    engine.queues.begin("T", 0, 99)
+    for queues in lives(engine):
+        assert (span(queues), len(queues)) == ((offset, offset), 1)
+        with pytest.raises(OffsetTooLarge):
+            only(queues).units(offset, 1)
+    assert engine.queues.put_round([entry(offset)]) == 1
+    assert span(engine.queues) == (offset, offset + 1)
+
+
+def test_truncating_takes_what_begins_there_or_later(engine: Engine) -> None:
+    """At every place of the log, and after a stop too."""
+    for place in (0, 1, 100, 950, 1000, 1001, 1099, 1900, 2000, 2399, 2400, 2401, 2500):
+        queues = engine.queues
+        queues.put_round([entry(n) for n in range(25)])
+        keep = min(25, -(-place // 100))
+        lost = {("T", 0): LastUnit(25, 2400)} if keep < 25 else {}
+        assert queues.truncate(PhysicalOffset(place)) == lost
+        assert queues.truncate(PhysicalOffset(place)) == {}
+        for found in lives(engine):
+            assert span(found) == (0, keep)
+            assert found.end <= 100 * keep
+            assert (
+                units(found.queue("T", 0), 0) == [(100 * n, 100, 7 * n - 5) for n in range(keep)]
+                if keep
+                else True
+            )
+        assert engine.queues.put_round([entry(n) for n in range(keep, 25)]) == 25 - keep
+        assert only(engine.queues).unit(24) == (2400, 100, 163)
+
+
+def test_truncating_leaves_other_queues_alone(engine: Engine) -> None:
+    """Only queues that reach behind the place are cut, and said."""
+    queues = engine.queues
+    queues.put_round([entry(n) for n in range(5)])
+    queues.put_round([entry(n, 500 + 100 * n, queue=1) for n in range(5)])
+    assert queues.truncate(PhysicalOffset(600)) == {("T", 1): LastUnit(5, 900)}
+    assert (span(queues), span(queues, "T", 1)) == ((0, 5), (0, 1))
+
+
+def test_truncating_all_keeps_the_place_to_go_on(engine: Engine) -> None:
+    """A queue whose first units were cleaned away goes on where it was."""
+    engine.queues.put_round([entry(n) for n in range(20, 35)])
+    engine.queues.truncate(PhysicalOffset(0))
+    for queues in lives(engine):
+        assert span(queues) == (20, 20)
+    assert engine.queues.put_round([entry(20)]) == 1
+
+
+def test_fillers_before_a_cut_stay(engine: Engine) -> None:
+    """They stand for what is lost before it."""
+    queues = engine.queues
+    queues.put_round([entry(0)])
+    queues.fill_to("T", 0, 3)
+    queues.put_round([entry(3), entry(4)])
+    queues.truncate(PhysicalOffset(300))
+    assert (span(queues), queues.last) == ((0, 3), (0, 100, -5))
+    assert queues.put_round([entry(3)]) == 1
+
+
+def test_the_minimum_follows_the_log(engine: Engine) -> None:
+    """It is the first message that is still there, if need be the next one."""
+    queues = engine.queues
+    queues.put_round([entry(n) for n in range(25)])
+    for place, first in ((0, 0), (1, 1), (100, 1), (1950, 20), (1000, 20), (2400, 24)):
+        queues.correct_min(PhysicalOffset(place))
+        assert span(queues) == (first, 25)
+    again = engine.stop()
+    again.correct_min(PhysicalOffset(2400))
+    assert span(again) == (24, 25)
+    again.correct_min(PhysicalOffset(2401))
+    assert span(again) == (25, 25)
+    assert again.put_round([entry(25)]) == 1
+    again.correct_min(PhysicalOffset(2500))
+    assert span(again) == (25, 26)
+
+
+def test_the_minimum_is_no_filler(engine: Engine) -> None:
+    """Whatever stands for a message that is gone is passed over."""
+    queues = engine.queues
+    queues.put_round([entry(0)])
+    queues.fill_to("T", 0, 12)
+    queues.put_round([entry(12)])
+    queues.correct_min(PhysicalOffset(50))
+    assert span(queues) == (12, 13)
+
+
+def test_cleaning_gives_back_units_before_the_minimum(engine: Engine) -> None:
+    """They are gone, at once or when enough of them are; the rest stays, and the end too."""
+    queues = engine.queues
+    queues.put_round([entry(n) for n in range(35)])
+    steps.run(queues.clean_steps(PhysicalOffset(0)))
+    assert span(queues) == (0, 35)
+    steps.run(queues.clean_steps(PhysicalOffset(2500)))
+    with pytest.raises(OffsetTooSmall):
+        only(queues).units(19, 1)
+    for found in lives(engine):
+        found.correct_min(PhysicalOffset(2500))
+        assert span(found) == (25, 35)
+        assert units(only(found), 25) == [(100 * n, 100, 7 * n - 5) for n in range(25, 35)]
+    steps.run(engine.queues.clean_steps(PhysicalOffset(9999)))
+    assert span(engine.queues) == (35, 35)
+    queues = engine.stop()
+    queues.correct_min(PhysicalOffset(9999))
+    assert span(queues) == (35, 35)
+    assert queues.put_round([entry(35, 9999)]) == 1
+    assert units(only(queues), 35) == [(9999, 100, 240)]
+
+
+def test_a_removed_queue_was_never_there(engine: Engine) -> None:
+    """It may begin anew; others stay."""
+    queues = engine.queues
+    queues.put_round([entry(n) for n in range(12)])
+    queues.put_round(
+        [entry(0, 1200, queue=1), entry(0, 1300, topic="T1"), entry(0, 1400, topic="U")]
+    )
+    queues.remove("T", 0)
+    for found in lives(engine):
+        assert found.queue("T", 0) is None
+        assert found.next_offsets() == {("T", 1): 1, ("T1", 0): 1, ("U", 0): 1}
+    assert engine.queues.put_round([entry(n) for n in range(3)]) == 3
+    assert units(only(engine.queues), 0) == [(100 * n, 100, 7 * n - 5) for n in range(3)]
+
+
+def test_after_a_reset_there_is_nothing(engine: Engine) -> None:
+    """The same queues can be made again."""
+    engine.queues.put_round([entry(n) for n in range(12)])
+    engine.queues.flush()
+    engine.queues.reset()
+    assert (len(engine.queues), engine.queues.end) == (0, -1)
+    assert engine.queues.put_round([entry(n) for n in range(4, 6)]) == 2
+    assert span(engine.stop()) == (4, 6)
+
+
+def test_what_was_flushed_survives_a_crash(engine: Engine) -> None:
+    """The rest is put again, whether it was lost or not."""
+    log = [entry(n // 2, 100 * n, queue=n % 2) for n in range(60)]
+    engine.queues.put_round(log[:30])
+    engine.queues.flush()
+    engine.queues.put_round(log[30:])
+    queues = engine.crash()
+    queues.truncate(PhysicalOffset(3000))
+    queues.wipe_behind_ends()
+    assert queues.next_offsets() == {("T", 0): 15, ("T", 1): 15}
+    queues.put_round(log)
+    for found in lives(engine):
+        for number in range(2):
+            expected = [(e.physical_offset, e.size, e.tags_code) for e in log[number::2]]
+            assert units(found.queue("T", number), 0) == expected
+
+
+def test_topics_that_begin_alike_are_kept_apart(engine: Engine) -> None:
+    """Whatever the bytes of their names and the numbers of their queues."""
+    names = ["T", "TT", "T\x01", "T\x02x", "%RETRY%g", "%LMQ%a", "延迟", "T" * 150]
+    ids = [0, 1, 255, 256, (1 << 31) - 1]
+    log: list[Entry] = []
+    for round_ in range(3):
+        for topic in names:
+            for number in ids:
+                log.append(entry(round_, 100 * len(log), topic=topic, queue=number))
+    engine.queues.put_round(log)
+    queues = engine.stop()
+    assert len(queues) == len(names) * len(ids)
+    for topic in names:
+        for number in ids:
+            mine = [e for e in log if (e.topic, e.queue_id) == (topic, number)]
+            expected = [(e.physical_offset, e.size, e.tags_code) for e in mine]
+            assert units(queues.queue(topic, number), 0) == expected
+
+
+@pytest.mark.parametrize("topic", ["", "..", "../config", "a/b", "a\0b"])
+def test_topics_cannot_leave_the_folder(engine: Engine, topic: str) -> None:
+    """A topic that would lie elsewhere is refused."""
+    with pytest.raises(CorruptRecord):
+        engine.queues.put_round([entry(0, topic=topic)])
+
+
+class Model:
+    """What queues are: an offset to begin at and a list of units, None for a filler."""
+
+    def __init__(self, engine: Engine, seed: int) -> None:
+        self.engine = engine
+        self.random = random.Random(seed)
+        self.log: list[Entry] = []
+        self.end = 0
+        self.first = 0
+        self.flushed = 0
+        self.start: dict[int, int] = {}
+        self.units: dict[int, list[Entry | None]] = {}
+
+    def put(self) -> None:
+        """Put some new messages, and some of the last ones again."""
+        new = []
+        for _ in range(self.random.choice((1, 2, 7, 30))):
+            number = self.random.randrange(4)
+            known = self.units.setdefault(number, [])
+            if not known:
+                self.start.setdefault(number, self.random.choice((0, 3, 10)))
+            size = self.random.randrange(91, 300)
+            at = self.start[number] + len(known)
+            made = Entry("T", number, at, self.end, size, self.random.getrandbits(31), 5)
+            known.append(made)
+            new.append(made)
+            self.end += size + self.random.choice((0, 0, 50))
+        kept = [e for e in self.log if e.physical_offset >= self.first]
+        again = kept[-self.random.randrange(1, 9) :]
+        self.log += new
+        assert self.engine.queues.put_round([*again, *new]) == len(new)
+
+    def lose(self) -> None:
+        """Put fillers for messages that nobody has."""
+        number = self.random.randrange(4)
+        if any(e and e.physical_offset >= self.first for e in self.units.get(number, ())):
+            count = self.random.randrange(1, 15)
+            offset = self.engine.queues.max_offset("T", number) + count
+            assert self.engine.queues.fill_to("T", number, offset) == count
+            self.units[number] += [None] * count
+            self.engine.queues.flush()  # recovery does so before anybody sees them
+
+    def cut(self) -> None:
+        """Truncate somewhere behind the first message."""
+        self._cut(self.random.randint(self.first, self.end + 1))
+
+    def _cut(self, place: int) -> None:
+        self.engine.queues.truncate(PhysicalOffset(place))
+        self.log = [e for e in self.log if e.physical_offset < place]
+        for known in self.units.values():
+            keep = next(
+                (n for n, e in enumerate(known) if e and e.physical_offset >= place), len(known)
+            )
+            del known[keep:]
+        last_end = max((e.physical_offset + e.size for e in self.log), default=0)
+        self.end = max(last_end, min(self.end, place))
+
+    def clean(self) -> None:
+        """Let the log lose its first messages, but not all."""
+        if self.log:
+            self.first = max(self.first, self.random.choice(self.log).physical_offset)
+            steps.run(self.engine.queues.clean_steps(PhysicalOffset(self.first)))
+
+    def stop(self) -> None:
+        """Stop and go on."""
+        self.engine.stop().correct_min(PhysicalOffset(self.first))
+
+    def crash(self) -> None:
+        """Crash; what was put since the last flush is put again."""
+        self.engine.queues.flush()
+        flushed, end = list(self.log), self.end
+        self.put()
+        queues = self.engine.crash()
+        self._cut(end)
+        queues.wipe_behind_ends()
+        assert self.log == flushed
+        queues.correct_min(PhysicalOffset(self.first))
+
+    def check(self) -> None:
+        """Compare ranges, and units read in random pieces."""
+        for number, known in self.units.items():
+            kept = (n for n, e in enumerate(known) if e and e.physical_offset >= self.first)
+            start, index = self.start[number], next(kept, None)
+            if index is None:
+                continue  # there may be fillers left
+            first = start + index
+            assert span(self.engine.queues, "T", number) == (first, start + len(known))
+            expected = [
+                (e.physical_offset, e.size, e.tags_code) if e else (0, FILLER_SIZE, 0)
+                for e in known[first - start :]
+            ]
+            queue = self.engine.queues.queue("T", number)
+            found: list[Unit] = []
+            while len(found) < len(expected):
+                count = self.random.choice((1, 3, 5, 40))
+                found += units(queue, first + len(found), count)
+            assert found[: len(expected)] == expected
+
+
+STEPS: tuple[tuple[int, Callable[[Model], None]], ...] = (
+    (12, Model.put),
+    (2, Model.cut),
+    (2, Model.lose),
+    (2, Model.clean),
+    (2, Model.stop),
+    (2, Model.crash),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_random_lives_equal_lists(engine: Engine, seed: int) -> None:
+    """Whatever is done, in whatever order, the queues are the lists."""
+    model = Model(engine, seed)
+    weights, steps = zip(*STEPS, strict=True)
+    for step in model.random.choices(steps, weights, k=60):
+        step(model)
+        model.check()

@@ -1,0 +1,128 @@
+"""The files of a queue: writes across files, zeros, cuts, and what is synced."""
+
+import pytest
+from tests.unit.rocketmq.store.queues.given import oldest
+
+from sprocket.base import steps
+from sprocket.base.disk import read_file
+from sprocket.base.errors import DiskFull
+from sprocket.base.segments import SegmentFiles
+from sprocket.rocketmq.store.queues import queue_files
+from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles
+from sprocket.testing.disk import SimulatedDisk
+
+FOLDER = "/queue"
+
+
+def made(disk: SimulatedDisk, *, clean: bool = True) -> QueueFiles:
+    """Return the files of 10 bytes that are on a disk."""
+    files = QueueFiles(SegmentFiles(disk, FOLDER, 10), Handles())
+    files.load(clean=clean, newest=2)
+    return files
+
+
+def content(disk: SimulatedDisk) -> list[bytes]:
+    """Return what each file holds."""
+    return [read_file(disk, f"{FOLDER}/{name}") for name in disk.list(FOLDER)]
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    """Give an empty disk."""
+    return SimulatedDisk()
+
+
+def test_a_write_goes_over_the_borders_of_files(disk: SimulatedDisk) -> None:
+    """Files are made where they are missing; a read stays in one."""
+    files = made(disk)
+    files.write(14, b"abcdefghij")
+    assert content(disk) == [b"\0" * 4 + b"abcdef", b"ghij".ljust(10, b"\0")]
+    assert (files.first, files.end, files.left(14)) == (10, 30, 6)
+    assert files.read(16, 10) == b"cdef"
+
+
+def test_a_cut_zeroes_and_deletes(disk: SimulatedDisk) -> None:
+    """The oldest file stays unless it begins at 0."""
+    files = made(disk)
+    files.write(0, b"x" * 25)
+    files.cut(4, 25)
+    assert content(disk) == [b"xxxx".ljust(10, b"\0")]
+    files.cut(0, 4)
+    assert content(disk) == []
+    files.write(30, b"yyy")
+    files.cut(30, 33)
+    assert content(disk) == [bytes(10)]
+    files.drop_from(0)
+    assert files.segments == ()
+
+
+def test_only_what_is_not_zero_is_written(disk: SimulatedDisk) -> None:
+    """Zeroing zeros needs no write, and goes as far as there are files."""
+    files = made(disk)
+    files.write(0, b"x" * 10)
+    files.zero(0, 100)
+    writes = disk.calls["write"]
+    files.zero(0, 100)
+    assert disk.calls["write"] == writes
+    assert content(disk) == [bytes(10)]
+
+
+def test_old_files_go_but_for_the_newest(disk: SimulatedDisk) -> None:
+    """What ends before a position; nothing of it is synced later."""
+    files = made(disk)
+    files.write(0, b"x" * 25)
+    steps.run(files.drop_before_steps(19))
+    assert files.first == 10
+    steps.run(files.drop_before_steps(1000))
+    assert files.first == 20
+    assert {segment.start for segment in files.take_unsynced().segments} == {20}
+
+
+def test_what_is_synced_survives(disk: SimulatedDisk) -> None:
+    """Content and names; what was given back is synced the next time."""
+    files = made(disk)
+    files.write(0, b"x" * 12)
+    taken = files.take_unsynced()
+    assert files.take_unsynced() == (set(), None)
+    files.give_back(taken)
+    files.take_unsynced().sync(disk)
+    assert content(disk.crash(oldest)) == [b"x" * 10, b"xx".ljust(10, b"\0")]
+
+
+def test_files_found_after_a_crash_are_synced(disk: SimulatedDisk) -> None:
+    """The newest ones, as they may be in the page cache only; after a clean stop none."""
+    made(disk).write(0, b"x" * 35)
+    assert made(disk).take_unsynced() == (set(), None)
+    taken = made(disk, clean=False).take_unsynced()
+    assert {segment.start for segment in taken.segments} == {20, 30}
+    assert taken.folder == FOLDER
+
+
+def test_a_copy_has_handles_of_its_own(disk: SimulatedDisk) -> None:
+    """To be read on another thread; closing it leaves ours open."""
+    files = made(disk)
+    files.write(0, b"abc")
+    copy = files.copy()
+    assert copy.read(0, 3) == b"abc"
+    copy.close()
+    assert files.segments[0].is_open
+
+
+def test_the_oldest_handle_is_given_back(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When too many are open."""
+    monkeypatch.setattr(queue_files, "OPEN_FILES_MAX", 2)
+    files = made(disk)
+    files.write(0, b"x" * 40)
+    assert [segment.is_open for segment in files.segments] == [False, False, True, True]
+
+
+def test_a_failed_write_may_be_repeated(disk: SimulatedDisk) -> None:
+    """The same bytes go to the same place."""
+    files = made(disk)
+    disk.fail("write", 2, 28)
+    with pytest.raises(DiskFull):
+        files.write(0, b"x" * 15)
+    files.write(0, b"x" * 15)
+    assert content(disk) == [b"x" * 10, b"xxxxx".ljust(10, b"\0")]

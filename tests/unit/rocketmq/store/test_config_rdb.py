@@ -1,0 +1,142 @@
+"""What a broker of RocketMQ kept in config/rdb is read, typed, and left as it is."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from tests.recorded import Recorded
+
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import CorruptRecord, EngineMissing
+from sprocket.rocketmq.broker.groups import SYSTEM_GROUPS, Groups
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
+from sprocket.rocketmq.store import config_rdb, database
+from sprocket.rocketmq.store.config_rdb import ConfigTables
+from sprocket.rocketmq.store.database import Database
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+DISK = RealDisk()
+RECORDED = Recorded("12b-config-rdb-v2")
+
+
+def tree(root: str) -> dict[str, str]:
+    """Return the content of every file."""
+    paths = sorted(path for path in Path(root).rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def test_everything_the_broker_answered_is_there(tmp_path: Path) -> None:
+    """Topics with their settings, groups, offsets and versions; no byte of it changes."""
+    root = RECORDED.unpack(tmp_path)
+    before = tree(root)
+    found = config_rdb.read(DISK, StoreLayout(root))
+    assert tree(root) == before
+    expected = RECORDED.expected
+    system = ("rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_")  # made anew at every start
+    names = {name for name in expected["topics"] if not name.startswith(system)}
+    assert names == set(found.topics)
+    for name, topic in found.topics.items():
+        config = expected["topics"][name]["config"]
+        assert config["topicName"] == topic.name == name
+        queues = (config["readQueueNums"], config["writeQueueNums"])
+        assert queues == (topic.read_queues, topic.write_queues)
+        assert (config["perm"], config["order"]) == (topic.perm, topic.order)
+        assert config["attributes"] == topic.attributes
+    groups = expected["subscription_groups"]["subscriptionGroupTable"]
+    assert set(groups) - {"LOOK_GROUP", *SYSTEM_GROUPS} == set(found.groups)
+    for name, group in found.groups.items():
+        assert groups[name]["retryMaxTimes"] == group.retry_times_max
+    offsets = expected["consumer_offsets"]["offsetTable"]
+    told = {key: {str(q): at for q, at in queues.items()} for key, queues in found.offsets.items()}
+    assert offsets == told
+    counter = expected["topic_data_version"]["counter"]
+    assert found.versions[config_rdb.TOPICS].counter == counter
+    assert sorted(found.versions) == [config_rdb.OFFSETS, config_rdb.TOPICS, config_rdb.GROUPS]
+
+
+def test_a_broker_begins_with_it(tmp_path: Path) -> None:
+    """Where there is no JSON; afterwards there is, and that counts."""
+    root = RECORDED.unpack(tmp_path)
+    clock = FakeClock()
+    for _ in range(2):
+        topics = Topics(DISK, root, clock, BrokerSettings(), TopicSettings())
+        topic = topics.get("Adm3")
+        assert topic is not None
+        assert (topic.perm, topic.read_queues, topic.write_queues) == (2, 9, 2)
+        group = Groups(DISK, root, clock, GroupSettings()).get("Adm_g1")
+        assert group is not None
+        offsets = ConsumerOffsets(DISK, root, clock)
+        assert offsets.get("Adm_g5", "Adm2", 1) == 7
+        offsets.close()
+        config_rdb_gone = StoreLayout(root).config_database
+        DISK.remove_tree(config_rdb_gone)
+
+
+def test_none_is_empty() -> None:
+    """On any disk."""
+    layout = StoreLayout("/s")
+    disk = SimulatedDisk()
+    assert config_rdb.read(disk, layout) == ConfigTables()
+    for read in (config_rdb.topics_json, config_rdb.groups_json, config_rdb.offsets_json):
+        assert read(disk, layout) == {}
+
+
+def test_without_its_package_it_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that began without its topics would be wrong."""
+    root = RECORDED.unpack(tmp_path)
+    monkeypatch.setattr(database, "rocksdict", None)
+    with pytest.raises(EngineMissing, match="rocksdb"):
+        Topics(DISK, root, FakeClock(), BrokerSettings(), TopicSettings())
+
+
+def written(root: Path, key: str, value: str) -> StoreLayout:
+    """Make a database of one record, given in hex."""
+    layout = StoreLayout(str(root))
+    made = Database(DISK, layout.config_database, write=True)
+    batch = made.batch()
+    batch.put(bytes.fromhex(key), bytes.fromhex(value))
+    made.write(batch)
+    made.close()
+    return layout
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("01", ""),
+        ("01000101", "00" * 23),
+        ("010003020009 61", "017b7d"),
+        ("01000302ffff 61", "017b7d"),
+        ("010003020001 ff", "017b7d"),
+        ("010003020001 61", "027b7d"),
+        ("010003020001 61", ""),
+        ("010004020001 61", "015b"),
+        ("010001020001 61 01 0001 62 01", "00" * 8),
+        ("010001020001 61 01 0001 62 01 00000000", "00" * 7),
+    ],
+)
+def test_damage_is_told(tmp_path: Path, key: str, value: str) -> None:
+    """With the record's bytes."""
+    with pytest.raises(CorruptRecord, match=f"key {key.replace(' ', '')}"):
+        config_rdb.read(DISK, written(tmp_path, key, value))
+
+
+@pytest.mark.parametrize("key", ["02000302", "01000202", "01000902", "01000307"])
+def test_what_is_unknown_is_passed_over(tmp_path: Path, key: str) -> None:
+    """Other tables and kinds of records."""
+    assert config_rdb.read(DISK, written(tmp_path, key, "00")) == ConfigTables()
+
+
+def test_a_version_is_three_numbers(tmp_path: Path) -> None:
+    """State version, timestamp, counter; a table may be empty but for it."""
+    value = "0000000000000001 0000000000000002 0000000000000003"
+    layout = written(tmp_path, "01000401" + b"data_version".hex(), value)
+    assert config_rdb.read(DISK, layout).versions == {config_rdb.GROUPS: DataVersion(3, 2, 1)}
+    assert config_rdb.groups_json(DISK, layout)["dataVersion"]["counter"] == 3
