@@ -1,0 +1,45 @@
+"""What a check of a store found: one broken rule, with the place, what was expected and what is."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+
+class Rule(Enum):
+    """What must hold of a store that was stopped; the member's name stands in JSON."""
+
+    FILE_SIZE = "a file has the length that the store's geometry says"
+    FILE_NAME = "files are named by where they begin, one following the other"
+    LOG_RECORD = "the log is a row of intact records, each at its own place"
+    LOG_ROOM = "behind each record there is room for a blank one in its file"
+    LOG_TIME = "no record's store time is out of line with both its neighbours'"
+    QUEUE_UNIT = "a queue unit, with what it has an address of, agrees with its record"
+    QUEUE_MISSING = "each queueable record has a unit in its queue"
+    QUEUE_STRAY = "a queue unit points at a record of its queue, before the end of the log"
+    QUEUE_FILLER = "fillers stand for messages that are gone from the log, and for no others"
+    INDEX_HEADER = "the header of an index file agrees with its slots, its units and the log"
+    INDEX_CHAIN = "each slot of an index file leads through all its units, the newest first"
+    INDEX_STRAY = "an index entry points at a record that has its key"
+    INDEX_MISSING = "each key of each record can be found by the index"
+    CHECKPOINT = "the checkpoint is one page of times and places, none of them below zero"
+    CONFIG = "the tables in the folder config can be read"
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One broken rule.
+
+    Attributes:
+        rule: Which.
+        path: The file, or the folder if a file is missing.
+        position: Bytes into the file.
+        expected: What should be there.
+        found: What is there.
+        record: Physical offset of the record that is concerned, -1 if none is.
+    """
+
+    rule: Rule
+    path: str
+    position: int = 0
+    expected: str
+    found: str
+    record: int = -1
