@@ -16,12 +16,17 @@ from collections.abc import Mapping, Sequence
 from sprocket.base.clock import Clock
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record import Entry, tags_code
-from sprocket.rocketmq.model.message import NewRecord, is_queueable
+from sprocket.rocketmq.codec import extra
+from sprocket.rocketmq.codec.extra import Extra
+from sprocket.rocketmq.codec.record import Entry, encoded_size, tags_code
+from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.dispatch import Dispatch
 from sprocket.rocketmq.store.flush import Flush
-from sprocket.rocketmq.store.layout import check_topic
+from sprocket.rocketmq.store.place import Placing, check_queue
+
+_ODD_FLAGS = TRANSACTION_PREPARED | INNER_BATCH
+"""A prepared or rolled back record takes no place in its queue, an inner batch many."""
 
 Appended = Entry
 """What `append` gives: topic, queue_id, queue_offset, physical_offset, size, stored_at_ms."""
@@ -36,7 +41,8 @@ class Appender:
         dispatch: Gets what was written.
         clock: Gives store times.
         next_offsets: The next offset of each queue that has had a message; taken over.
-        message_bytes_max: Longest body.
+        message_bytes_max: Longest body, and longest batch of them.
+        placing: Gives places to records that take other than one.
 
     Attributes:
         last_record: Where the last record that was written begins, −1 without one.
@@ -51,6 +57,7 @@ class Appender:
         clock: Clock,
         next_offsets: Mapping[tuple[str, int], int],
         message_bytes_max: int,
+        placing: Placing | None = None,
     ) -> None:
         self.last_record = -1
         self.stored_at_ms = 0
@@ -60,6 +67,9 @@ class Appender:
         self._clock = clock
         self._next = dict(next_offsets)
         self._body_bytes_max = message_bytes_max
+        self._placing = placing or Placing(
+            (), light_queues=False, record_bytes_max=message_bytes_max
+        )
         self._turn: list[Entry] = []
         self._is_refusing = False
         self._stopped: str | None = None
@@ -90,6 +100,7 @@ class Appender:
 
         Raises:
             MessageTooLarge: Body, topic, properties or record exceed a limit.
+            MessageIllegal: It breaks a rule of its queue; see `place`.
             CorruptRecord: The topic cannot be a folder's name.
             StoreFailed: A sync failed before, or the store is closed or only read.
             DiskFull: The disk is fuller than it may be; see `retention`.
@@ -102,15 +113,17 @@ class Appender:
         if not self._turn:
             self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
         now = self.stored_at_ms
+        if (
+            record.sys_flag & _ODD_FLAGS
+            or extra.MARK in record.properties
+            or record.topic == extra.SCHEDULE_TOPIC
+        ):  # `_is_odd` without a call, on the hot path
+            return self._append_odd(record, now)
         key = record.topic, record.queue_id
-        if record.sys_flag & 4:  # prepared or rolled back: it gets no place in the queue
-            queue_offset = 0
-            physical_offset, size = self._log.append(record, 0, now)
-        else:
-            known = self._next.get(key)
-            queue_offset = self._new_queue(*key) if known is None else known
-            physical_offset, size = self._log.append(record, queue_offset, now)
-            self._next[key] = queue_offset + 1
+        known = self._next.get(key)
+        queue_offset = check_queue(*key) if known is None else known
+        physical_offset, size = self._log.append(record, queue_offset, now)
+        self._next[key] = queue_offset + 1
         tags = record.tags
         entry = Entry(
             record.topic,
@@ -127,13 +140,24 @@ class Appender:
         self._turn.append(entry)
         return entry
 
+    def _append_odd(self, record: NewRecord, now: int) -> Appended:
+        """Append a record that may take other places than the next one of its queue."""
+        place = self._placing.place(record, {}, self._next)
+        if place.extra is not None and place.extra.light:
+            self._placing.check_size(encoded_size(place.record, self._log.crc_tail))
+        spot = self._log.append(place.record, place.queue_offset, now)
+        self._next.update(place.after)
+        entry = _entry(place.record, place.queue_offset, spot, now, place.extra)
+        self._turn.append(entry)
+        return entry
+
     def append_batch(self, records: Sequence[NewRecord]) -> list[Appended]:
         """Take up records that lie in one log file, with consecutive queue offsets.
 
         Raises:
             MessageTooLarge: One exceeds a limit, or together they fit into no log file; then none
                 is taken.
-            CorruptRecord, StoreFailed, DiskFull: As `append`.
+            MessageIllegal, CorruptRecord, StoreFailed, DiskFull: As `append`.
         Durability: as `append`.
         """
         if self._is_refusing:
@@ -141,47 +165,40 @@ class Appender:
         for record in records:
             if len(record.body) > self._body_bytes_max:
                 self._too_large(record)
+        total = sum([len(record.body) for record in records])
+        if total > self._body_bytes_max:
+            raise MessageTooLarge(
+                f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
+                "(message_bytes_max)"
+            )
         if not self._turn:
             self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
         now = self.stored_at_ms
         placed: list[tuple[NewRecord, int]] = []
+        extras: list[Extra | None] = []
         following: dict[tuple[str, int], int] = {}
         for record in records:
-            key = record.topic, record.queue_id
-            if not is_queueable(record.sys_flag):
-                placed.append((record, 0))
+            if _is_odd(record):
+                place = self._placing.place(record, following, self._next)
+                following.update(place.after)
+                placed.append((place.record, place.queue_offset))
+                extras.append(place.extra)
                 continue
+            key = record.topic, record.queue_id
             offset = following.get(key, self._next.get(key))
             if offset is None:
-                offset = self._new_queue(*key)
+                offset = check_queue(*key)
             placed.append((record, offset))
+            extras.append(None)
             following[key] = offset + 1
-        places = self._log.append_batch(placed, now)
+        spots = self._log.append_batch(placed, now)
         self._next.update(following)
         entries = [
-            Entry(
-                record.topic,
-                record.queue_id,
-                queue_offset,
-                physical_offset,
-                size,
-                tags_code(record.tags),
-                now,
-                record.keys,
-                record.sys_flag,
-                record.prepared_transaction_offset,
-            )
-            for (record, queue_offset), (physical_offset, size) in zip(placed, places, strict=True)
+            _entry(record, offset, spot, now, found)
+            for (record, offset), spot, found in zip(placed, spots, extras, strict=True)
         ]
         self._turn.extend(entries)
         return entries
-
-    def _new_queue(self, topic: str, queue_id: int) -> int:
-        """Return the first offset of a queue that has had no message yet."""
-        check_topic(topic)
-        if not 0 <= queue_id < 1 << 31:
-            raise MessageTooLarge(f"queue id {queue_id} is not between 0 and {(1 << 31) - 1}")
-        return 0
 
     def _too_large(self, record: NewRecord) -> None:
         raise MessageTooLarge(
@@ -222,9 +239,46 @@ class Appender:
         """Give back the queue offsets of records that were not written."""
         for entry in reversed(self._turn):
             if entry.queueable:
-                key = entry.topic, entry.queue_id
-                if entry.queue_offset:
-                    self._next[key] = entry.queue_offset
-                else:
-                    self._next.pop(key, None)
+                light = () if entry.extra is None else entry.extra.light
+                self._give_back((entry.topic, entry.queue_id), entry.queue_offset)
+                for name, offset in light:
+                    self._give_back((name, 0), offset)
         self._turn = []
+
+    def _give_back(self, key: tuple[str, int], offset: int) -> None:
+        if offset:
+            self._next[key] = offset
+        else:
+            self._next.pop(key, None)
+
+
+def _is_odd(record: NewRecord) -> bool:
+    """Say whether a record may take other places than the next one of its queue."""
+    return bool(
+        record.sys_flag & _ODD_FLAGS
+        or extra.MARK in record.properties
+        or record.topic == extra.SCHEDULE_TOPIC
+    )
+
+
+def _entry(
+    record: NewRecord,
+    queue_offset: int,
+    spot: tuple[int, int],
+    stored_at_ms: int,
+    found: Extra | None,
+) -> Entry:
+    physical_offset, size = spot
+    return Entry(
+        record.topic,
+        record.queue_id,
+        queue_offset,
+        physical_offset,
+        size,
+        tags_code(record.tags),
+        stored_at_ms,
+        record.keys,
+        record.sys_flag,
+        record.prepared_transaction_offset,
+        extra=found,
+    )

@@ -17,6 +17,7 @@ Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from sprocket.base.errors import (
     CorruptRecord,
@@ -49,7 +50,7 @@ class CommitLog:
     def __init__(self, files: SegmentFiles, end: int, *, crc_tail: bool) -> None:
         self.files = files
         self.failure: str | None = None
-        self._crc_tail = crc_tail
+        self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[bytes]]] = []
         self._written = end
@@ -91,7 +92,7 @@ class CommitLog:
             queue_offset=queue_offset,
             physical_offset=self._end,
             stored_at_ms=stored_at_ms,
-            crc_tail=self._crc_tail,
+            crc_tail=self.crc_tail,
         )
         size = len(data)
         if size > self._room:
@@ -101,11 +102,11 @@ class CommitLog:
                 queue_offset=queue_offset,
                 physical_offset=self._end,
                 stored_at_ms=stored_at_ms,
-                crc_tail=self._crc_tail,
+                crc_tail=self.crc_tail,
             )
         offset = self._end
         if self._buffers is None:
-            self._take(data, size)
+            self._take([data], size)
         else:  # the same without a call, on the hot path
             self._buffers.append(data)
             self._end = offset + size
@@ -131,10 +132,10 @@ class CommitLog:
             if size + BLANK_BYTES <= self._segment_bytes:
                 encoded = self._encode_batch(records, stored_at_ms, start)
             self._roll(size)
-        places = []
-        for data in encoded:
-            places.append((self._end, len(data)))
-            self._take(data, len(data))
+        sizes = list(map(len, encoded))
+        places = list(zip(accumulate(sizes, initial=self._end), sizes, strict=False))
+        if encoded:
+            self._take(encoded, size)
         return places
 
     def _encode_batch(
@@ -147,18 +148,18 @@ class CommitLog:
                 queue_offset=queue_offset,
                 physical_offset=start,
                 stored_at_ms=stored_at_ms,
-                crc_tail=self._crc_tail,
+                crc_tail=self.crc_tail,
             )
             encoded.append(data)
             start += len(data)
         return encoded
 
-    def _take(self, data: bytes, size: int) -> None:
+    def _take(self, data: Sequence[bytes], size: int) -> None:
         buffers = self._buffers
         if buffers is None:
             buffers = self._buffers = []
             self._runs.append((self._end, buffers))
-        buffers.append(data)
+        buffers += data
         self._end += size
         self._room -= size
 
@@ -169,7 +170,7 @@ class CommitLog:
                 f"{size} bytes of records do not fit into a log file of {self._segment_bytes}"
             )
         left = self._room + BLANK_BYTES
-        self._take(record.blank(left), BLANK_BYTES)
+        self._take([record.blank(left)], BLANK_BYTES)
         self._go_to(self._end - BLANK_BYTES + left)
 
     def write(self) -> PhysicalOffset:

@@ -14,7 +14,8 @@ from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.store.index import Indexes
-from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.queues.engine import Queues
+from sprocket.rocketmq.store.units import Units
 
 INDEX_BACKLOG_MAX = 65_536
 """Entries that may wait for the index; one more and they are put in at the next dispatch."""
@@ -44,10 +45,14 @@ class Dispatch:
         queues: The queues.
         index: The key index, None if the store keeps none.
         position: Up to where both have the log.
+        units: Says which units records get.
     """
 
-    def __init__(self, queues: FileQueues, index: Indexes | None, position: int) -> None:
+    def __init__(
+        self, queues: Queues, index: Indexes | None, position: int, units: Units | None = None
+    ) -> None:
         self._queues = queues
+        self._units = units or Units()
         self._index = index
         self._waiting: list[Entry] = []
         self._to_index: list[Entry] = []
@@ -79,11 +84,12 @@ class Dispatch:
         arrivals, self._arrivals = self._arrivals, []
         return arrivals
 
-    def to_queues(self, limit: int) -> None:
+    def to_queues(self, limit: int, max_count: int | None = None) -> None:
         """Put into the queues what lies before `limit` in the log; see `take_arrivals`.
 
         Args:
             limit: Physical offset up to which consumers may see.
+            max_count: Records to take at most; all by default.
 
         Raises:
             DiskFull, DiskFailed: Nothing is forgotten; the next call tries again.
@@ -96,7 +102,10 @@ class Dispatch:
         else:
             count = next(i for i, e in enumerate(waiting) if e.physical_offset >= limit)
             ready, rest = waiting[:count], waiting[count:]
-        self._queues.put_round(ready)
+        if max_count is not None and len(ready) > max_count:
+            ready, rest = waiting[:max_count], waiting[max_count:]
+        units = self._units.of(ready)
+        self._queues.put_round(units)
         self._waiting = rest
         last = ready[-1]
         self._queued_to = last.physical_offset + last.size
@@ -108,7 +117,7 @@ class Dispatch:
                 self._to_index = ready
             if len(self._to_index) > INDEX_BACKLOG_MAX:
                 self.to_index()
-        self._arrivals += _arrivals(ready)
+        self._arrivals += _arrivals(units)
         if len(self._arrivals) > ARRIVALS_MAX:
             del self._arrivals[:-ARRIVALS_MAX]
 
@@ -138,15 +147,17 @@ class Dispatch:
 
 def _arrivals(entries: Sequence[Entry]) -> list[Arrival]:
     codes: dict[tuple[str, int], list[int]] = {}
-    last: dict[tuple[str, int], int] = {}
+    last: dict[tuple[str, int], Entry] = {}
     for entry in entries:
         if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well: they get no unit
             continue
         key = entry.topic, entry.queue_id
-        last[key] = entry.queue_offset
+        last[key] = entry
         known = codes.get(key)
         if known is None:
             codes[key] = [entry.tags_code]
         else:
             known.append(entry.tags_code)
-    return [Arrival(*key, QueueOffset(last[key] + 1), known) for key, known in codes.items()]
+    return [
+        Arrival(*key, QueueOffset(last[key].next_offset), known) for key, known in codes.items()
+    ]

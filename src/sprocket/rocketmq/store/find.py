@@ -1,8 +1,10 @@
-"""Finding records by a key."""
+"""Finding records by a key or by their id."""
 
 from msgspec import Struct
 
+from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec import ids, record
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.index import Indexes, key_string
 
@@ -48,3 +50,22 @@ def find(
     found = index.find(key_string(topic, key), max_count, *times_ms)
     kept = sorted(offset for offset in found if log.first <= offset < log.written)
     return FindResult(kept, index.updated_at_ms, PhysicalOffset(max(0, index.end)))
+
+
+def by_id(log: CommitLog, message_id: str) -> memoryview | None:
+    """Return the record with an offset message id, None if the log has none.
+
+    Args:
+        log: Where it may lie.
+        message_id: Store host and physical offset in hex, see `codec.ids`.
+
+    Raises:
+        WireError: That is no such id.
+    """
+    store_host, offset = ids.split_offset_message_id(message_id)
+    try:
+        stored = log.record_at(offset)
+        own_host = record.decode(stored, check_crc=False).store_host
+    except (OffsetTooSmall, OffsetTooLarge, CorruptRecord, WireError):
+        return None
+    return stored if own_host == ids.host_text(store_host) else None

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from operator import mul
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sprocket.base import steps
 from sprocket.base.checksum import abs_hash, hash32
@@ -35,6 +35,9 @@ try:
     import numpy as np
 except ImportError:  # the light install; plain Python does the same
     np = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.codec.record_batch import RecordBatch
 
 ARRAY_KEYS_MIN = 16
 """From this many keys in a round on numpy is quicker than plain Python."""
@@ -91,23 +94,48 @@ def _key_hashes(topic_hashes: Any, keys: Sequence[str]) -> Any:
         data = text.encode("utf-16-le", "surrogatepass")
         units = np.frombuffer(data, dtype="<u2").astype(np.uint32)
         counts = np.array([len(_units_of(key)) for key in keys], dtype=np.int64)
-    longest = int(counts.max())
-    if longest < _POWERS_MAX:
-        powers = _power_array()
-    else:
-        powers = np.array([pow(31, n, 1 << 32) for n in range(longest + 1)], dtype=np.uint32)
+    powers = _powers(int(counts.max()))
     ends = np.cumsum(counts)
     exponents = np.repeat(ends, counts) - np.arange(1, len(units) + 1)
     sums = np.add.reduceat(units * powers[exponents], ends - counts, dtype=np.uint32)
     sums += topic_hashes.astype(np.uint32) * powers[counts]
-    hashes = np.abs(sums.view(np.int32).astype(np.int64))
-    hashes[hashes == 1 << 31] = 0
-    return hashes
+    return _absolute(sums)
+
+
+def _absolute(hashes: Any) -> Any:
+    """Return `abs_hash` of u32 hashes, as i64."""
+    absolute = np.abs(hashes.view(np.int32).astype(np.int64))
+    absolute[absolute == 1 << 31] = 0
+    return absolute
+
+
+def _powers(highest: int) -> Any:
+    """Return the powers of 31 up to one, as u32."""
+    if highest < _POWERS_MAX:
+        return _power_array()
+    return np.array([pow(31, n, 1 << 32) for n in range(highest + 1)], dtype=np.uint32)
 
 
 @lru_cache(maxsize=1)
 def _power_array() -> Any:
     return np.array(_POWERS, dtype=np.uint32)
+
+
+def batch_hashes(batch: "RecordBatch", start: int) -> tuple[Any, Any]:
+    """Return what the index has of the records of a batch that lie at `start` or behind it.
+
+    Returns:
+        For each key, in the order in which they are put: number of its record, and `abs_hash`.
+    """
+    row, hashes, units = batch.keys
+    keep = (batch.indexable & (batch.physical_offset >= start))[row]
+    if not keep.all():
+        row, hashes, units = row[keep], hashes[keep], units[keep]
+    if not len(row):
+        return row, hashes.astype(np.int64)
+    topics = [_topic_hash(topic) for topic in batch.topic_names]
+    topic_hashes = np.array(topics, np.uint32)[batch.topic_number[row]]
+    return row, _absolute(hashes + topic_hashes * _powers(int(units.max()))[units])
 
 
 class Indexes:
@@ -240,7 +268,22 @@ class Indexes:
             dtype=np.int64,
         )
         topic_hashes, offsets, times = np.repeat(of_entries, counts, axis=1)
-        hashes = _key_hashes(topic_hashes, keys)
+        self.put_hashes(_key_hashes(topic_hashes, keys), offsets, times)
+
+    def put_batch(self, batch: "RecordBatch", start: int) -> int:
+        """Do what `put_round` does for the records of a batch that lie at `start` or behind it.
+
+        Returns:
+            How many records had keys that were put.
+        """
+        row, hashes = batch_hashes(batch, max(start, self.end))
+        if not len(row):
+            return 0
+        self.put_hashes(hashes, batch.physical_offset[row], batch.stored_at_ms[row])
+        return 1 + int(np.count_nonzero(row[1:] != row[:-1]))
+
+    def put_hashes(self, hashes: Any, offsets: Any, times: Any) -> None:
+        """Put one unit for each key: `abs_hash`, place and store time in ms, as i64 arrays."""
         done = 0
         while done < len(hashes):
             file = self._file_with_room()

@@ -269,13 +269,14 @@ class IndexFile:
     def _loaded_slots(self) -> memoryview:
         """Return the slot table in memory, read from the file at first use."""
         if self._slots is None:
-            self._slots = self._blank_slots()
+            slots = self._blank_slots()
             if self.header.next_unit > 1:
                 for first in range(0, self._slot_count, _CHUNK_SLOTS):
                     count = min(_CHUNK_SLOTS, self._slot_count - first)
                     data = self._file.read(HEADER_BYTES + SLOT_BYTES * first, SLOT_BYTES * count)
                     if data != bytes(len(data)):  # pages that stay untouched cost no memory
-                        self._slots[first : first + count] = _swapped(data).cast("i")
+                        slots[first : first + count] = _swapped(data).cast("i")
+            self._slots = slots  # only now: a read that failed leaves none
         return self._slots
 
     def _blank_slots(self) -> memoryview:

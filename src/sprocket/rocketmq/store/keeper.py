@@ -13,7 +13,7 @@ from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.dispatch import Dispatch
 from sprocket.rocketmq.store.flush import Flush
-from sprocket.rocketmq.store.recovery import CleanNote, Parts, QueueTable
+from sprocket.rocketmq.store.recovery import CleanNote, Parts
 
 _PLACES_MAX = 8
 """Places that the queues had reached which are remembered; one is a call of `keep` ago."""
@@ -25,9 +25,13 @@ class Keeper:
     Once a sync of queues or index failed, what reached the disk is unknown, and a second one would
     not tell. Then the checkpoint stays where it is and the stop is no clean one, so that the next
     opening makes them again from the log.
+
+    Attributes:
+        kept_to: Up to where queues and index have the log, durably.
     """
 
     def __init__(self, parts: Parts, log: CommitLog, flush: Flush, dispatch: Dispatch) -> None:
+        self.kept_to: int = log.written
         self._parts = parts
         self._log = log
         self._flush = flush
@@ -52,6 +56,7 @@ class Keeper:
         durable = [at_ms for place, at_ms in self._reached if place <= self._flush.synced]
         if durable and durable[-1]:
             yield from self._derived_steps(closing=False)
+            self.kept_to = reached[0]
             if len(self._parts.queues) != self._queues_noted:
                 yield from self._queue_table_steps(closing=False)
             yield from self._checkpoint_steps(durable[-1])
@@ -69,6 +74,7 @@ class Keeper:
         if self._dispatch.queued_at_ms:
             steps.run(self._checkpoint_steps(self._dispatch.queued_at_ms))
         steps.run(self._queue_table_steps(closing=True))
+        self._parts.queues.seal()
         index = self._parts.index
         note = CleanNote(
             log_end=self._log.end,
@@ -98,13 +104,11 @@ class Keeper:
             raise
 
     def _queue_table_steps(self, *, closing: bool) -> Steps:
-        """Note which queues there are; how far they go is only certain when closing."""
-        table: QueueTable = {}
-        for queue in self._parts.queues:
-            reached = queue.max_offset if closing else min(queue.max_offset, 1)
-            table.setdefault(queue.topic, {})[queue.queue_id] = reached
-        count = len(self._parts.queues)
-        yield partial(recovery.save_queue_table, self._parts.disk, self._parts.layout, table)
+        """Note which queues there are."""
+        disk, layout, queues = self._parts.disk, self._parts.layout, self._parts.queues
+        table = recovery.queue_table(queues, closing=closing)
+        count = len(queues)
+        yield partial(recovery.save_queue_table, disk, layout, table)
         self._queues_noted = count
 
     def _checkpoint_steps(self, at_ms: int) -> Steps:

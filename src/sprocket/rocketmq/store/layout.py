@@ -9,6 +9,8 @@ from sprocket.base.errors import CorruptRecord
 
 QUEUE_UNIT_BYTES = 20
 """Bytes of a unit of a ConsumeQueue."""
+BATCH_UNIT_BYTES = 46
+"""Bytes of a unit of a batch queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,21 @@ class StoreLayout:
     def consumequeue(self) -> str:
         """The folder of all queues: `<topic>/<queue id>/<20 digits>`."""
         return f"{self.root}/consumequeue"
+
+    @property
+    def extension(self) -> str:
+        """The folder of all extended units, in the same order."""
+        return f"{self.root}/consumequeue_ext"
+
+    @property
+    def batch_queues(self) -> str:
+        """The folder of all batch queues, in the same order."""
+        return f"{self.root}/batchconsumequeue"
+
+    @property
+    def new_consumequeue(self) -> str:
+        """Where a conversion builds a database of queues (Sprocket's own folder)."""
+        return f"{self.root}/consumequeue.new"
 
     @property
     def index(self) -> str:
@@ -71,6 +88,23 @@ class StoreLayout:
     def queue_table(self) -> str:
         """Which queues there are (Sprocket's own file)."""
         return f"{self.config}/queues.json"
+
+    @property
+    def queue_ends(self) -> str:
+        """Where the queues in files ended at a clean stop (Sprocket's own file)."""
+        return f"{self.config}/queueEnds.json"
+
+    @property
+    def config_database(self) -> str:
+        """Where RocketMQ may keep topics, groups and offsets instead of in the files below."""
+        return f"{self.config}/rdb"
+
+    @property
+    def notes(self) -> frozenset[str]:
+        """What Sprocket keeps for itself beside RocketMQ's tables; a new store makes its own."""
+        return frozenset(
+            (self.geometry, self.recovery, self.clean, self.queue_table, self.queue_ends)
+        )
 
     @property
     def topics(self) -> str:

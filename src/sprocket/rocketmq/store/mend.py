@@ -8,7 +8,7 @@ RocketMQ would end the log there and throw away what follows.
 from collections.abc import Sequence
 
 from sprocket.base.segments import Segment, SegmentFiles
-from sprocket.base.units import KIB
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import BLANK_BYTES, RECORD_BYTES_MIN
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK, NewRecord
@@ -73,6 +73,16 @@ def pad(files: SegmentFiles, damages: Sequence[Damage]) -> None:
         if data:
             segment.file.write([data], damage.start - segment.start)
             segment.file.sync()
+
+
+def write_again(segment: Segment, start: int, end: int) -> None:
+    """Write a range of the log with what it holds."""
+    position = max(start - segment.start, 0)
+    stop = min(end - segment.start, segment.size)
+    while position < stop:
+        size = min(MIB, stop - position)
+        segment.file.write([bytes(segment.view[position : position + size])], position)
+        position += size
 
 
 def _padding(segment: Segment, damage: Damage) -> bytes:

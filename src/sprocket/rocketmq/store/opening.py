@@ -4,17 +4,22 @@ import os
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.disk import Disk, Lock
-from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
-from sprocket.base.segments import SegmentFiles
+from sprocket.base.disk import Disk, Lock, read_file
+from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, ForeignStore, WireError
+from sprocket.base.segments import SegmentFiles, lengthen_last
+from sprocket.rocketmq.codec import fastjson, tables, values
 from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store import checkpoint as checkpoints
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import recovery
+from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.queues import choice
+from sprocket.rocketmq.store.queues.files import OtherKinds
 from sprocket.rocketmq.store.recovery import Parts, RecoveryReport
+from sprocket.rocketmq.store.units import Subscriptions, Units, delays_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ def to_write(
     settings: StoreSettings,
     clock: Clock,
     geometry: Geometry | None,
+    subscriptions: Subscriptions | None = None,
 ) -> Opened:
     """Lock a store, or make one, and recover it; see `Store.open`."""
     layout = StoreLayout(folder)
@@ -51,8 +57,10 @@ def to_write(
         settled = geometries.settle(disk, layout, geometry)
         for path in (layout.commitlog, layout.consumequeue, layout.index, layout.config):
             disk.make_folder(path)
+        if disk.exists(layout.geometry):
+            lengthen_last(disk, layout.commitlog, settled.log.segment_bytes)
         geometries.keep(disk, layout, settled)
-        parts = _parts(disk, layout, settings, clock, settled, write=True)
+        parts = _parts(disk, layout, settings, clock, settled, subscriptions, write=True)
         report = recovery.recover(parts, clock, os.getpid())
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
         return Opened(parts, settled, clock, log, lock, report)
@@ -74,15 +82,38 @@ def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     return Opened(parts, settled, clock, log, None, None)
 
 
+def distrust(disk: Disk, folder: str) -> None:
+    """Have the next opening check the whole log, and make queues and index again from it.
+
+    Raises:
+        StoreLocked: The store is open.
+    """
+    layout = StoreLayout(folder)
+    lock = disk.lock(layout.lock)
+    try:
+        recovery.mark_open(disk, layout, os.getpid())
+        checkpoints.save(disk, layout.checkpoint, Checkpoint())
+    finally:
+        lock.release()
+
+
 def _parts(
     disk: Disk,
     layout: StoreLayout,
     settings: StoreSettings,
     clock: Clock,
     geometry: Geometry,
+    subscriptions: Subscriptions | None = None,
     *,
     write: bool,
 ) -> Parts:
+    files = SegmentFiles(disk, layout.commitlog, geometry.log.segment_bytes, write=write)
+    others = OtherKinds(
+        layout.extension,
+        layout.batch_queues,
+        extend=settings.extended_units,
+        batch_topics=_batch_topics(disk, layout),
+    )
     index = None
     if settings.index_messages:
         index = Indexes(disk, layout.index, geometry.index, clock, write=write)
@@ -90,10 +121,32 @@ def _parts(
         disk=disk,
         layout=layout,
         settings=settings,
-        files=SegmentFiles(disk, layout.commitlog, geometry.log.segment_bytes, write=write),
-        queues=FileQueues(disk, layout.consumequeue, geometry.queue, write=write),
+        files=files,
+        queues=choice.make(disk, layout, geometry.queue, others, write=write),
         index=index,
+        units=Units(
+            files,
+            delays=delays_ms(settings.delay_levels),
+            subscriptions=subscriptions,
+            batch_topics=others.batch_topics,
+        ),
     )
+
+
+def _batch_topics(disk: Disk, layout: StoreLayout) -> set[str]:
+    """Return the topics whose attribute says that their queues are batch queues.
+
+    A damaged table is the broker's to report; the folder of batch queues tells most of it, too.
+    """
+    for path in (layout.topics, layout.topics + ".bak"):
+        try:
+            table = fastjson.read(read_file(disk, path))
+            topics = values.mapping(values.mapping(table, path).get("topicConfigTable"), path)
+            configs = [tables.topic_from_json(name, value) for name, value in topics.items()]
+        except (FileMissing, WireError):
+            continue
+        return {topic.name for topic in configs if topic.attributes.get("queue.type") == "BatchCQ"}
+    return set()
 
 
 def _write_lock_file(disk: Disk, layout: StoreLayout) -> None:

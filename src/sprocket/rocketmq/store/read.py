@@ -6,6 +6,7 @@ views of the log, unchanged. Before that a record's head must agree with its que
 points at anything else is passed over, where RocketMQ would hand out what happens to lie there.
 """
 
+import os
 import struct
 from bisect import bisect_left, bisect_right
 from enum import Enum
@@ -13,26 +14,43 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.units import KIB, MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
 from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, STORED_AT_MS_END
-from sprocket.rocketmq.store.queues.file_queue import FILLER_SIZE, UNIT, UNIT_BYTES, FileQueue
+from sprocket.rocketmq.store.filters import Filter, TagFilter
+from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue
+from sprocket.rocketmq.store.queues.extension import is_address
 
 SCAN_BYTES_MIN = 16_000
 """A read looks at this many bytes of units at least (`maxFilterMessageSize`): 800 units."""
+SPARE_UNITS = 16
+"""Without a filter nearly every unit gives a message, so a read looks at so many more at most."""
 ANSWER_BYTES_MIN = 100
 ANSWER_BYTES_MAX = 128 * MIB
 """What a caller may ask for at least and at most."""
 FAR_BYTES_MAX = 64 * KIB
 FAR_COUNT_MAX = 8
-"""Limits of an answer with messages far behind the end, which the disk may have to bring in."""
+"""Limits of an answer with messages far behind the end, which the disk may have to bring in
+(`maxTransferBytesOnMessageInDisk`, `maxTransferCountOnMessageInDisk`). Near the end the caller's
+own limits hold, which are RocketMQ's `maxTransfer…InMemory` where the broker's settings say so."""
 
-_CODE_MIN = -(1 << 31)
-"""A tags code below this is the address of an extended unit, which passes every filter."""
+_ANY_QUEUE = -1
+"""The records of a light queue say other queues."""
+_MAGICS = (MAGIC_V1, MAGIC_V2)
 
 _HEAD = struct.Struct(">iI4xi4xqq")
 """Size, magic, queue id, queue offset, physical offset at the start of a record."""
+
+
+def memory_bytes(setting: int) -> int:
+    """Return how far behind the log's end a message counts as in memory.
+
+    Args:
+        setting: `bytes_in_memory`; 0 is 40 % of the machine's memory.
+    """
+    return setting or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 2 // 5
 
 
 class LogReader(Protocol):
@@ -98,53 +116,78 @@ class Boundary(Enum):
     UPPER = "the last message stored at the time or earlier"
 
 
+class Limits(NamedTuple):
+    """What ends an answer; see `get_messages`."""
+
+    max_count: int
+    max_bytes: int
+    far_before: int
+    scan_bytes: int
+
+
 def get_messages(
-    queue: FileQueue | None,
+    queue: Queue | None,
     log: LogReader,
     offset: int,
     *,
     max_count: int = 32,
     tags: frozenset[int] | None = None,
+    wanted: Filter | None = None,
     max_bytes: int = 256 * KIB,
-    far_bytes: int | None = None,
+    bytes_in_memory: int | None = None,
+    files_max: int = 1,
 ) -> GetResult:
     """Read messages of one queue from `offset` on.
 
-    At most the units of one queue file and 800 of them (more only if `max_count` is) are looked
-    at, so a selective filter may give NO_MATCHED_MESSAGE although later messages would match;
-    `next_offset` is then behind what was looked at.
+    At most the units of `files_max` queue files are looked at, and of them few more than
+    `max_count`, with a filter 16,000 bytes (800 units): a selective one may give NO_MATCHED_MESSAGE
+    although later messages would match. `next_offset` is then behind what was looked at.
 
     Args:
         queue: The queue, None if it never had a message.
         log: Where the messages lie.
-        offset: Queue offset of the first message wanted.
-        max_count: Most messages to return.
+        offset: Queue offset of the first message wanted. In a batch queue the answer begins with
+            the batch that holds it.
+        max_count: Most messages to return; a batch is returned whole if it is the first.
         tags: Tag codes that pass; None lets everything pass.
+        wanted: A filter of another kind, in place of `tags`.
         max_bytes: Most bytes to return; the first message is returned whatever its size.
-        far_bytes: How far behind the end of the log a message counts as far away: fewer are
-            returned then, and a slave is suggested. None if none does.
+        bytes_in_memory: How far behind the end of the log a message may lie to be in memory; of
+            what lies further fewer are returned, and a slave is suggested. None if all of it is.
+        files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
     """
     if queue is None:
         zero = QueueOffset(0)
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, zero, zero, zero, [])
     status, next_offset = _place(queue, offset)
     result = GetResult(status, next_offset, queue.min_offset, queue.max_offset, [])
-    if status is GetStatus.NO_MATCHED_MESSAGE:
-        scan_units = max(SCAN_BYTES_MIN // UNIT_BYTES, max_count)
+    if status is not GetStatus.NO_MATCHED_MESSAGE:
+        return result
+    limits = Limits(
+        max_count,
+        min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX),
+        -1 if bytes_in_memory is None else log.end - bytes_in_memory,
+        max(SCAN_BYTES_MIN, max_count * queue.unit_bytes),
+    )
+    if tags is not None:
+        wanted = TagFilter(tags)
+    last_looked_at = limits.far_before
+    while not result.records and result.next_offset < queue.max_offset and files_max > 0:
+        files_max -= 1
+        before = result.next_offset
+        if (before - offset) * queue.unit_bytes >= limits.scan_bytes:
+            break
         try:
-            units = queue.read(offset, scan_units)
+            last_looked_at = _collect(result, queue, log, offset, limits, wanted)
         except (OffsetTooSmall, OffsetTooLarge):
-            units = memoryview(b"")
-        if units:
-            limit = min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
-            _collect(result, queue.queue_id, units, log, (max_count, limit, far_bytes), tags)
-        else:
             result.status = GetStatus.OFFSET_FOUND_NULL
-            result.next_offset = queue.next_file(offset)
+            result.next_offset = queue.after_unreadable(before)
+            break
+    result.suggest_slave = last_looked_at < limits.far_before
     return result
 
 
-def _place(queue: FileQueue, offset: int) -> tuple[GetStatus, QueueOffset]:
+def _place(queue: Queue, offset: int) -> tuple[GetStatus, QueueOffset]:
     """Say where an offset lies; NO_MATCHED_MESSAGE stands for inside."""
     low, high = queue.min_offset, queue.max_offset
     if high == 0:
@@ -160,63 +203,109 @@ def _place(queue: FileQueue, offset: int) -> tuple[GetStatus, QueueOffset]:
 
 def _collect(
     result: GetResult,
-    queue_id: int,
-    units: memoryview,
+    queue: Queue,
     log: LogReader,
-    limits: tuple[int, int, int | None],
-    tags: frozenset[int] | None,
-) -> None:
-    """Go through units that begin at `result.next_offset` and take what fits."""
-    max_count, max_bytes, far_bytes = limits
-    far_before = -1 if far_bytes is None else log.end - far_bytes
-    records = result.records
+    start: int,
+    limits: Limits,
+    wanted: Filter | None,
+) -> int:
+    """Go through the units of one file from `result.next_offset` on and take what fits.
+
+    Returns:
+        Where the last record that was looked at lies.
+
+    Raises:
+        OffsetTooSmall, OffsetTooLarge: The first unit cannot be read.
+    """
+    max_count, max_bytes, far_before, scan_bytes = limits
+    records, unit_bytes = result.records, queue.unit_bytes
     offset: int = result.next_offset
-    total = 0
-    gone_before = last_looked_at = 0
-    for place, size, code in UNIT.iter_unpack(units):
-        is_far = place < far_before
+    count = total = gone_before = 0
+    last_looked_at = far_before
+    is_light = queue.topic.startswith(LIGHT_PREFIX)
+    queue_id = _ANY_QUEUE if is_light else queue.queue_id
+    look_at = -(-scan_bytes // unit_bytes)
+    if wanted is None:
+        look_at = min(look_at, max_count + SPARE_UNITS)
+    for first, place, size, code, messages in queue.units(offset, look_at):
+        if (first - start) * unit_bytes >= scan_bytes:
+            break
         if size == FILLER_SIZE:
             size = 0  # it stands for no bytes
         if records and (
-            len(records) >= max_count
+            count + messages > max_count
             or total + size > max_bytes
-            or (is_far and (total + size > FAR_BYTES_MAX or len(records) >= FAR_COUNT_MAX))
+            or (place < far_before and (total + size > FAR_BYTES_MAX or count >= FAR_COUNT_MAX))
         ):
             break
         last_looked_at = place
-        offset += 1
+        offset = first + messages
         if place < gone_before:
             continue
-        if tags is not None and code >= _CODE_MIN and _low32(code) not in tags:
+        if wanted is not None and not _may_be_wanted(queue, wanted, code):
+            result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
         try:
-            stored = _record(log, place, size, queue_id, offset - 1)
+            stored = _record(log, place, size, queue_id, first)
+            if stored is not None and is_light and not _is_named(stored, queue.topic, first):
+                stored = None
         except OffsetTooSmall as error:
             stored = None
             gone_before = error.lowest
         if stored is None:
-            if not records:
-                result.status = GetStatus.MESSAGE_WAS_REMOVING
+            result.status = GetStatus.MESSAGE_WAS_REMOVING
+            continue
+        if wanted is not None and not _is_wanted(wanted, stored):
+            result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
         records.append(stored)
+        count += messages
         total += size
     result.next_offset = QueueOffset(offset)
-    result.count = len(records)
+    result.count = count
     result.bytes = total
-    result.suggest_slave = last_looked_at < far_before
     if records:
         result.status = GetStatus.FOUND
+    return last_looked_at
 
 
-def _low32(code: int) -> int:
-    """Return the low 32 bits of a tags code as Java's `(int)` does."""
-    return ((code + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+def _may_be_wanted(queue: Queue, wanted: Filter, code: int) -> bool:
+    if not is_address(code):
+        return wanted.by_unit(code, None)
+    extended = queue.extended(code)
+    return wanted.by_unit(None if extended is None else extended.tags_code, extended)
+
+
+def _is_wanted(wanted: Filter, stored: memoryview) -> bool:
+    """Take the second look; what cannot be read is left to the consumer."""
+    if not wanted.needs_properties:
+        return True
+    try:
+        return wanted.by_record(record.stored_properties(stored))
+    except WireError:
+        return True
+
+
+def _is_named(stored: memoryview, light_queue: str, offset: int) -> bool:
+    """Say whether a record says that it has this place in a light queue."""
+    try:
+        extra = record.entry(stored).extra
+    except WireError:
+        return False
+    return extra is not None and (light_queue, offset) in extra.light
 
 
 def _record(
     log: LogReader, place: int, size: int, queue_id: int, queue_offset: int
 ) -> memoryview | None:
     """Return the record that a unit points at, None if something else lies there.
+
+    Args:
+        log: The log.
+        place: The unit's physical offset.
+        size: The unit's record size.
+        queue_id: What the record must say, as well as `queue_offset`, or `_ANY_QUEUE`.
+        queue_offset: See there.
 
     Raises:
         OffsetTooSmall: It was cleaned away with the file that held it.
@@ -228,17 +317,19 @@ def _record(
     except OffsetTooLarge:
         return None
     own_size, magic, own_queue, own_offset, own_place = _HEAD.unpack_from(stored)
-    agrees = (
-        (own_size, own_place) == (size, place)
-        and (own_queue, own_offset) == (queue_id, queue_offset)
-        and magic in (MAGIC_V1, MAGIC_V2)
-    )
-    return stored if agrees else None
+    if own_size != size or own_place != place or magic not in _MAGICS:
+        return None
+    if (own_offset != queue_offset or own_queue != queue_id) and queue_id != _ANY_QUEUE:
+        return None
+    return stored
 
 
-def stored_at_ms(queue: FileQueue, log: LogReader, offset: int) -> int:
+def stored_at_ms(queue: Queue, log: LogReader, offset: int) -> int:
     """Return the store time of the message at `offset`, -1 if it cannot be read."""
     try:
+        known = queue.stored_at_ms(offset)
+        if known is not None:
+            return known
         place, size, _ = queue.unit(offset)
         if size == FILLER_SIZE or size < STORED_AT_MS_END:
             return -1
@@ -248,13 +339,14 @@ def stored_at_ms(queue: FileQueue, log: LogReader, offset: int) -> int:
 
 
 def offset_by_time(
-    queue: FileQueue | None, log: LogReader, at_ms: int, boundary: Boundary
+    queue: Queue | None, log: LogReader, at_ms: int, boundary: Boundary
 ) -> QueueOffset:
     """Return the queue offset that belongs to a time.
 
     LOWER is the first message stored at `at_ms` or later, the next message's offset if there is
     none. UPPER is the last one stored at `at_ms` or earlier, the first message kept if there is
-    none. Of messages with one store time LOWER takes the first and UPPER the last.
+    none. Of messages with one store time LOWER takes the first and UPPER the last. In a batch queue
+    both are the first offset of a batch. A message that cannot be read counts as the next one.
 
     Cost: about as many records are looked at as the queue's length has binary digits.
     """
@@ -262,7 +354,6 @@ def offset_by_time(
         return QueueOffset(0) if queue is None else queue.max_offset
 
     def key(offset: int) -> int:
-        # A message that cannot be read counts as the next one that can, as if it had never been.
         while offset < queue.max_offset:
             found = stored_at_ms(queue, log, offset)
             if found >= 0:
@@ -273,4 +364,5 @@ def offset_by_time(
     low, offsets = queue.min_offset, range(queue.max_offset)
     if boundary is Boundary.LOWER:
         return QueueOffset(bisect_left(offsets, at_ms, lo=low, key=key))
-    return QueueOffset(max(low, bisect_right(offsets, at_ms, lo=low, key=key) - 1))
+    found = max(low, bisect_right(offsets, at_ms, lo=low, key=key) - 1)
+    return max(low, queue.first_of(found))

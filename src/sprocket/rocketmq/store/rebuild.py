@@ -3,30 +3,25 @@
 Queues and index pass over what they have, so a record may be put twice. What a round cannot do is
 put a message behind a gap: either the messages between are damaged in the log, then fillers stand
 for them, or the queue lost units that the log still has, then it is `missing` and made again from
-the whole log.
+the whole log. An offset 0 behind all that a queue has begins a new life of its topic.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from sprocket.base.disk import Disk
 from sprocket.base.segments import Segment
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes
-from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queues.files import FileQueues
-from sprocket.rocketmq.store.walk import Damage, Walk
+from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
+from sprocket.rocketmq.store.units import Units
+from sprocket.rocketmq.store.walk import Damage, Found, Walk
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.codec.record_batch import RecordBatch, Run
 
 ROUND = 4096
 """Records put at once; enough for the index to work on whole arrays."""
-
-
-class LastUnit(NamedTuple):
-    """The last unit that a queue had before it was cut."""
-
-    max_offset: int
-    physical_offset: int
 
 
 class Rebuild:
@@ -38,6 +33,7 @@ class Rebuild:
         from_first: The entries begin at the first record of the log, so that a queue which is not
             there may begin anywhere.
         put_last_again: The last record that the index has may lack some of its keys.
+        units_of: Says which units records get.
 
     Attributes:
         units: Units put.
@@ -48,23 +44,69 @@ class Rebuild:
 
     def __init__(
         self,
-        queues: FileQueues,
+        queues: Queues,
         index: Indexes | None,
         *,
         from_first: bool,
         put_last_again: bool = False,
+        units_of: Units | None = None,
     ) -> None:
         self.units = 0
         self.lost = 0
         self.indexed = 0
         self.missing: set[tuple[str, int]] = set()
         self._queues = queues
+        self._units_of = units_of or Units()
         self._index = index
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first
         self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
         self._units: list[Entry] = []
         self._keys: list[Entry] = []
+
+    def add_all(self, found: Found, *, after_damage: bool) -> None:
+        """Take up the next records of the log; as `add` for each of them, but many at a time.
+
+        Columns are put as they are if every record is its own unit and every queue simply goes on
+        with them, which is all that ever happens but for the few kinds of records of `units`,
+        damage and lost units.
+        """
+        if isinstance(found, list):
+            entries = found
+        elif self._units_of.are_records(found) and all(
+            self._follows(found, run) for run in found.runs
+        ):
+            self._put(found)
+            return
+        else:
+            entries = found.entries()
+        for entry in entries:
+            self.add(entry, after_damage=after_damage)
+
+    def _follows(self, batch: "RecordBatch", run: "Run") -> bool:
+        """Say whether a queue has all units of a run already, or goes on with the first of them."""
+        key = run.topic, run.queue_id
+        offsets = batch.queue_offset[run.rows]
+        first, last = int(offsets[0]), int(offsets[-1])
+        if key in self.missing or last - first + 1 != len(offsets):
+            return False
+        expected = self._next.get(key)
+        if expected is None:
+            may_begin = first == 0 or self._from_first
+        else:
+            may_begin = first == expected or 0 < first <= last < expected
+        return may_begin and bool((offsets[1:] > offsets[:-1]).all())
+
+    def _put(self, batch: "RecordBatch") -> None:
+        """Put the units and keys of a batch whose runs all follow."""
+        self.finish()
+        self.units += self._queues.put_batch(batch)
+        for run in batch.runs:
+            after = int(batch.queue_offset[run.rows[-1]]) + 1
+            key = run.topic, run.queue_id
+            self._next[key] = max(after, self._next.get(key, 0))
+        if self._index is not None:
+            self.indexed += self._index.put_batch(batch, self._index_from)
 
     def add(self, entry: Entry, *, after_damage: bool) -> None:
         """Take up the next record of the log.
@@ -74,7 +116,8 @@ class Rebuild:
             after_damage: Something was damaged before it, which explains a gap in its queue.
         """
         if entry.queueable:
-            self._add_unit(entry, after_damage=after_damage)
+            for unit in self._units_of.each(entry):
+                self._add_unit(unit, after_damage=after_damage)
         has_keys = entry.keys and is_indexable(entry.sys_flag)
         if has_keys and self._index is not None and entry.physical_offset >= self._index_from:
             self._keys.append(entry)
@@ -86,6 +129,9 @@ class Rebuild:
         if key in self.missing:
             return
         expected = self._next.get(key)
+        if expected and not entry.queue_offset and self._is_made_again(entry):
+            self._queues.remove(*key)
+            expected = None
         if expected is None:
             if entry.queue_offset and not self._from_first:
                 self.missing.add(key)
@@ -97,16 +143,25 @@ class Rebuild:
             self.finish()
             self.lost += self._queues.fill_to(*key, entry.queue_offset)
         if expected is None or entry.queue_offset >= expected:
-            self._next[key] = entry.queue_offset + 1
+            self._next[key] = entry.next_offset
         self._units.append(entry)
 
-    def keep_places(
-        self, lasts: Mapping[tuple[str, int], LastUnit], damages: Sequence[Damage]
-    ) -> None:
+    def _is_made_again(self, entry: Entry) -> bool:
+        """Say whether a record with offset 0 lies behind all that its queue has.
+
+        Then the topic was deleted, and made again: the queue has its messages from here on.
+        """
+        self.finish()
+        queue = self._queues.queue(entry.topic, entry.queue_id)
+        if queue is None or queue.max_offset <= queue.min_offset:
+            return False
+        return queue.unit(queue.max_offset - 1)[0] < entry.physical_offset
+
+    def keep_places(self, lasts: Mapping[QueueKey, LastUnit], damages: Sequence[Damage]) -> None:
         """Put fillers for the last messages of queues, if damaged: nobody gets their place.
 
         Args:
-            lasts: The last unit that each queue had.
+            lasts: The last unit that each queue had, of those that were cut.
             damages: What was stepped over.
         """
         for key, last in lasts.items():
@@ -119,34 +174,27 @@ class Rebuild:
     def finish(self) -> None:
         """Put what was taken up so far."""
         if self._units:
-            self.units += self._queues.put_round(self._units)
+            self.units += self._queues.put_round(self._units_of.of(self._units))
             self._units = []
         if self._index is not None and self._keys:
             self._index.put_round(self._keys)
             self.indexed += len(self._keys)
             self._keys = []
 
-    def from_whole_log(
-        self, disk: Disk, layout: StoreLayout, segments: Sequence[Segment], *, index_too: bool
-    ) -> None:
+    def from_whole_log(self, segments: Sequence[Segment], *, index_too: bool) -> None:
         """Make the queues in `missing` again, and with `index_too` the index, which is empty.
 
         Costs a walk over the whole log; does nothing if there is nothing to make.
         """
         if not self.missing and not index_too:
             return
-        if self.missing:
-            self._queues.flush()
-            self._queues.close()
-            for topic, queue_id in self.missing:
-                disk.remove_tree(layout.queue(topic, queue_id))
-            self._queues.load(clean=False)
+        for key in self.missing:
+            self._queues.remove(*key)
         index = self._index if index_too else None
-        again = Rebuild(self._queues, index, from_first=True)
+        again = Rebuild(self._queues, index, from_first=True, units_of=self._units_of)
         start = segments[0].start if segments else 0
-        for entry in Walk(segments, start, check_crc=False):
-            if (entry.topic, entry.queue_id) in self.missing or index_too:
-                again.add(entry, after_damage=True)
+        for found in Walk(segments, start, check_crc=False).batches():
+            again.add_all(found, after_damage=True)
         again.finish()
         self.units += again.units
         self.lost += again.lost

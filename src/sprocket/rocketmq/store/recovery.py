@@ -14,7 +14,8 @@ The log is the truth; queues and index are made to agree with it. In this order:
    stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
    again for us and for RocketMQ. Its first 88 bytes and its last few are lost by that, the rest
    stays.
-6. *Rebuild.* A queue that misses units from before the start is made again from the whole log.
+6. *Rebuild.* A queue that misses units from before the start, or does not agree with the last
+   records there (`agree`), is made again from the whole log; the index too.
 7. *Seal.* All is synced, then the checkpoint is written, then the report.
 
 Every pass can be cut off by another crash and begun again: the checkpoint moves last, and until
@@ -24,7 +25,7 @@ Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverA
 those it loses nothing behind a damaged record, and no queue or key that the log still has.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -32,17 +33,17 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, read_file, replace_file
 from sprocket.base.errors import FileMissing
 from sprocket.base.segments import Segment, SegmentFiles
-from sprocket.base.units import MIB, PhysicalOffset
-from sprocket.rocketmq.codec.record import Entry
+from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store import agree, mend
 from sprocket.rocketmq.store import checkpoint as checkpoints
-from sprocket.rocketmq.store import mend
 from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queues.files import FileQueues
-from sprocket.rocketmq.store.rebuild import LastUnit, Rebuild
-from sprocket.rocketmq.store.walk import Damage, Walk, glance
+from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
+from sprocket.rocketmq.store.rebuild import Rebuild
+from sprocket.rocketmq.store.units import Units
+from sprocket.rocketmq.store.walk import Damage, Walk, glance, intact_entry
 
 _ANYWHERE = 1 << 62
 _ABORT_MARK = b" sprocket\n"
@@ -107,6 +108,15 @@ QueueTable = dict[str, dict[int, int]]
 """By topic and queue id: an offset that the queue had reached, durably."""
 
 
+def queue_table(queues: Queues, *, closing: bool) -> QueueTable:
+    """Return the table of all queues; how far they go is only certain when closing."""
+    table: QueueTable = {}
+    for queue in queues:
+        reached = queue.max_offset if closing else min(queue.max_offset, 1)
+        table.setdefault(queue.topic, {})[queue.queue_id] = reached
+    return table
+
+
 def save_queue_table(disk: Disk, layout: StoreLayout, table: QueueTable) -> None:
     """Keep which queues there are, so that one whose folder disappears is missed."""
     replace_file(disk, layout.queue_table, msgspec.json.encode(table))
@@ -127,8 +137,9 @@ class Parts:
     layout: StoreLayout
     settings: StoreSettings
     files: SegmentFiles
-    queues: FileQueues
+    queues: Queues
     index: Indexes | None
+    units: Units = field(default_factory=Units)
 
 
 def mark_open(disk: Disk, layout: StoreLayout, process_id: int, *, doubtful: bool = False) -> None:
@@ -228,7 +239,7 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
     mark_open(parts.disk, parts.layout, process_id, doubtful=life.doubtful)
     _load(parts, clean=life.clean)
     start = _choose_start(parts, life)
-    lasts = _distrust(parts, life, start.scan)
+    lasts = _distrust(parts, life, start)
     walk, rebuild, damage = _walk(parts, life, start, lasts)
     cut = mend.cut(parts.files, walk)
     mend.pad(parts.files, damage)
@@ -264,7 +275,7 @@ def find_end(parts: Parts) -> Walk:
     start = _choose_start(parts, life)
     walk = Walk(parts.files.segments, start.scan, check_crc=True)
     walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
-    for _entry in walk:
+    for _found in walk.batches():
         pass
     return walk
 
@@ -290,14 +301,14 @@ def _choose_start(parts: Parts, life: _LastLife) -> _Start:
         start = _start_behind(parts.files, life.note.last_record, life.note.log_end)
         if start is not None:
             return start
-    end = parts.queues.end
-    last = next((queue for queue in parts.queues if queue.end == end >= 0), None)
+    last = parts.queues.last
     if last is not None:
-        physical_offset, size, _tags_code = last.unit(last.max_offset - 1)
+        physical_offset, size, _tags_code = last
         start = _start_behind(parts.files, physical_offset, physical_offset + size)
         if start is not None:
             return start
-    return _Start(_file_start(parts.files, end))
+    newest = (s.start for s in parts.files.segments if s.start <= parts.queues.end)
+    return _Start(max(newest, default=parts.files.first))
 
 
 def _start_behind(files: SegmentFiles, last_record: int, end: int) -> _Start | None:
@@ -305,31 +316,27 @@ def _start_behind(files: SegmentFiles, last_record: int, end: int) -> _Start | N
     if not files.first <= last_record < files.end_of_files:
         return None
     segment = files.segment(last_record)
-    entry = _intact_entry(segment, last_record - segment.start)
+    entry = intact_entry(segment, last_record - segment.start)
     if entry is None or last_record + entry.size > end or end > files.end_of_files:
         return None
     return _Start(last_record + entry.size, last_record, entry.stored_at_ms)
 
 
-def _intact_entry(segment: Segment, position: int) -> Entry | None:
-    for entry in Walk([segment], segment.start + position, check_crc=True):
-        return entry if entry.physical_offset == segment.start + position else None
-    return None
-
-
-def _file_start(files: SegmentFiles, offset: int) -> int:
-    """Return the start of the newest file that begins at or before an offset, else the oldest."""
-    return max((s.start for s in files.segments if s.start <= offset), default=files.first)
-
-
 def _start_by_time(files: SegmentFiles, life: _LastLife) -> _Start:
-    """Start at the first record that is younger than what the checkpoint calls safe."""
+    """Start at the first record that is younger than what the checkpoint calls safe.
+
+    A record that was torn inside its store time, one of the last, seems older than it is. So the
+    one that is passed over last must be intact.
+    """
     safe_at_ms = life.checkpoint.safe_at_ms()
-    if safe_at_ms:
-        for segment in reversed(files.segments):
-            seen = glance(segment, 0)
-            if seen is not None and seen.stored_at_ms <= safe_at_ms:
-                return _skip_safe(segment, safe_at_ms) if life.ours else _Start(segment.start)
+    for segment in reversed(files.segments) if safe_at_ms else ():
+        start = _skip_safe(segment, safe_at_ms)
+        if start.last_record < 0:
+            continue  # its first record is too young, or there is none
+        if intact_entry(segment, start.last_record - segment.start) is not None:
+            return start if life.ours else _Start(segment.start)
+        if start.last_record > segment.start:
+            return _Start(segment.start)
     return _Start(files.first)
 
 
@@ -344,25 +351,22 @@ def _skip_safe(segment: Segment, safe_at_ms: int) -> _Start:
         position += seen.size
 
 
-def _distrust(parts: Parts, life: _LastLife, start: int) -> dict[tuple[str, int], LastUnit]:
+def _distrust(parts: Parts, life: _LastLife, start: _Start) -> dict[QueueKey, LastUnit]:
     """Take away what queues and index hold from `start` on: a crash may have left any part.
+
+    After a clean stop too, if what they hold there led to no record that is the last one.
 
     Our index never counts what is not on the disk, but its slots are there only after a clean stop
     of which there is a note. RocketMQ's is only certain as far as the checkpoint says, which is up
     to its last full file.
 
     Returns:
-        The last unit that each queue had.
+        The last unit that each queue had, of those that were cut.
     """
-    lasts = {}
-    if not life.clean:
-        for queue in parts.queues:
-            if queue.max_offset > queue.min_offset:
-                place = queue.unit(queue.max_offset - 1)[0]
-                lasts[queue.topic, queue.queue_id] = LastUnit(queue.max_offset, place)
-        parts.queues.truncate(PhysicalOffset(start))
+    is_doubtful = not life.clean or start.last_record < 0
+    lasts = parts.queues.truncate(PhysicalOffset(start.scan)) if is_doubtful else {}
     if parts.index is not None and life.note is None:
-        certain = _ANYWHERE if life.clean else start
+        certain = _ANYWHERE if life.clean else start.scan
         if not life.clean and not life.ours:
             for header in parts.index.headers:
                 if header.end_at_ms > life.checkpoint.index_at_ms:
@@ -375,7 +379,7 @@ def _distrust(parts: Parts, life: _LastLife, start: int) -> dict[tuple[str, int]
 
 
 def _walk(
-    parts: Parts, life: _LastLife, start: _Start, lasts: dict[tuple[str, int], LastUnit]
+    parts: Parts, life: _LastLife, start: _Start, lasts: dict[QueueKey, LastUnit]
 ) -> tuple[Walk, Rebuild, list[Damage]]:
     """Check the records from the start on and put them into queues and index.
 
@@ -387,19 +391,22 @@ def _walk(
     first = parts.files.first
     begin = min(start.scan, max(parts.queues.end, first), _index_start(parts, life, start.scan))
     known: dict[tuple[str, int], int] = dict(parts.queues.next_offsets())
+    index_end = None if parts.index is None else parts.index.end
+    is_as_noted = life.note is not None and life.note.index_end == index_end
     rebuild = Rebuild(
-        parts.queues, parts.index, from_first=begin == first, put_last_again=not life.clean
+        parts.queues,
+        parts.index,
+        from_first=begin == first,
+        put_last_again=not is_as_noted,
+        units_of=parts.units,
     )
-    before = Walk(parts.files.segments, begin, check_crc=True)
-    if begin < start.scan:
-        for entry in before:
-            if entry.physical_offset >= start.scan:
-                break
-            rebuild.add(entry, after_damage=bool(before.damage))
+    before = Walk(parts.files.segments, begin, check_crc=True, until=start.scan)
+    for found in before.batches():
+        rebuild.add_all(found, after_damage=bool(before.damage))
     walk = Walk(parts.files.segments, start.scan, check_crc=True, next_offsets=known)
     walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
-    for entry in walk:
-        rebuild.add(entry, after_damage=bool(walk.damage or before.damage))
+    for found in walk.batches():
+        rebuild.add_all(found, after_damage=bool(walk.damage or before.damage))
     damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
     rebuild.keep_places(lasts, damage)
     rebuild.finish()
@@ -416,7 +423,7 @@ def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:
     if end >= scan or not parts.files.first <= end < parts.files.end_of_files:
         return scan if end >= scan else parts.files.first
     segment = parts.files.segment(end)
-    if _intact_entry(segment, end - segment.start) is None:
+    if intact_entry(segment, end - segment.start) is None:
         return parts.files.first
     return end
 
@@ -428,16 +435,23 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
     """Cut queues and index to the log, and make again what is missing from before the start."""
     end = PhysicalOffset(walk.end)
     parts.queues.truncate(end)
+    # An index for a log that is no more: entries before the end may be wrong as well.
     index_too = parts.index is not None and parts.index.end >= end
-    if parts.index is not None and index_too:
-        # It was written for a log that is no more: entries before the end may be wrong as well.
-        parts.index.reset()
     if life.ours:  # RocketMQ may have deleted queues since the table was written
         for topic, queues in _load_queue_table(parts.disk, parts.layout).items():
             for queue_id, max_offset in queues.items():
                 if parts.queues.max_offset(topic, queue_id) < max_offset:
                     rebuild.missing.add((topic, queue_id))
-    rebuild.from_whole_log(parts.disk, parts.layout, parts.files.segments, index_too=index_too)
+    compared = agree.COMPARED_BYTES[life.clean, life.ours]
+    begin, until = max(parts.files.first, walk.start - compared), walk.start + compared
+    rebuild.missing |= agree.wrong_queues(
+        parts.files, parts.queues, begin, min(until, end), absent_too=not life.ours
+    )
+    if parts.index is not None and not index_too:
+        index_too = agree.index_is_wrong(parts.files, parts.index, begin, min(until, end))
+    if parts.index is not None and index_too:
+        parts.index.reset()
+    rebuild.from_whole_log(parts.files.segments, index_too=index_too)
     parts.queues.correct_min(PhysicalOffset(parts.files.first))
 
 
@@ -451,7 +465,7 @@ def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
         for segment in parts.files.segments:
             if segment.end > walk.start:
                 if life.doubtful:
-                    _write_again(segment, walk.start, walk.end)
+                    mend.write_again(segment, walk.start, walk.end)
                 segment.file.sync()
     if life.doubtful:
         mark_open(parts.disk, parts.layout, process_id)
@@ -459,6 +473,9 @@ def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
     parts.queues.flush()
     if parts.index is not None:
         parts.index.flush()
+    if not life.ours:
+        table = queue_table(parts.queues, closing=False)
+        save_queue_table(parts.disk, parts.layout, table)
     at_ms = walk.last_stored_at_ms
     old = life.checkpoint
     new = Checkpoint(
@@ -471,13 +488,3 @@ def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
     checkpoints.save(parts.disk, parts.layout.checkpoint, new)
     if parts.disk.exists(parts.layout.clean):
         parts.disk.remove(parts.layout.clean)
-
-
-def _write_again(segment: Segment, start: int, end: int) -> None:
-    """Write a range of the log with what it holds."""
-    position = max(start - segment.start, 0)
-    stop = min(end - segment.start, segment.size)
-    while position < stop:
-        size = min(MIB, stop - position)
-        segment.file.write([bytes(segment.view[position : position + size])], position)
-        position += size

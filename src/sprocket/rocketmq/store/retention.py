@@ -9,7 +9,8 @@ goes with it.
 
 Invariants
 
-1. Nothing is deleted that is not durable and in the queues.
+1. Nothing is deleted that is not durable and in the queues, durably: a queue whose messages are
+   gone must still know where it goes on.
 2. No crash leaves a gap: each deletion is on the disk before the next one.
 
 Source: RocketMQ `DefaultMessageStore.CleanCommitLogService`, `CleanConsumeQueueService`. Unlike
@@ -70,7 +71,7 @@ class Retention:
         parts: The store's.
         appender: Is paused while the disk is too full.
         clock: For ages and hours.
-        safe_end: Says up to where the log is durable and in the queues.
+        safe_end: Says up to where log and queues are durable.
     """
 
     def __init__(

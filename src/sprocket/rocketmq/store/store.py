@@ -24,21 +24,27 @@ from collections.abc import Iterable, Iterator
 from sprocket.base import steps
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import find, opening, read
 from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
+from sprocket.rocketmq.store.filters import Filter
 from sprocket.rocketmq.store.find import FIND_COUNT, FindResult
 from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
 from sprocket.rocketmq.store.keeper import Keeper
 from sprocket.rocketmq.store.opening import Opened
+from sprocket.rocketmq.store.place import Placing
 from sprocket.rocketmq.store.read import Boundary, GetResult, QueueRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.retention import Retention
-from sprocket.rocketmq.store.walk import Walk
+from sprocket.rocketmq.store.units import Subscriptions
+from sprocket.rocketmq.store.walk import Damage, Walk
+
+INDEX_STEP_RECORDS = 1024
+"""Records that upkeep puts into the index before it lets others go on: about 1 ms."""
 
 
 class Store:
@@ -47,6 +53,7 @@ class Store:
     Attributes:
         append: Take one record up; see `append.Appender.append`.
         append_batch: Take up several as one; see `append.Appender.append_batch`.
+        batch_topics: Topics whose queues are batch queues; add to it before a new one is used.
         write: Hand what was taken up to the file system; see `append.Appender.write`.
     """
 
@@ -62,7 +69,9 @@ class Store:
         self._lock = opened.lock
         self._report = opened.report
         self._flush = Flush(parts.disk, opened.log, parts.settings, opened.clock)
-        self._dispatch = Dispatch(parts.queues, parts.index, opened.log.written)
+        self._dispatch = Dispatch(parts.queues, parts.index, opened.log.written, parts.units)
+        self.batch_topics = parts.units.batch_topics
+        self._bytes_in_memory = read.memory_bytes(parts.settings.bytes_in_memory)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
         self._appender = self._make_appender()
         # Bound here: a method that only passes the call on would cost every send.
@@ -82,6 +91,11 @@ class Store:
             self._clock,
             self._queues.next_offsets(),
             self.settings.message_bytes_max,
+            Placing(
+                self.batch_topics,
+                light_queues=self.settings.light_queues,
+                record_bytes_max=self.settings.message_bytes_max,
+            ),
         )
         if self._report is None:
             appender.stop("the store was opened for reading only")
@@ -91,7 +105,7 @@ class Store:
         return appender
 
     def _safe_end(self) -> int:
-        return min(self._flush.synced, self._dispatch.queued_to)
+        return min(self._flush.synced, self._keeper.kept_to)
 
     @classmethod
     def open(
@@ -101,6 +115,7 @@ class Store:
         settings: StoreSettings,
         clock: Clock,
         geometry: Geometry | None = None,
+        subscriptions: Subscriptions | None = None,
     ) -> "Store":
         """Open a store, or make one in an empty or missing folder, and recover it.
 
@@ -110,6 +125,7 @@ class Store:
             settings: How it works from now on.
             clock: Gives store times.
             geometry: Sizes of its files; None takes those it was made with.
+            subscriptions: Filters that messages are tried on when they are dispatched.
 
         Raises:
             StoreLocked: Another process, or this one, has it open.
@@ -117,7 +133,7 @@ class Store:
             DiskFull, DiskFailed: It was left as it was found, or can be recovered again.
         Durability: all that is in it when this returns is on the disk.
         """
-        return cls(opening.to_write(disk, folder, settings, clock, geometry))
+        return cls(opening.to_write(disk, folder, settings, clock, geometry, subscriptions))
 
     @classmethod
     def open_read_only(cls, disk: Disk, folder: str, geometry: Geometry | None = None) -> "Store":
@@ -237,18 +253,37 @@ class Store:
         *,
         max_count: int = 32,
         tags: frozenset[int] | None = None,
+        wanted: Filter | None = None,
         max_bytes: int = 262_144,
     ) -> GetResult:
-        """Read messages of a queue; dispatches first. See `read.get_messages`."""
-        self._dispatch_now()
-        return read.get_messages(
+        """Read messages of a queue; dispatches first. See `read.get_messages`.
+
+        Raises:
+            DiskFull, DiskFailed: What was stored last cannot be dispatched now, and `offset` is not
+                before that; earlier messages are read all the same.
+        """
+        cause = self._try_dispatch()
+        got = read.get_messages(
             self._queues.queue(topic, queue_id),
             self._log,
             offset,
             max_count=max_count,
             tags=tags,
+            wanted=wanted,
             max_bytes=max_bytes,
+            bytes_in_memory=self._bytes_in_memory,
         )
+        if cause is not None and offset >= got.max_offset:
+            raise cause  # the message may be there all the same
+        return got
+
+    def _try_dispatch(self) -> DiskFull | DiskFailed | None:
+        """Dispatch what is due; return why it could not be done."""
+        try:
+            self._dispatch_now()
+        except (DiskFull, DiskFailed) as error:
+            return error
+        return None
 
     def queue_range(self, topic: str, queue_id: int) -> QueueRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
@@ -305,21 +340,38 @@ class Store:
             max_count: Most offsets to return, the newest.
             begin_ms: First store time wanted.
             end_ms: Last store time wanted.
+
+        Raises:
+            DiskFull, DiskFailed: The index lacks what was stored last and cannot get it now.
         """
         self._dispatch_now()
         self.dispatch_index()
         return find.find(self._index, self._log, topic, key, max_count, (begin_ms, end_ms))
 
+    def find_by_id(self, message_id: str) -> memoryview | None:
+        """Return the record with an offset message id; see `find.by_id`."""
+        return find.by_id(self._log, message_id)
+
     def records(
-        self, start: PhysicalOffset | None = None, end: PhysicalOffset | None = None
+        self,
+        start: PhysicalOffset | None = None,
+        end: PhysicalOffset | None = None,
+        damage: list[Damage] | None = None,
     ) -> Iterator[tuple[PhysicalOffset, memoryview]]:
-        """Give the records of the log from `start` (the oldest) to before `end`, as stored."""
+        """Give the records of the log from `start` (the oldest) to before `end`, as stored.
+
+        Args:
+            start: Where a record begins.
+            end: Records that begin there or later are not given.
+            damage: Takes up what was stepped over.
+        """
         limit = self._log.written if end is None else min(end, self._log.written)
         walk = Walk(
             self._files.segments,
             self._log.first if start is None else start,
             check_crc=False,
         )
+        walk.damage = [] if damage is None else damage
         for entry in walk:
             if entry.physical_offset >= limit:
                 return
@@ -348,7 +400,8 @@ class Store:
         """
         if self._can_keep:
             self._dispatch_now()
-            self.dispatch_index()
+            while self.dispatch_index(INDEX_STEP_RECORDS) == INDEX_STEP_RECORDS:
+                yield lambda: None  # others may go on in between
             yield from self._alone(self._keeper.keep_steps())
 
     def clean(self, settings: RetentionSettings, *, at_once: bool = False) -> PhysicalOffset:
@@ -397,7 +450,7 @@ class Store:
             return
         self._is_open = False
         try:
-            if self._lock is not None and self._flush.failure is None:
+            if self._lock is not None:
                 self._close_cleanly()
         finally:
             self._appender.stop("the store is closed")
@@ -410,6 +463,8 @@ class Store:
                 self._lock = None
 
     def _close_cleanly(self) -> None:
+        if self._flush.failure is not None:
+            raise StoreFailed(self._flush.failure)
         self.write()
         self.sync()
         self._dispatch_now()

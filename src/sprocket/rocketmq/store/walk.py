@@ -1,7 +1,11 @@
 """Walking over the log from file to file, and past damage.
 
-A walk gives one `Entry` a record. Where no record begins it looks for the next one that is intact
-and names its own place; what lies between is damage. If there is none, the log ends there.
+A walk gives an `Entry` for each record, or many records at a time as columns (`batches`). Where no
+record begins it looks for the next one that is intact and names its own place; what lies between is
+damage. If there is none, the log ends there.
+
+Columns are the quick way for what is in order: a batch ends before the first record that is not,
+and there the plain way decides. Without numpy it decides everywhere; both find the same.
 
 Bytes of an earlier life may lie behind the end, since RocketMQ does not erase what it truncates.
 They are told from the log's own by two signs: a store time before that of the last record, and a
@@ -12,7 +16,9 @@ of them is enough.
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -32,6 +38,24 @@ from sprocket.rocketmq.codec.record import (
     ScanStop,
 )
 from sprocket.rocketmq.model.message import BORN_HOST_V6
+
+try:
+    import numpy as np
+
+    from sprocket.rocketmq.codec import columns
+    from sprocket.rocketmq.codec.record_batch import RecordBatch
+except ImportError:  # the light install; plain Python does the same
+    columns = None  # type: ignore[assignment]
+
+Found: TypeAlias = "list[Entry] | RecordBatch"
+"""Records that follow each other in one file, with nothing damaged in between."""
+
+BATCH = 8192
+"""Records at a time: a few MiB of a log, which stay in a core's cache between the checks."""
+_BATCH_MIN = 32
+"""After something odd; much damage would make many records be looked at again and again."""
+_NOWHERE = 1 << 62
+_T = TypeVar("_T")
 
 _HEAD = struct.Struct(">iI")
 _I32 = struct.Struct(">i")
@@ -58,7 +82,7 @@ class Damage(Struct, frozen=True):
 
 
 class Walk:
-    """A walk; iterate to get the entries, then read the attributes.
+    """A walk; iterate over it or over `batches`, then read the attributes.
 
     Args:
         segments: The log's files, in order.
@@ -66,6 +90,7 @@ class Walk:
         check_crc: Compare checksums; without, only places and lengths.
         next_offsets: The next free offset of queues, as far as known. The walk keeps it up to date
             with what it sees.
+        until: Where to stop; records that begin there or later are not given.
 
     Attributes:
         start: Where it began.
@@ -86,6 +111,7 @@ class Walk:
         *,
         check_crc: bool,
         next_offsets: dict[tuple[str, int], int] | None = None,
+        until: int = _NOWHERE,
     ) -> None:
         self.start = start
         self.position = start
@@ -99,36 +125,100 @@ class Walk:
         self._segments = segments
         self._check_crc = check_crc
         self._next_offsets = {} if next_offsets is None else next_offsets
+        self._until = until
+        self._batch_count = BATCH
 
     def __iter__(self) -> Iterator[Entry]:
         """Give the entry of each record, in the order of the log."""
+        return self._files(self._run)
+
+    def batches(self) -> Iterator[Found]:
+        """Give the same many records at a time; the attributes are those behind each batch."""
+        return self._files(self._batches)
+
+    def _files(self, run: Callable[[Segment], Iterator[_T]]) -> Iterator[_T]:
+        """Give what `run` finds in each file, from the position on."""
         segments = [s for s in self._segments if s.end > self.position]
         for index, segment in enumerate(segments):
             if self.position >= segment.end:
                 continue  # damage reaches beyond this file
-            yield from self._file(segment)
+            yield from self._file(segment, run)
+            if self.position >= self._until:
+                break
             if self.ends_in_blank:
                 if index + 1 == len(segments):
-                    self.end = self.position
-                    return
+                    break
                 self.position = segment.end
                 self.ends_in_blank = False
             elif not self._skip_to_later(segment, segments[index + 1 :]):
-                self.end = self.position
-                return
+                break
         self.end = self.position
 
-    def _file(self, segment: Segment) -> Iterator[Entry]:
+    def _file(self, segment: Segment, run: Callable[[Segment], Iterator[_T]]) -> Iterator[_T]:
         """Walk over one file, past the damage inside it."""
         self.ends_in_blank = False
-        while True:
-            yield from self._run(segment)
-            if self.ends_in_blank:
+        while self.position < self._until:
+            yield from run(segment)
+            if self.ends_in_blank or self.position >= self._until:
                 return
             found = self._find(segment, self.position - segment.start + 1)
             if found is None:
                 return
             self._step_over(found)
+
+    def _batches(self, segment: Segment) -> Iterator[Found]:
+        """Give what `_run` does, as columns as far as all is in order."""
+        while True:
+            batch = None if columns is None else self._columns(segment)
+            if batch is not None:
+                yield batch
+                continue
+            count = BATCH if columns is None else 1
+            entries = list(islice(self._run(segment), count))
+            if entries:
+                yield entries
+            if len(entries) < count:
+                return
+
+    def _columns(self, segment: Segment) -> "RecordBatch | None":
+        """Take the records from the position on that are in order; None if the first is not."""
+        view, start = segment.view, self.position - segment.start
+        stop = min(segment.size, self._until - segment.start)
+        found = columns.walk(view, start, segment.size, self._batch_count)
+        places = found.positions[: np.searchsorted(found.positions, stop)]
+        batch = None
+        if len(places):
+            records = columns.records(view, found.positions, found.stopped_at, segment.start)
+            records = records.part(0, min(len(records), len(places)))
+            if self._check_crc:
+                records = records.part(0, _leading(~(records.bad_bodies() | records.bad_tails())))
+            batch = RecordBatch(records)
+            fresh = _leading(~self._are_stale(batch))
+            batch = batch if fresh == len(batch) else RecordBatch(records.part(0, fresh))
+        if not batch:
+            self._batch_count = _BATCH_MIN
+            return None
+        self._batch_count = min(4 * self._batch_count, BATCH)
+        self.records += len(batch)
+        self.position = batch.end
+        self.last_start = int(batch.physical_offset[-1])
+        self.last_stored_at_ms = int(batch.stored_at_ms[-1])
+        for run in batch.runs:
+            following = batch.next_offset(int(run.rows[-1]))
+            self._next_offsets[run.topic, run.queue_id] = following
+        return batch
+
+    def _are_stale(self, batch: "RecordBatch") -> "columns.Mask":
+        """Say what `_is_stale` does, for each record of a batch that is next."""
+        times = np.append(self.last_stored_at_ms, batch.stored_at_ms)
+        stale: columns.Mask = (times[1:] < times[:-1]) & batch.queueable
+        if stale.any():
+            for topic, queue_id, rows in batch.runs:
+                offsets = batch.queue_offset[rows]
+                stale[rows[1:]] &= offsets[1:] <= offsets[:-1]
+                expected = self._next_offsets.get((topic, queue_id))
+                stale[rows[0]] &= expected is not None and int(offsets[0]) < expected
+        return stale
 
     def _run(self, segment: Segment) -> Iterator[Entry]:
         """Give the records that lie one behind the other from the position on."""
@@ -137,6 +227,8 @@ class Walk:
         check = self._check_crc
         walk = record.scan(view, segment.start, start, limit, check_crc=check, check_tail=check)
         for position, _size in walk:
+            if segment.start + position >= self._until:
+                return
             try:
                 entry = record.entry(view, position)
             except WireError as error:
@@ -174,7 +266,7 @@ class Walk:
         self.position = entry.physical_offset + entry.size
         self.last_stored_at_ms = entry.stored_at_ms
         if entry.queueable:
-            self._next_offsets[entry.topic, entry.queue_id] = entry.queue_offset + 1
+            self._next_offsets[entry.topic, entry.queue_id] = entry.next_offset
 
     def _is_stale(self, entry: Entry) -> bool:
         """Say whether a record directly behind another one is of an earlier life."""
@@ -214,6 +306,11 @@ class Walk:
         return False
 
 
+def _leading(good: "columns.Mask") -> int:
+    """Return how many of the first are good, one after the other."""
+    return len(good) if good.all() else int(np.argmin(good))
+
+
 class Glance(Struct, frozen=True):
     """What a record's first bytes say, unchecked but for magic and place."""
 
@@ -239,3 +336,10 @@ def glance(segment: Segment, position: int) -> Glance | None:
     time_at = position + STORED_AT_MS_AT + (HOST_V6_EXTRA if sys_flag & BORN_HOST_V6 else 0)
     (stored_at_ms,) = _I64.unpack_from(view, time_at)
     return Glance(size, stored_at_ms)
+
+
+def intact_entry(segment: Segment, position: int) -> Entry | None:
+    """Return the entry of the record at a position of a file, None if none is intact there."""
+    for entry in Walk([segment], segment.start + position, check_crc=True):
+        return entry if entry.physical_offset == segment.start + position else None
+    return None

@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from msgspec import structs
 from tests.stores import filled, new, open_store
 
 from sprocket.base.errors import (
@@ -10,8 +11,11 @@ from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
     MessageTooLarge,
+    PropertiesTooLarge,
     StoreFailed,
 )
+from sprocket.rocketmq.codec import properties, record
+from sprocket.rocketmq.model.message import INNER_BATCH
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -136,3 +140,82 @@ def test_a_pause_ends_and_a_stop_does_not() -> None:
     store._appender.resume()
     with pytest.raises(StoreFailed, match="no more"):
         store.append_batch([new("topic", 0)])
+
+
+def test_batches_and_light_queues_get_their_places() -> None:
+    """One after the other, alone and in a batch, and units in every queue."""
+    store = open_store(SimulatedDisk(), light_queues=True)
+    store.batch_topics.add("batches")
+    pairs = properties.encode({"INNER_NUM": "3"})
+    inner = structs.replace(new("batches", sys_flag=INNER_BATCH), properties=pairs)
+    light = structs.replace(
+        new("topic"), properties=properties.encode({"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"})
+    )
+    entries = [
+        store.append(inner),
+        store.append(new("batches")),
+        store.append(light),
+        *store.append_batch([inner, light, new("topic"), light]),
+    ]
+    assert [e.queue_offset for e in entries] == [0, 3, 0, 4, 1, 2, 3]
+    store.write()
+    store.sync()
+    assert {(a.topic, a.next_offset) for a in store.dispatch()} == {
+        ("batches", 7),
+        ("topic", 4),
+        ("%LMQ%a", 3),
+        ("%LMQ%b", 3),
+    }
+    got = store.get_messages("%LMQ%b", 0, 0)
+    places = [record.decode(stored).physical_offset for stored in got.records]
+    assert places == [entries[n].physical_offset for n in (2, 4, 6)]
+    assert store.get_messages("batches", 0, 1).count == 7
+
+
+def test_a_failed_write_takes_all_places_back() -> None:
+    """Those in light and batch queues as well."""
+    disk = SimulatedDisk()
+    store = open_store(disk, light_queues=True)
+    store.batch_topics.add("batches")
+    inner = structs.replace(
+        new("batches", sys_flag=INNER_BATCH), properties=properties.encode({"INNER_NUM": "3"})
+    )
+    light = structs.replace(
+        new("topic"), properties=properties.encode({"INNER_MULTI_DISPATCH": "%LMQ%a"})
+    )
+    store.append_batch([inner, light])
+    store.write()
+    before = dict(store._appender._next)
+    store.append_batch([inner, light])
+    store.append(light)
+    disk.fail("write", 1, errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        store.write()
+    assert before == store._appender._next
+    assert [e.queue_offset for e in (store.append(inner), store.append(light))] == [3, 1]
+
+
+def test_limits_of_light_records_and_batches() -> None:
+    """The whole record for light queues, all bodies together for a batch."""
+    store = open_store(SimulatedDisk(), light_queues=True)
+    light = structs.replace(
+        new("topic", body=bytes(1900)),
+        properties=properties.encode({"INNER_MULTI_DISPATCH": "%LMQ%a"}),
+    )
+    with pytest.raises(MessageTooLarge, match="for light queues"):
+        store.append(light)
+    with pytest.raises(MessageTooLarge, match="a batch with bodies of 2049 bytes"):
+        store.append_batch([new(body=bytes(1000)), new(body=bytes(1049))])
+    assert len(store.append_batch([new(body=bytes(1000)), new(body=bytes(1048))])) == 2
+    with pytest.raises(PropertiesTooLarge):
+        store.append(structs.replace(new(), properties=b"a\x01" + bytes(32_766) + b"\x02"))
+
+
+@pytest.mark.parametrize("flag", [1 << bit for bit in range(11, 31)] + [-(1 << 31), 0x702])
+def test_every_bit_of_the_system_flag_is_kept(flag: int) -> None:
+    """Those that mean nothing yet, too; only the hosts' are set as the hosts are."""
+    store = open_store(SimulatedDisk())
+    entry = store.append(new(sys_flag=flag | 0x30))
+    store.write()
+    assert record.decode(store.record_at(entry.physical_offset)).sys_flag == flag
+    assert entry.queue_offset == 0

@@ -3,14 +3,16 @@
 import errno
 
 import pytest
+from msgspec import structs
 
 from sprocket.base.errors import DiskFull
+from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import dispatch as module
 from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -136,3 +138,42 @@ def test_arrivals_nobody_asks_for_are_bounded(monkeypatch: pytest.MonkeyPatch) -
         dispatch.add([_entry(number)])
         dispatch.to_queues(100 * (number + 1))
     assert [a.next_offset for a in dispatch.take_arrivals()] == [2, 3]
+
+
+def test_a_round_may_be_bounded() -> None:
+    """The rest waits, in order, and goes with the next call."""
+    _, queues, _, dispatch = _make()
+    dispatch.add([_entry(n) for n in range(5)])
+    dispatch.to_queues(500, max_count=2)
+    assert (queues.max_offset("t", 0), dispatch.queued_to) == (2, 200)
+    dispatch.to_queues(400, max_count=9)
+    assert (queues.max_offset("t", 0), dispatch.queued_to) == (4, 400)
+    dispatch.to_queues(500)
+    assert queues.max_offset("t", 0) == 5
+
+
+def test_every_queue_of_a_record_is_told() -> None:
+    """Light queues with their own offsets; the index gets the keys once."""
+    _, queues, index, dispatch = _make()
+    extra = Extra(light=(("%LMQ%a", 0), ("%LMQ%b", 0)))
+    dispatch.add([structs.replace(_entry(0), extra=extra), _entry(1)])
+    arrivals = {(a.topic, a.queue_id): a for a in _round(dispatch, 10**6)}
+    assert {key: a.next_offset for key, a in arrivals.items()} == {
+        ("t", 0): 2,
+        ("%LMQ%a", 0): 1,
+        ("%LMQ%b", 0): 1,
+    }
+    assert arrivals["%LMQ%b", 0].tags_codes == [7]
+    assert queues.max_offset("%LMQ%a", 0) == 1
+    assert dispatch.to_index() == 2
+    assert index.find(key_string("t", "k0"), 9) == [0]
+
+
+def test_a_batch_is_told_with_the_offset_behind_it() -> None:
+    """It takes as many places as it has messages."""
+    disk = SimulatedDisk()
+    others = OtherKinds("/ext", "/batches", batch_topics={"t"})
+    queues = FileQueues(disk, "/queues", SMALL.queue, others=others)
+    dispatch = Dispatch(queues, None, 0)
+    dispatch.add([structs.replace(_entry(0), extra=Extra(count=4))])
+    assert _round(dispatch, 100) == [Arrival("t", 0, 4, [7])]  # type: ignore[arg-type]

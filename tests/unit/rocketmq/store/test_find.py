@@ -1,8 +1,11 @@
 """A query by key gives what the log still has, oldest first."""
 
-from tests.stores import filled, new
+import pytest
+from tests.stores import HOST, filled, new
 
 from sprocket.base import steps
+from sprocket.base.errors import WireError
+from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.store import find
 
 
@@ -43,3 +46,15 @@ def test_without_an_index_nothing_is_found() -> None:
     """And nothing said about it."""
     _, store = filled(5, index_messages=False)
     assert store.find("topic", "N0") == find.FindResult([], 0, 0)  # type: ignore[arg-type]
+
+
+def test_an_id_leads_to_its_record() -> None:
+    """Of this store only; offsets where no record begins, and other hosts, give nothing."""
+    _, store = filled(3)
+    for offset, stored in store.records():
+        assert store.find_by_id(ids.offset_message_id(HOST, offset)) == stored
+    other = ids.host_bytes("192.0.2.1", 10911)
+    for host, place in ((other, 0), (HOST, 1), (HOST, store.end), (HOST, -1), (HOST, 1 << 40)):
+        assert store.find_by_id(ids.offset_message_id(host, place)) is None
+    with pytest.raises(WireError, match="neither 32 nor 56"):
+        store.find_by_id("00")

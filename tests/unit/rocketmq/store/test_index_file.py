@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.disk import read_file
-from sprocket.base.errors import DiskFull
+from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store import index_file
@@ -196,3 +196,18 @@ def test_only_touched_pages_of_slots_are_written() -> None:
     file.release()
     file.put([5000], [4], [1])
     assert found(file, 5000) == [(4, 1), (1, 1)]
+
+
+def test_slots_that_cannot_be_read_are_read_again() -> None:
+    """Half a table would hide keys and break chains."""
+    disk = SimulatedDisk()
+    file = made(disk)
+    file.put(HASHES, OFFSETS, TIMES)
+    file.flush(slots=True)
+    again = IndexFile(disk, "/i", GOLDEN, write=True)
+    again.load()
+    disk.fail("read", 1)
+    with pytest.raises(DiskFailed):
+        again.put([K1], [700], [TIMES[0]])
+    again.put([K1], [700], [TIMES[0]])
+    assert [offset for offset, _ in found(again, K1)] == [700, 300, 100]

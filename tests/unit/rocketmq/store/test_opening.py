@@ -6,8 +6,10 @@ import pytest
 from tests.stores import ROOT, filled, new, open_store
 
 from sprocket.base.clock import SystemClock
+from sprocket.base.disk import replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
 from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import CHANGES, SimulatedDisk
@@ -47,6 +49,21 @@ def test_another_geometry_is_refused_and_the_lock_given_back() -> None:
         Store.open(disk, ROOT, StoreSettings(), SystemClock(), Geometry())
     assert not disk.exists(f"{ROOT}/abort")
     open_store(disk).close()
+
+
+def test_a_log_that_was_cut_off_is_opened_if_its_file_size_is_known() -> None:
+    """A store that tells its geometry; of another one its file size would be told from this."""
+    disk, store = filled(3)
+    store.close()
+    path = f"{ROOT}/commitlog/{0:020d}"
+    disk.open(path, write=True).resize(store.end)
+    reopened = open_store(disk)
+    assert (reopened.end, disk.size(path)) == (store.end, reopened.geometry.log.segment_bytes)
+    reopened.close()
+    disk.open(path, write=True).resize(store.end)
+    disk.remove(f"{ROOT}/config/sprocket.json")
+    with pytest.raises(ForeignStore, match="expected 4096 bytes"):
+        open_store(disk)
 
 
 @pytest.mark.parametrize("call", ["write", "sync", "sync_folder", "rename", "create", "resize"])
@@ -123,3 +140,55 @@ def test_no_store_is_no_store() -> None:
     """The text says what is missing."""
     with pytest.raises(ForeignStore, match="commitlog"):
         Store.open_read_only(SimulatedDisk(), "/nowhere")
+
+
+def test_the_table_of_topics_says_which_have_batch_queues() -> None:
+    """Also its backup, if the table is damaged; a topic that has such a queue is one anyway."""
+    disk, store = filled(1)
+    store.close()
+    table = (
+        b'{"topicConfigTable":{"b":{"attributes":{"queue.type":"BatchCQ"}},"s":{"attributes":{}}}}'
+    )
+    path = f"{ROOT}/config/topics.json"
+    replace_file(disk, path, table)
+    store = open_store(disk)
+    assert store.batch_topics == {"b"}
+    store.append(new("b"))
+    store.close()
+    replace_file(disk, path, b"{damaged", keep_backup=True)
+    store = open_store(disk)
+    assert store.batch_topics == {"b"}
+    assert store.queue_range("b", 0) == (0, 1)
+    store.close()
+    disk.remove(path)
+    disk.remove(f"{path}.bak")
+    store = Store.open_read_only(disk, ROOT)
+    assert store.batch_topics == {"b"}
+    store.close()
+
+
+def test_a_queue_of_the_wrong_kind_is_refused() -> None:
+    """As RocketMQ does: the topic's attribute and the queue's folder must agree."""
+    disk, store = filled(1)
+    store.close()
+    table = b'{"topicConfigTable":{"topic":{"attributes":{"queue.type":"BatchCQ"}}}}'
+    replace_file(disk, f"{ROOT}/config/topics.json", table)
+    with pytest.raises(ForeignStore, match="topic's kind"):
+        open_store(disk)
+
+
+def test_a_store_that_is_distrusted_is_made_again_from_its_log() -> None:
+    """Damage before a clean stop is stepped over then; queues and index are as before."""
+    disk, store = filled(20)
+    expected = list(store.queues())
+    with pytest.raises(StoreLocked):
+        opening.distrust(disk, ROOT)
+    store.close()
+    disk.open(f"{ROOT}/commitlog/{0:020d}", write=True).write([b"\xff"], 90)
+    opening.distrust(disk, ROOT)
+    store = open_store(disk)
+    assert [damage.start for damage in store.report.damage] == [0]
+    assert (store.report.start, store.report.records) == (0, 19)
+    assert [kept.max for _, _, kept in store.queues()] == [kept.max for _, _, kept in expected]
+    assert store.find("topic", "N7").offsets
+    store.close()

@@ -1,18 +1,26 @@
 """Reading a queue: every status, every limit, and offsets by time."""
 
+from collections.abc import Mapping
+
 import pytest
+from msgspec import structs
 
 from sprocket.base import steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import ids, record
-from sprocket.rocketmq.codec.record import tags_code
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.codec.bloom import Bloom
+from sprocket.rocketmq.codec.extra import Extra
+from sprocket.rocketmq.codec.record import Entry, tags_code
+from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store import read
-from sprocket.rocketmq.store.queues.file_queue import UNIT, FileQueue
-from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.filters import PropertyFilter
+from sprocket.rocketmq.store.queues.engine import UNIT, Queue
+from sprocket.rocketmq.store.queues.file_queue import FileQueue
+from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.read import Boundary, GetResult, GetStatus
+from sprocket.rocketmq.store.units import Units
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = ids.host_bytes("127.0.0.1", 10911)
@@ -57,7 +65,7 @@ class Log:
     def queue(self) -> FileQueue:
         """The queue T/0."""
         queue = self.queues.queue("T", 0)
-        assert queue is not None
+        assert isinstance(queue, FileQueue)
         return queue
 
     def get(
@@ -67,7 +75,7 @@ class Log:
         max_count: int = 32,
         tags: frozenset[int] | None = None,
         max_bytes: int = 1 << 18,
-        far_bytes: int | None = None,
+        bytes_in_memory: int | None = None,
     ) -> GetResult:
         """Read the queue T/0."""
         return read.get_messages(
@@ -77,7 +85,7 @@ class Log:
             max_count=max_count,
             tags=tags,
             max_bytes=max_bytes,
-            far_bytes=far_bytes,
+            bytes_in_memory=bytes_in_memory,
         )
 
     def times(self, at_ms: int) -> tuple[int, int]:
@@ -154,14 +162,14 @@ def test_limits_end_an_answer_but_never_keep_it_empty() -> None:
 def test_messages_far_behind_have_smaller_limits() -> None:
     """At most eight, and a slave is suggested."""
     log = filled(40)
-    near = log.get(30, far_bytes=len(log.data) // 2)
+    near = log.get(30, bytes_in_memory=len(log.data) // 2)
     assert (near.count, near.suggest_slave) == (10, False)
-    far = log.get(0, far_bytes=len(log.data) // 2)
+    far = log.get(0, bytes_in_memory=len(log.data) // 2)
     assert (far.count, far.suggest_slave) == (read.FAR_COUNT_MAX, True)
     big = Log()
     for _ in range(5):
         big.add(body=bytes(30_000))
-    assert big.get(0, far_bytes=0).count == 2
+    assert big.get(0, bytes_in_memory=0).count == 2
 
 
 def test_a_filter_skips_and_goes_on_behind() -> None:
@@ -187,7 +195,7 @@ def test_codes_beyond_32_bits() -> None:
         (8, {7}, False),
     ]:
         log.queues.reset()
-        log.queues.put("T", 0, 0, place, size, code)
+        log.queues.put_round([Entry("T", 0, 0, place, size, code, 0)])
         assert passes == (log.get(0, tags=frozenset(tags)).status is GetStatus.FOUND)
 
 
@@ -219,9 +227,9 @@ def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
     assert twin[1] == size
     for wrong in [twin, (place + 1, size), (place, size - 1), (1 << 40, size), (place, 5)]:
         log.queues.reset()
-        log.queues.put("T", 0, 0, 0, log_size(log, 0), 0)
-        log.queues.put("T", 0, 1, *unit_of(log, 1), 0)
-        log.queue.append(2, UNIT.pack(*wrong, 0), place + size)
+        log.queues.put_round([Entry("T", 0, 0, 0, log_size(log, 0), 0, 0)])
+        log.queues.put_round([Entry("T", 0, 1, *unit_of(log, 1), 0, 0)])
+        log.queue.append_units(2, UNIT.pack(*wrong, 0), place + size)
         log.queues.fill_to("T", 0, 4)
         assert outcome(log.get(0)) == (GetStatus.FOUND, 4, 2)
         assert outcome(log.get(2)) == (GetStatus.MESSAGE_WAS_REMOVING, 4, 0)
@@ -284,3 +292,202 @@ def test_messages_that_cannot_be_read_have_no_time() -> None:
     assert read.stored_at_ms(log.queue, log, 3) == -1
     assert read.stored_at_ms(log.queue, log, 6) == 20
     assert read.stored_at_ms(log.queue, log, 7) == -1
+
+
+class Extended(Log):
+    """A log whose queue T/0 has extended units with bits of two subscriptions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        others = OtherKinds("/ext", "/batches", extend=True)
+        self.queues = FileQueues(SimulatedDisk(), "/q", QueueGeometry(), others=others)
+        self.queues.load()
+
+
+BLOOM = Bloom()
+OWN = BLOOM.positions("group", "T")
+
+
+def extended() -> Extended:
+    """Return messages with tags A and B in turn; the bits say which have A."""
+    log = Extended()
+    for n in range(6):
+        log.add(tag="AB"[n % 2], at_ms=n)
+    entries = [
+        structs.replace(
+            record.entry(bytes(log.data), unit_of(log, n)[0]),
+            extra=Extra(bit_map=BLOOM.bit_map([OWN] if n % 2 == 0 else [])),
+        )
+        for n in range(6)
+    ]
+    log.queues.reset()
+    log.queues.load()
+    log.queues.put_round(entries)
+    return log
+
+
+def test_extended_units_are_filtered_by_their_own_code() -> None:
+    """Not by their address; one that is lost passes."""
+    log = extended()
+    only_b = log.get(0, tags=frozenset({tags_code("B")}))
+    assert outcome(only_b) == (GetStatus.FOUND, 6, 3)
+    extension = log.queue._extension
+    assert extension is not None
+    extension.end = 0
+    assert log.get(0, tags=frozenset({tags_code("B")})).count == 6
+
+
+def test_a_filter_looks_at_bits_and_at_properties() -> None:
+    """The record is only asked where the bits do not say no."""
+    log = extended()
+    asked: list[str] = []
+
+    def passes(properties: Mapping[str, str]) -> bool:
+        asked.append(properties["TAGS"])
+        return len(asked) != 2
+
+    wanted = PropertyFilter(passes, positions=OWN, bit_map_bytes=BLOOM.map_bytes)
+    result = read.get_messages(log.queue, log, 0, wanted=wanted)
+    assert outcome(result) == (GetStatus.FOUND, 6, 2)
+    assert asked == ["A", "A", "A"]
+    nothing = PropertyFilter(lambda _: False)
+    result = read.get_messages(log.queue, log, 0, wanted=nothing)
+    assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 6, 0)
+
+
+def test_the_last_reason_is_told() -> None:
+    """A message that is gone, then one that is not wanted; and the other way round."""
+    log = filled(4)
+    log.first = log.queue.unit(2)[0]
+    assert outcome(log.get(0, tags=frozenset({7})))[0] is GetStatus.NO_MATCHED_MESSAGE
+    a = tags_code("A")
+    assert outcome(log.get(1, tags=frozenset({a}), max_count=1)) == (GetStatus.FOUND, 3, 1)
+    log.first = log.end
+    assert outcome(log.get(3, tags=frozenset({tags_code("B")})))[0] is (
+        GetStatus.MESSAGE_WAS_REMOVING
+    )
+
+
+def test_a_record_that_cannot_be_parsed_is_left_to_the_consumer() -> None:
+    """A filter cannot say that it is not wanted."""
+    log = filled(1)
+    log.data[record.SYS_FLAG_AT + 3] |= 0x30  # hosts that it does not have
+    wanted = PropertyFilter(lambda _: False)
+    assert read.get_messages(log.queue, log, 0, wanted=wanted).count == 1
+
+
+def test_a_read_may_travel_over_files() -> None:
+    """As many as allowed, until there is something; 800 units count over all of them."""
+    log = filled(35, units_per_file=10)
+    only_last = frozenset({tags_code("C")})
+    log.add(tag="C")
+
+    def get(files_max: int) -> GetResult:
+        return read.get_messages(log.queue, log, 3, tags=only_last, files_max=files_max)
+
+    assert outcome(get(1)) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
+    assert outcome(get(3)) == (GetStatus.NO_MATCHED_MESSAGE, 30, 0)
+    assert outcome(get(4)) == (GetStatus.FOUND, 36, 1)
+    assert outcome(get(9)) == (GetStatus.FOUND, 36, 1)
+    many = filled(1000, units_per_file=300)
+    result = read.get_messages(many.queue, many, 5, tags=only_last, files_max=9)
+    assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 805, 0)
+
+
+def test_nothing_looked_at_suggests_no_slave() -> None:
+    """RocketMQ takes place 0 for what was looked at then."""
+    log = filled(5)
+    assert not log.get(5, bytes_in_memory=0).suggest_slave
+    assert log.get(4, bytes_in_memory=0).suggest_slave
+
+
+def test_what_is_in_memory_is_a_setting_or_a_part_of_it_all() -> None:
+    """40 % of the machine's memory unless something is said."""
+    assert read.memory_bytes(4096) == 4096
+    assert read.memory_bytes(0) > 1 << 20
+
+
+def batches(*counts: int) -> tuple[Log, Queue]:
+    """Return a log of inner batches, 10 ms after each other, and their queue."""
+    log = Log()
+    others = OtherKinds("/ext", "/batches", batch_topics={"T"})
+    log.queues = FileQueues(SimulatedDisk(), "/q", QueueGeometry(), others=others)
+    first = 0
+    for number, count in enumerate(counts):
+        new = NewRecord(
+            "T", 0, b"x", b"INNER_NUM\x01%d\x02" % count, HOST, HOST, sys_flag=INNER_BATCH
+        )
+        data = record.encode(
+            new,
+            queue_offset=first,
+            physical_offset=len(log.data),
+            stored_at_ms=10 * number,
+            crc_tail=False,
+        )
+        log.data += data
+        log.queues.put_round([record.entry(data)])
+        first += count
+    queue = log.queues.queue("T", 0)
+    assert queue is not None
+    return log, queue
+
+
+def test_batches_count_with_all_their_messages() -> None:
+    """The first is given whole; then no more than asked for, and the offset is behind them."""
+    log, queue = batches(3, 4, 5, 1)
+    for offset, max_count, expected in [
+        (0, 1, (GetStatus.FOUND, 3, 3)),
+        (0, 7, (GetStatus.FOUND, 7, 7)),
+        (0, 11, (GetStatus.FOUND, 7, 7)),
+        (0, 99, (GetStatus.FOUND, 13, 13)),
+        (5, 4, (GetStatus.FOUND, 7, 4)),
+        (11, 6, (GetStatus.FOUND, 13, 6)),
+        (13, 6, (GetStatus.OFFSET_OVERFLOW_ONE, 13, 0)),
+    ]:
+        assert outcome(read.get_messages(queue, log, offset, max_count=max_count)) == expected
+
+
+def test_the_scan_of_a_batch_queue_is_measured_in_its_units() -> None:
+    """16,000 bytes of 46 each, counted in messages."""
+    log, queue = batches(*[100] * 5)
+    nothing = frozenset({7})
+    result = read.get_messages(queue, log, 0, tags=nothing)
+    assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 400, 0)
+
+
+def test_times_lead_to_batches() -> None:
+    """LOWER and UPPER are first offsets of batches."""
+    log, queue = batches(3, 4, 5)
+    expected = {-1: (0, 0), 0: (0, 0), 5: (3, 0), 10: (3, 3), 11: (7, 3), 20: (7, 7), 21: (12, 7)}
+    for at_ms, both in expected.items():
+        found = tuple(read.offset_by_time(queue, log, at_ms, b) for b in Boundary)
+        assert both == found
+
+
+def light() -> tuple[Log, Queue]:
+    """Return three records of queue T/0, which stand in a light queue as well."""
+    log = Log()
+    for n in range(3):
+        pairs = b"INNER_MULTI_DISPATCH\x01%%LMQ%%a\x02INNER_MULTI_QUEUE_OFFSET\x01%d\x02" % n
+        new = NewRecord("T", 0, b"x", pairs, HOST, HOST)
+        data = record.encode(
+            new, queue_offset=n, physical_offset=len(log.data), stored_at_ms=n, crc_tail=False
+        )
+        log.data += data
+        log.queues.put_round(Units().of([record.entry(data)]))
+    queue = log.queues.queue("%LMQ%a", 0)
+    assert queue is not None
+    return log, queue
+
+
+def test_light_queues_give_records_of_others() -> None:
+    """A record must say that it stands there; where it does not, it is passed over."""
+    log, queue = light()
+    result = read.get_messages(queue, log, 0)
+    assert outcome(result) == (GetStatus.FOUND, 3, 3)
+    assert b"".join(result.records) == bytes(log.data)
+    at = bytes(log.data).rindex(b"%LMQ%a")
+    log.data[at : at + 6] = b"%LMQ%b"
+    assert outcome(read.get_messages(queue, log, 0)) == (GetStatus.FOUND, 3, 2)
+    log.data[record.FIXED_BYTES - 1] = 0xFF
+    assert read.get_messages(queue, log, 0).count == 1

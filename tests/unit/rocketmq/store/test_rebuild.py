@@ -1,13 +1,20 @@
 """Records are put again in rounds; gaps are filled, or the queue made again."""
 
-from tests.stores import filled
+import numpy as np
+import pytest
+from msgspec import structs
+from tests.stores import filled, new
 
+from sprocket.rocketmq.codec import properties, record
+from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.codec.record_batch import RecordBatch
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import rebuild
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.rebuild import Rebuild
+from sprocket.rocketmq.store.walk import Walk
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -83,13 +90,25 @@ def test_a_queue_that_is_not_there_may_begin_later_only_from_the_first_record() 
 
 
 def test_what_is_there_already_is_passed_over() -> None:
-    """Offsets of an older topic of that name as well."""
+    """An offset that is taken, and the same records once more."""
     queues, _, again = _make(from_first=True)
-    for place, offset in ((0, 0), (100, 1), (200, 0), (300, 2)):
-        again.add(_entry(offset, place), after_damage=False)
+    for _ in range(2):
+        for place, offset in ((0, 0), (100, 1), (200, 1), (300, 2)):
+            again.add(_entry(offset, place), after_damage=False)
     again.finish()
     assert queues.max_offset("t", 0) == 3
     assert again.units == 3
+
+
+def test_a_topic_that_was_made_again_has_its_newest_messages() -> None:
+    """Its queue begins at 0 once more; the older records are of a topic that is no more."""
+    queues, _, again = _make(from_first=True)
+    for place, offset in ((0, 0), (100, 1), (200, 2), (300, 0), (400, 1)):
+        again.add(_entry(offset, place), after_damage=False)
+    again.finish()
+    queue = queues.queue("t", 0)
+    assert queue is not None
+    assert [queue.unit(offset)[0] for offset in range(queue.max_offset)] == [300, 400]
 
 
 def test_the_last_indexed_record_is_put_again_only_if_asked() -> None:
@@ -109,14 +128,14 @@ def test_the_last_indexed_record_is_put_again_only_if_asked() -> None:
 
 def test_missing_queues_and_the_index_are_made_from_the_whole_log() -> None:
     """They are then what they were before; other queues stay as they are."""
-    disk, store = filled(40)
+    _, store = filled(40)
     parts = store._keeper._parts
     assert parts.index is not None
     expected = list(store.queues())
     parts.index.reset()
     again = Rebuild(parts.queues, parts.index, from_first=False)
     again.missing.add(("topic", 1))
-    again.from_whole_log(disk, parts.layout, parts.files.segments, index_too=True)
+    again.from_whole_log(parts.files.segments, index_too=True)
     assert list(store.queues()) == expected
     assert (again.units, again.indexed, again.lost) == (20, 40, 0)
     assert len(store.find("topic", "N7").offsets) == 1
@@ -128,6 +147,62 @@ def test_nothing_missing_costs_nothing() -> None:
     parts = store._keeper._parts
     again = Rebuild(parts.queues, parts.index, from_first=False)
     reads = disk.calls["read"]
-    again.from_whole_log(disk, parts.layout, (), index_too=False)
-    again.from_whole_log(disk, parts.layout, (), index_too=True)
+    again.from_whole_log((), index_too=False)
+    again.from_whole_log((), index_too=True)
     assert disk.calls["read"] == reads
+
+
+def test_light_queues_are_put_with_their_records() -> None:
+    """One that lacks units is missing and made from the whole log; the others are not."""
+    _, store = filled(0, light_queues=True)
+    pairs = properties.encode({"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"})
+    for _ in range(5):
+        store.append(structs.replace(new(), properties=pairs))
+        store.append(new())
+    store.write()
+    store.sync()
+    expected = list(store.queues())
+    assert ("%LMQ%a", 0, (0, 5)) in expected
+    parts = store._keeper._parts
+    parts.queues.remove("%LMQ%a", 0)
+    entries = [record.entry(stored) for _, stored in store.records()]
+    again = Rebuild(parts.queues, None, from_first=False)
+    for entry in entries[2:]:
+        again.add(entry, after_damage=False)
+    again.finish()
+    assert again.missing == {("%LMQ%a", 0)}
+    again.from_whole_log(parts.files.segments, index_too=False)
+    assert list(store.queues()) == expected
+    assert again.units == 5
+
+
+def test_inner_batches_take_all_their_places() -> None:
+    """The next record follows behind them, without a gap."""
+    queues, _, again = _make(from_first=False)
+    first = structs.replace(_entry(0, 0), extra=Extra(count=5))
+    again.add(first, after_damage=False)
+    again.add(_entry(5, 100), after_damage=False)
+    assert again.missing == set()
+    assert again._next["t", 0] == 6
+    assert queues.queue("t", 0) is None
+
+
+@pytest.mark.parametrize("gone", [(), (3,), (4, 5), (10,)])
+@pytest.mark.parametrize("from_first", [True, False])
+def test_many_at_a_time_are_put_as_one_by_one(gone: tuple[int, ...], from_first: bool) -> None:
+    """Whether all simply goes on, or records are missing between."""
+    _, store = filled(40)
+    (batch,) = Walk(store._files.segments[:1], 0, check_crc=True).batches()
+    assert isinstance(batch, RecordBatch)
+    mask = np.array([number not in gone for number in range(len(batch))])
+    made = []
+    for found in (RecordBatch(batch.records.keep(mask)), batch.entries()):
+        queues, index, again = _make(from_first=from_first)
+        if isinstance(found, list):
+            found = [entry for entry, keep in zip(found, mask, strict=True) if keep]
+        for _ in range(2):
+            again.add_all(found, after_damage=False)
+        again.finish()
+        ranges = {key: queues.queue(*key).read(0, 99).tobytes() for key in queues.next_offsets()}  # type: ignore[union-attr]
+        made.append((ranges, again.units, again.lost, again.missing, index.headers))
+    assert made[0] == made[1]

@@ -34,6 +34,7 @@ def _store(count: int = 100) -> tuple[SimulatedDisk, Store, FakeClock]:
         store.sync()
         store.dispatch()
         store.dispatch_index()
+    store.maintain()
     return disk, store, clock
 
 
@@ -165,7 +166,7 @@ def test_a_queue_whose_messages_are_all_gone_goes_on_counting() -> None:
         assert open_store(found).append(new("old", 0)).queue_offset == 25
 
 
-def test_nothing_goes_that_is_not_durable_and_dispatched() -> None:
+def test_nothing_goes_that_the_queues_do_not_have_durably() -> None:
     """However full the disk is."""
     disk = SimulatedDisk()
     store = open_store(disk, flush="async")
@@ -177,6 +178,8 @@ def test_nothing_goes_that_is_not_durable_and_dispatched() -> None:
     store.sync()
     assert store.clean(RetentionSettings()) == 0
     store.dispatch()
+    assert store.clean(RetentionSettings()) == 0
+    store.maintain()
     assert store.clean(RetentionSettings()) == 3 * SEGMENT
 
 

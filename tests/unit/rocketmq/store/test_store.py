@@ -5,6 +5,7 @@ import errno
 import pytest
 from tests.stores import filled, new, open_store
 
+from sprocket.base import steps
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
@@ -12,6 +13,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.store import store as module
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.testing.disk import SimulatedDisk
 
@@ -84,8 +86,10 @@ def test_after_a_failed_sync_nothing_is_taken(how: str) -> None:
             refused()
     store.maintain()
     assert store.get_messages("topic", 0, 0).count == 2
-    store.close()
+    with pytest.raises(StoreFailed, match="reopen"):  # to say nothing would be a lie
+        store.close()
     assert disk.exists("/store/abort")
+    assert len(list(open_store(disk).records())) == 5
 
 
 def test_records_of_a_range() -> None:
@@ -114,9 +118,9 @@ def test_a_closed_store_takes_nothing() -> None:
 
 def test_a_long_backlog_of_the_index_is_worked_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a limit, whoever forgets to call."""
-    from sprocket.rocketmq.store import dispatch as module
+    from sprocket.rocketmq.store import dispatch
 
-    monkeypatch.setattr(module, "INDEX_BACKLOG_MAX", 3)
+    monkeypatch.setattr(dispatch, "INDEX_BACKLOG_MAX", 3)
     store = open_store(SimulatedDisk())
     for number in range(4):
         store.append(new(name=f"K{number}"))
@@ -136,3 +140,40 @@ def test_a_dispatch_that_failed_is_tried_again() -> None:
     with pytest.raises(DiskFull):
         store.dispatch()
     assert store.queue_range("topic", 0).max == 3
+
+
+def test_reads_go_on_while_the_disk_is_full() -> None:
+    """What has its unit is read; of what has none yet, nobody says that it is not there."""
+    disk, store = filled(4)
+    last = store.append(new("topic", 0, name="last"))
+    store.write()
+    store.sync()
+    disk.is_full = True
+    assert store.get_messages("topic", 0, 0).count == 2
+    with pytest.raises(DiskFull):
+        store.get_messages("topic", 0, last.queue_offset)
+    with pytest.raises(DiskFull):
+        store.find("topic", "last")
+    disk.is_full = False
+    assert store.get_messages("topic", 0, last.queue_offset).count == 1
+    assert store.find("topic", "last").offsets == [last.physical_offset]
+
+
+def test_upkeep_indexes_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long backlog does not keep others waiting, and is worked off before anything is kept."""
+    monkeypatch.setattr(module, "INDEX_STEP_RECORDS", 2)
+    store = open_store(SimulatedDisk())
+    for number in range(5):
+        store.append(new(name=f"K{number}"))
+    store.write()
+    store.sync()
+    work = store.maintain_steps()
+    rests = 0
+    while store._dispatch.index_backlog or not rests:
+        call = steps.advance(work)
+        assert call is not None
+        call()
+        rests += 1
+    assert rests == 3
+    steps.run(work)
+    assert store._keeper.kept_to == store.end

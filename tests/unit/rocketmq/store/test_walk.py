@@ -6,7 +6,7 @@ from tests.stores import filled, new
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import ScanStop
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Walk, glance
+from sprocket.rocketmq.store.walk import Walk, glance, intact_entry
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -190,3 +190,15 @@ def test_a_glance_finds_the_time_behind_a_long_host() -> None:
     seen = glance(store._files.segment(0), 0)
     assert seen is not None
     assert (seen.size, seen.stored_at_ms) == (appended.size, appended.stored_at_ms)
+
+
+def test_an_entry_is_only_that_of_an_intact_record_at_its_place() -> None:
+    """Not of the next one, where this one is damaged or none begins."""
+    store, starts, _ends = _log()
+    segment = store._files.segment(0)
+    found = intact_entry(segment, starts[3])
+    assert found is not None
+    assert found.physical_offset == starts[3]
+    assert intact_entry(segment, starts[3] + 1) is None
+    _overwrite(store, starts[3] + 90, b"\xff")
+    assert intact_entry(segment, starts[3]) is None
