@@ -20,14 +20,21 @@ T = TypeVar("T")
 
 
 class ConfigFile:
-    """One JSON file with its `.bak`."""
+    """One JSON file with its `.bak`.
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    Args:
+        disk: Where it lies.
+        path: The file.
+        missing: Gives the content if neither of the two is there.
+    """
+
+    def __init__(self, disk: Disk, path: str, missing: Callable[[], dict[str, Any]] = dict) -> None:
         self._disk = disk
         self.path = path
+        self._missing = missing
 
     def load(self, interpret: Callable[[dict[str, Any]], T]) -> T:
-        """Return what `interpret` makes of the content, of {} if there is none.
+        """Return what `interpret` makes of the content, of what `missing` gives if there is none.
 
         Args:
             interpret: Turns the JSON object into a value; may raise WireError, ValueError or
@@ -36,6 +43,8 @@ class ConfigFile:
         Raises:
             ForeignStore: The file is damaged, and so is its backup if there is one. RocketMQ would
                 begin with an empty table then, and write over what is there.
+        Durability: a file that was taken from its backup is on the disk again, so that the next
+            `replace` does not put what was damaged over the backup.
         Source: RocketMQ `ConfigManager.load`: a missing, empty or damaged file is taken from
             `.bak`.
         """
@@ -45,13 +54,16 @@ class ConfigFile:
             if not content:
                 continue
             try:
-                return interpret(_parse(content))
+                value = interpret(_parse(content))
+                if path != self.path:
+                    files.replace_file(self._disk, self.path, content)
+                return value
             except (WireError, ValueError, TypeError) as error:
                 damage = f"{path} is damaged: {error}"
                 _log.error("a file is damaged", path=path, why=str(error))
         if damage:
             raise ForeignStore(damage)
-        return interpret({})
+        return interpret(self._missing())
 
     @staticmethod
     def encode(value: Mapping[str, Any]) -> bytes:

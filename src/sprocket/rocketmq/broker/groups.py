@@ -5,6 +5,7 @@ A group that nobody made is made, with default settings, when it is first used, 
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from sprocket.base.clock import Clock
@@ -17,6 +18,7 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.settings import GroupSettings
+from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.layout import StoreLayout
 
 GROUP_CHARACTERS_MAX = 255
@@ -41,7 +43,9 @@ class Groups:
     """
 
     def __init__(self, disk: Disk, folder: str, clock: Clock, settings: GroupSettings) -> None:
-        self._file = ConfigFile(disk, StoreLayout(folder).subscription_groups)
+        layout = StoreLayout(folder)
+        rocksdb = partial(config_rdb.groups_json, disk, layout)
+        self._file = ConfigFile(disk, layout.subscription_groups, rocksdb)
         self._clock = clock
         self._settings = settings
         self.version = DataVersion.new(clock.now_ms())

@@ -25,6 +25,7 @@ Invariants
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -37,6 +38,7 @@ from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec import values
 from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_logger(__name__)
@@ -74,7 +76,9 @@ class ConsumerOffsets:
     """
 
     def __init__(self, disk: Disk, folder: str, clock: Clock) -> None:
-        self._file = ConfigFile(disk, StoreLayout(folder).consumer_offsets)
+        layout = StoreLayout(folder)
+        rocksdb = partial(config_rdb.offsets_json, disk, layout)
+        self._file = ConfigFile(disk, layout.consumer_offsets, rocksdb)
         self._disk = disk
         self._clock = clock
         self._table: dict[str, dict[int, int]] = {}

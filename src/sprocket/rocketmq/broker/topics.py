@@ -7,6 +7,7 @@ is told to whoever registers topics with the NameServers.
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from sprocket.base import log
@@ -19,6 +20,7 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
+from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_logger(__name__)
@@ -98,7 +100,9 @@ class Topics:
     def __init__(
         self, disk: Disk, folder: str, clock: Clock, broker: BrokerSettings, settings: TopicSettings
     ) -> None:
-        self._file = ConfigFile(disk, StoreLayout(folder).topics)
+        layout = StoreLayout(folder)
+        rocksdb = partial(config_rdb.topics_json, disk, layout)
+        self._file = ConfigFile(disk, layout.topics, rocksdb)
         self._clock = clock
         self._settings = settings
         self._system = SYSTEM_TOPICS | {broker.name, broker.cluster}

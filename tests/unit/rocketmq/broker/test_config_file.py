@@ -4,10 +4,21 @@ import random
 from typing import Any
 
 import pytest
+from tests.recorded import Recorded
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.broker.config_file import ConfigFile
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.codec import fastjson
+from sprocket.rocketmq.codec.tables import (
+    group_from_json,
+    group_to_json,
+    topic_from_json,
+    topic_to_json,
+)
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 PATH = "/s/config/a.json"
@@ -41,6 +52,18 @@ def test_the_backup_stands_in() -> None:
         if text is not None:
             replace_file(disk, PATH, text)
         assert load(disk) == 2
+
+
+def test_what_is_damaged_never_becomes_the_backup() -> None:
+    """The file is made whole from its backup before anything else is written."""
+    disk = fresh()
+    replace_file(disk, PATH + ".bak", b'{"v":2}')
+    replace_file(disk, PATH, b'{"v":')
+    file = ConfigFile(disk, PATH)
+    assert file.load(dict) == {"v": 2}
+    assert read_file(disk, PATH) == b'{"v":2}'
+    file.replace(file.encode({"v": 3}))
+    assert read_file(disk, PATH + ".bak") == b'{"v":2}'
 
 
 def test_damage_without_a_backup_is_an_error() -> None:
@@ -80,3 +103,38 @@ def test_the_text_is_fastjsons() -> None:
     text = read_file(disk, PATH)
     assert text.startswith(b'{\n\t"a":{\n\t\t"b":1\n\t},')
     assert b"{0:5" in text
+
+
+def test_tables_of_rocketmq_come_back_as_they_were() -> None:
+    """What we read as typed values is written as the real broker wrote it, byte for byte."""
+    disk = Recorded("12a-config-json").in_memory()
+    layout = StoreLayout("/store")
+    topics = ConfigFile(disk, layout.topics).load(dict)
+    table = topics["topicConfigTable"]
+    assert len(table) > 10
+    topics["topicConfigTable"] = {n: topic_to_json(topic_from_json(n, v)) for n, v in table.items()}
+    assert ConfigFile.encode(topics) == read_file(disk, layout.topics)
+    groups = ConfigFile(disk, layout.subscription_groups).load(dict)
+    table = groups["subscriptionGroupTable"]
+    assert len(table) > 10
+    made = {n: group_to_json(group_from_json(n, v)) for n, v in table.items()}
+    groups["subscriptionGroupTable"] = made
+    assert ConfigFile.encode(groups) == read_file(disk, layout.subscription_groups)
+
+
+def test_offsets_of_rocketmq_are_taken_over_and_read_by_it() -> None:
+    """Every offset; and what we write has its table in the same form."""
+    disk = Recorded("12a-config-json").in_memory()
+    path = StoreLayout("/store").consumer_offsets
+    before = fastjson.read(read_file(disk, path))
+    offsets = ConsumerOffsets(disk, "/store", FakeClock())
+    for key, queues in before["offsetTable"].items():
+        topic, _, group = key.partition("@")
+        assert {queue: offsets.get(group, topic, queue) for queue in queues} == queues
+    offsets.commit("Adm_g0", "Adm0", 0, 99)
+    offsets.close()
+    after = fastjson.read(read_file(disk, path))
+    before["offsetTable"]["Adm0@Adm_g0"][0] = 99
+    assert after["offsetTable"] == before["offsetTable"]
+    for group, topics in before["groupTopicMap"].items():
+        assert set(topics) <= set(after["groupTopicMap"][group])

@@ -115,6 +115,8 @@ def test_rocketmqs_files_are_read() -> None:
     assert table(opened(disk)) == [5, 7, None]
     replace_file(disk, FILE, b'{"offsetTable":{"t@g":{0:', keep_backup=True)
     assert table(opened(disk)) == [5, 7, None]
+    assert table(opened(disk)) == [5, 7, None]  # it is whole again
+    replace_file(disk, FILE, b'{"offsetTable":{"t@g":{0:')
     replace_file(disk, FILE + ".bak", b"also damaged")
     with pytest.raises(ForeignStore):
         opened(disk)

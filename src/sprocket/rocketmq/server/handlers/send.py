@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
+    MessageIllegal,
     MessageTooLarge,
     StoreError,
     StoreFailed,
@@ -109,7 +110,7 @@ def _code(error: StoreError) -> ResponseCode:
     """Return RocketMQ's code for what became of a send."""
     if isinstance(error, SyncLate):
         return ResponseCode.FLUSH_DISK_TIMEOUT
-    if isinstance(error, MessageTooLarge):
+    if isinstance(error, MessageTooLarge | MessageIllegal):
         return ResponseCode.MESSAGE_ILLEGAL
     if isinstance(error, DiskFull | DiskFailed | StoreFailed):
         return ResponseCode.SERVICE_NOT_AVAILABLE
