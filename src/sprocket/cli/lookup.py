@@ -1,7 +1,6 @@
 """Finding messages in a store that is open for reading."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from sprocket.base.errors import (
     CorruptRecord,
@@ -17,6 +16,7 @@ from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store.walk import Damage
 
 FOUND_MAX = 64
 """Messages that a search gives if it is not told how many."""
@@ -27,28 +27,13 @@ class NothingFound(StoreError):
 
 
 class Damaged(StoreError):
-    """The log was read to its end, and parts of it hold no intact messages."""
+    """Everything asked for was read, and parts of it are no intact messages."""
 
 
 def queue_names(store: Store) -> Iterator[tuple[str, int]]:
     """Every queue of the store."""
     for topic, queue, _range in store.queues():
         yield topic, queue
-
-
-def queue_row(store: Store, topic: str, queue: int) -> dict[str, Any]:
-    """What `ls` says of a queue."""
-    kept = store.queue_range(topic, queue)
-    is_empty = kept.max <= kept.min
-    last = -1 if is_empty else store.stored_at_ms(topic, queue, QueueOffset(kept.max - 1))
-    return {
-        "topic": topic,
-        "queue_id": queue,
-        "min_offset": kept.min,
-        "max_offset": kept.max,
-        "messages": kept.max - kept.min,
-        "last_stored_at_ms": last,
-    }
 
 
 def queued(store: Store, topic: str, queue: int, offset: int) -> memoryview:
@@ -68,7 +53,7 @@ def queued(store: Store, topic: str, queue: int, offset: int) -> memoryview:
 
 
 def decoded(data: memoryview) -> tuple[StoredMessage, bool]:
-    """Decode a record; say whether its body fits its CRC.
+    """Decode a record; say whether it fits its checksums.
 
     Raises:
         CorruptRecord: The bytes are none.
@@ -79,11 +64,34 @@ def decoded(data: memoryview) -> tuple[StoredMessage, bool]:
         raise CorruptRecord(str(error)) from None
 
 
+def require_intact(messages: Sequence[tuple[StoredMessage, bool]]) -> None:
+    """Tell of messages that do not fit their checksums.
+
+    Args:
+        messages: What `decoded` gave.
+
+    Raises:
+        Damaged: There are some.
+    """
+    wrong = [found.physical_offset for found, crc_ok in messages if not crc_ok]
+    if wrong:
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise Damaged(f"the message at {wrong[0]} does not fit its checksums{more}")
+
+
 def by_key(store: Store, topic: str, key: str, limit: int) -> list[memoryview]:
-    """Find by a key through the index, which compares hashes only; each hit is checked."""
-    found = store.find(topic, key, max_count=limit)
-    records = [store.record_at(offset) for offset in found.offsets]
-    return [data for data in records if has_key(data, topic, key)]
+    """Find the newest messages with a key, oldest first.
+
+    The index compares hashes only: each hit is checked, and more are asked for in place of others.
+    """
+    count, before = limit, -1
+    while True:
+        offsets = store.find(topic, key, max_count=count).offsets
+        records = [store.record_at(offset) for offset in offsets]
+        found = [data for data in records if has_key(data, topic, key)]
+        if len(found) >= limit or len(offsets) == before:
+            return found[-limit:]
+        count, before = 4 * count, len(offsets)
 
 
 def has_key(data: memoryview, topic: str, key: str) -> bool:
@@ -130,21 +138,16 @@ def by_time(store: Store, topic: str, at_ms: int) -> list[memoryview]:
 class Check:
     """Follows a walk over the log, and says what was wrong with it.
 
-    Args:
-        store: The store that is walked.
+    Attributes:
+        damage: For the walk, which notes here what it stepped over.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._segment_bytes = store.geometry.log.segment_bytes
-        self._next: int | None = None
-        self._gaps: list[str] = []
+    def __init__(self) -> None:
+        self.damage: list[Damage] = []
         self._wrong = 0
 
-    def take(self, offset: int, size: int, crc_ok: bool) -> None:
-        """Note one record. A gap up to the beginning of a file is that file's blank end."""
-        if self._next is not None and offset != self._next and offset % self._segment_bytes:
-            self._gaps.append(f"{self._next} to {offset}")
-        self._next = offset + size
+    def take(self, crc_ok: bool) -> None:
+        """Note one record."""
         self._wrong += not crc_ok
 
     def verdict(self) -> None:
@@ -153,8 +156,9 @@ class Check:
         Raises:
             Damaged: There was.
         """
-        if self._gaps:
-            more = f" and {len(self._gaps) - 1} more" if len(self._gaps) > 1 else ""
-            raise Damaged(f"the log is damaged: no intact record from {self._gaps[0]}{more}")
+        if self.damage:
+            first = f"{self.damage[0].start} to {self.damage[0].end}"
+            more = f" and {len(self.damage) - 1} more" if len(self.damage) > 1 else ""
+            raise Damaged(f"the log is damaged: no intact record from {first}{more}")
         if self._wrong:
-            raise Damaged(f"{self._wrong} messages have a body that does not fit its CRC")
+            raise Damaged(f"{self._wrong} messages do not fit their checksums")

@@ -20,16 +20,16 @@ LIST_NUMBERS = ("physical", "queue", "offset", "bytes")
 
 
 def decode(data: memoryview) -> tuple[StoredMessage, bool]:
-    """Decode a record of the log; a body that does not fit its CRC is let through.
+    """Decode a record of the log; one that does not fit its checksums is let through.
 
     Returns:
-        The message, and whether its body fits its CRC.
+        The message, and whether it fits them; if not, its body is not to be shown.
 
     Raises:
         WireError: The bytes are no record.
     """
     try:
-        return record.decode(data), True
+        return record.decode(data, check_tail=True), True
     except WireError:
         return record.decode(data, check_crc=False), False
 
@@ -39,12 +39,10 @@ def as_json(message: StoredMessage, *, crc_ok: bool = True) -> dict[str, Any]:
 
     The names are those of RocketMQ's own fields. `body_len` and `body_sha256` describe the body as
     an application gets it; `stored_body_len` and `stored_body_sha256` are there if the log has it
-    packed. `body_hex` is there up to 64 bytes, `crc_ok` only if it is false.
-
-    Raises:
-        WireError: A packed body is damaged.
+    packed, or has what cannot be unpacked, which is stored as it came (`body_error` says why).
+    `body_hex` is there up to 64 bytes. A message that does not fit its checksums has `crc_ok`,
+    which is false, and nothing about its body.
     """
-    body = message.body
     fields: dict[str, Any] = {
         "topic": message.topic,
         "queue_id": message.queue_id,
@@ -65,30 +63,42 @@ def as_json(message: StoredMessage, *, crc_ok: bool = True) -> dict[str, Any]:
         "unique_key": message.unique_key,
         "properties": {k: v for k, v in sorted(message.properties.items()) if k and v},
     }
+    if not crc_ok:
+        return {**fields, "crc_ok": False}
+    try:
+        body = message.body
+    except WireError as error:
+        return {
+            **fields,
+            "body_error": str(error),
+            **_described("stored_body", message.stored_body),
+        }
     if body != message.stored_body:
-        fields["stored_body_len"] = len(message.stored_body)
-        fields["stored_body_sha256"] = sha256(message.stored_body).hexdigest()
-    fields["body_len"] = len(body)
-    fields["body_sha256"] = sha256(body).hexdigest()
+        fields |= _described("stored_body", message.stored_body)
+    fields |= _described("body", body)
     if len(body) <= BODY_HEX_BYTES_MAX:
         fields["body_hex"] = body.hex()
-    if not crc_ok:
-        fields["crc_ok"] = False
     return fields
+
+
+def _described(name: str, data: bytes) -> dict[str, Any]:
+    return {f"{name}_len": len(data), f"{name}_sha256": sha256(data).hexdigest()}
 
 
 def as_table(message: StoredMessage, *, crc_ok: bool = True) -> Table:
     """Return everything about one message, a row a field."""
     made = output.table("", "field", "value")
     made.show_header = False
-    for name, value in as_json(message, crc_ok=crc_ok).items():
+    fields = as_json(message, crc_ok=crc_ok)
+    for name, value in fields.items():
         if name in ("body_hex", "properties"):
             continue
         shown = output.time_text(value) if name.endswith("_timestamp") else str(value)
         made.add_row(name, Text(shown))
     for name, value in sorted(message.properties.items()):
         made.add_row(f"property {name}", Text(value))
-    made.add_row("body", Text(body_text(message.body)))
+    if crc_ok and "body_error" not in fields:
+        made.add_row("body", Text(body_text(message.body)))
     return made
 
 

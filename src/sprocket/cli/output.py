@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import SettingsError, SprocketError
@@ -20,13 +21,17 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 1.0
 """Work that takes longer shows a progress bar."""
+PLAIN_WIDTH = 160
+"""Characters in a line of a table that goes to a file or a pipe."""
 PROGRESS_EVERY = 256
 """Items between two looks at the clock."""
 
 
 def console() -> Console:
     """Return a console on stdout as it is now; without a terminal it neither colours nor cuts."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, soft_wrap=True, width=PLAIN_WIDTH)
 
 
 @contextmanager
@@ -40,8 +45,7 @@ def failing_in_one_line() -> Iterator[None]:
         yield
     except SprocketError as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        sys.stdout.flush()
-        sys.stderr.write(f"sprocket: {text}\n")
+        say(text)
         raise typer.Exit(1) from None
 
 
@@ -78,6 +82,52 @@ def table(title: str, *heads: str, right: Iterable[str] = ()) -> Table:
     return made
 
 
+def write_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a table of rows that have the same members; a name says how its values look.
+
+    Numbers stand at the right, and what ends in `_at_ms` is shown as a time.
+    """
+    names = list(rows[0]) if rows else []
+    numbers = [n for n in names if isinstance(rows[0][n], int) and not _is_time(n)]
+    heads = {name: _head(name) for name in names}
+    made = table(title, *heads.values(), right=[heads[name] for name in numbers])
+    for row in rows:
+        made.add_row(*(_cell(name, row[name]) for name in names))
+    console().print(made)
+
+
+def write_fields(title: str, fields: Mapping[str, Any]) -> None:
+    """Write a table of two columns, a row for each member."""
+    made = table(title, "", "")
+    made.show_header = False
+    for name, value in fields.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list) else _cell(name, value)
+        made.add_row(_head(name), text)
+    console().print(made)
+
+
+def say(text: str) -> None:
+    """Write one line to stderr, for people; what scripts read is on stdout."""
+    sys.stdout.flush()
+    sys.stderr.write(f"sprocket: {' '.join(text.split())}\n")
+
+
+def _is_time(name: str) -> bool:
+    return f"_{name}".endswith("_at_ms")
+
+
+def _head(name: str) -> str:
+    return name.removesuffix("_ms").replace("_", " ")
+
+
+def _cell(name: str, value: Any) -> Text:
+    if _is_time(name):
+        return Text(time_text(value))
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    return Text(f"{value:,}" if isinstance(value, int) and not name.endswith("_id") else str(value))
+
+
 def time_text(at_ms: int) -> str:
     """Write wall time in milliseconds since 1970 as UTC; a dash for none (−1 or 0)."""
     if at_ms <= 0:
@@ -107,9 +157,9 @@ def time_ms(text: str) -> int:
 
 
 def with_progress(
-    items: Iterable[T], what: str, total: int, place: Any, clock: Clock | None = None
+    items: Iterable[T], what: str, total: int, place: Callable[[T], int], clock: Clock | None = None
 ) -> Iterator[T]:
-    """Pass `items` through; past one second show a bar on stderr, if that is a terminal.
+    """Pass `items` through, and show how far they are.
 
     Args:
         items: What is worked through.
@@ -118,23 +168,37 @@ def with_progress(
         place: Function of an item that says how far the work is.
         clock: For tests.
     """
+    with progress(what, clock) as tell:
+        for number, item in enumerate(items):
+            if number % PROGRESS_EVERY == 0:
+                tell(place(item), total)
+            yield item
+
+
+@contextmanager
+def progress(what: str, clock: Clock | None = None) -> Iterator[Callable[[int, int], None]]:
+    """Give a function that is to be told how much of how much is done.
+
+    Past one second it shows a bar with the time that is left, on stderr, if that is a terminal.
+
+    Args:
+        what: What the bar is called.
+        clock: For tests.
+    """
     clock = clock or SystemClock()
     deadline = clock.monotonic() + PATIENCE_SECONDS
-    bar: Progress | None = None
-    task = None
+    bar = _bar()
+    task = bar.add_task(what, total=None)
+
+    def tell(done: int, total: int) -> None:
+        if not bar.live.is_started and clock.monotonic() >= deadline:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+
     try:
-        for number, item in enumerate(items):
-            if number % PROGRESS_EVERY == 0 and clock.monotonic() >= deadline:
-                if bar is None:
-                    bar = _bar()
-                    task = bar.add_task(what, total=total)
-                    bar.start()
-                if task is not None:
-                    bar.update(task, completed=place(item))
-            yield item
+        yield tell
     finally:
-        if bar is not None:
-            bar.stop()
+        bar.stop()
 
 
 def _bar() -> Progress:

@@ -1,6 +1,7 @@
-"""`sprocket store`: look into a store's folder, of a live broker or a dead one, and change nothing.
+"""`sprocket store`: look into a store's folder, of a live broker or a dead one, and mend it.
 
-All commands open the folder read-only, without its lock.
+The commands here open the folder read-only, without its lock, and change nothing; those that look
+for damage and mend it are in `repair`.
 """
 
 from collections.abc import Iterator
@@ -9,16 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sprocket.base.errors import ForeignStore, SettingsError
-from sprocket.cli import output
+from sprocket.base.errors import SettingsError
+from sprocket.cli import output, repair
+from sprocket.cli.repair import AsJson, Folder
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Look into a store's folder; nothing is changed.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Look into a store's folder, find damage, and mend it. Only `recover` and `convert` "
+    "change the store; all others read it, also while a broker has it open.",
+)
+app.command("recover")(repair.recover_store)
+app.command("check")(repair.check_store)
+app.command("salvage")(repair.salvage_store)
+app.command("convert")(repair.convert_store)
 
-Folder = Annotated[str, typer.Argument(metavar="DIR", help="The store's folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 Topic = Annotated[str | None, typer.Option(help="Topic.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Most messages to show.")]
 
@@ -32,10 +40,7 @@ def opened(folder: str) -> "Iterator[Store]":
     output.end_quietly_with_the_reader()
     with output.failing_in_one_line():
         disk = RealDisk()
-        if not disk.exists(folder):
-            raise ForeignStore(f"{folder}: no such folder")
-        if not disk.is_folder(folder):
-            raise ForeignStore(f"{folder}: expected a store's folder, found a file")
+        repair.require_folder(disk, folder)
         store = Store.open_read_only(disk, folder)
         try:
             yield store
@@ -44,27 +49,30 @@ def opened(folder: str) -> "Iterator[Store]":
 
 
 @app.command("ls")
-def list_queues(folder: Folder, as_json: AsJson = False) -> None:
-    """List the queues: their offsets, how many messages each holds, when the last was stored."""
-    from sprocket.cli import lookup
+def list_store(
+    folder: Folder,
+    topics: Annotated[bool, typer.Option("--topics", help="A line a topic instead.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="A line a file instead.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the queues, or topics, or files: offsets, counts, sizes, times."""
+    from sprocket.base.disk import RealDisk
+    from sprocket.cli import listing
+    from sprocket.rocketmq.store import check
 
     with opened(folder) as store:
-        names = sorted(lookup.queue_names(store))
-        rows = [lookup.queue_row(store, topic, queue) for topic, queue in names]
+        disk = RealDisk()
+        if files:
+            rows = listing.file_rows(disk, folder.rstrip("/"))
+        else:
+            rows = listing.topic_rows(store) if topics else listing.queue_rows(store)
         if as_json:
             for row in rows:
                 output.write_json(row)
             return
-        made = output.table(
-            f"{folder}: log of {store.end:,} bytes, {len(rows)} queues",
-            *("topic", "queue", "first", "next", "messages", "last stored at"),
-            right=("queue", "first", "next", "messages"),
-        )
-        for row in rows:
-            numbers = [f"{row[name]:,}" for name in ("min_offset", "max_offset", "messages")]
-            last = output.time_text(row["last_stored_at_ms"])
-            made.add_row(row["topic"], str(row["queue_id"]), *numbers, last)
-        output.console().print(made)
+        state = "open, or not closed" if check.is_open(disk, folder) else "closed"
+        title = f"{folder}: log of {store.end - store.first:,} bytes from {store.first:,}, {state}"
+        output.write_table(title, list(rows))
 
 
 @app.command("get")
@@ -92,6 +100,7 @@ def get_message(
             output.write_json(message.as_json(found, crc_ok=crc_ok))
         else:
             output.console().print(message.as_table(found, crc_ok=crc_ok))
+        lookup.require_intact([(found, crc_ok)])
 
 
 @app.command("find")
@@ -143,6 +152,7 @@ def list_messages(records: list[memoryview], what: str, as_json: bool) -> None:
         output.console().print(made)
     if not messages:
         raise lookup.NothingFound(f"nothing found for {what}")
+    lookup.require_intact(messages)
 
 
 @app.command("dump")
@@ -156,16 +166,16 @@ def dump(
     from sprocket.cli import lookup, message
 
     with opened(folder) as store:
+        check = lookup.Check()
         records = output.with_progress(
-            store.records(), "reading the log", store.end, lambda item: item[0]
+            store.records(damage=check.damage), "reading the log", store.end, lambda item: item[0]
         )
-        check = lookup.Check(store)
         written = 0
         if not as_json:
             output.write_line("\t".join(message.LIST_HEADS))
-        for offset, data in records:
+        for _offset, data in records:
             found, crc_ok = lookup.decoded(data)
-            check.take(offset, len(data), crc_ok)
+            check.take(crc_ok)
             if topic is not None and found.topic != topic:
                 continue
             if as_json:

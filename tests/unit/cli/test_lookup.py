@@ -1,6 +1,7 @@
 """Finding messages in a store, and telling of damage."""
 
 import pytest
+from tests.stores import filled
 
 from sprocket.base.errors import SettingsError
 from sprocket.cli import lookup
@@ -73,19 +74,6 @@ def test_by_time(store: Store) -> None:
     assert lookup.by_time(store, "t", START_MS + 5001) == []
 
 
-def test_queue_row(store: Store) -> None:
-    """Offsets, count and the time of the last message."""
-    assert list(lookup.queue_names(store)) == [("t", 0), ("t", 1)]
-    assert lookup.queue_row(store, "t", 1) == {
-        "topic": "t",
-        "queue_id": 1,
-        "min_offset": 0,
-        "max_offset": 3,
-        "messages": 3,
-        "last_stored_at_ms": START_MS + 5000,
-    }
-
-
 @pytest.mark.parametrize(
     ("queue", "offset", "said"), [(0, 3, "holds 0 to 2"), (7, 0, "no queue 7")]
 )
@@ -95,18 +83,25 @@ def test_places_that_are_not_there(store: Store, queue: int, offset: int, said: 
         lookup.queued(store, "t", queue, offset)
 
 
-def test_check_knows_a_blank_from_damage(store: Store) -> None:
-    """A gap up to the beginning of a file is that file's end; any other is damage."""
-    file = store.geometry.log.segment_bytes
-    sound = Check(store)
-    sound.take(0, 100, crc_ok=True)
-    sound.take(100, 50, crc_ok=True)
-    sound.take(file, 50, crc_ok=True)
+def test_check_knows_a_blank_from_damage() -> None:
+    """Both reach to the end of a file; only one of them was written there on purpose."""
+    _, store = filled(60)
+    sound = Check()
+    places = [offset for offset, _ in store.records(damage=sound.damage)]
     sound.verdict()
-    sound.take(file + 60, 50, crc_ok=True)
-    with pytest.raises(Damaged, match=f"from {file + 50} to {file + 60}"):
-        sound.verdict()
-    wrong = Check(store)
-    wrong.take(0, 100, crc_ok=False)
+    end = store.geometry.log.segment_bytes
+    last = max(offset for offset in places if offset < end)
+    store._files.segment(last).file.write([bytes(end - last)], last)
+    damaged = Check()
+    assert len(list(store.records(damage=damaged.damage))) == len(places) - 1
+    with pytest.raises(Damaged, match=f"from {last} to {end}"):
+        damaged.verdict()
+
+
+def test_check_counts_bodies_that_do_not_fit() -> None:
+    """They were read all the same."""
+    wrong = Check()
+    wrong.take(crc_ok=True)
+    wrong.take(crc_ok=False)
     with pytest.raises(Damaged, match="1 messages"):
         wrong.verdict()

@@ -75,14 +75,29 @@ def test_json_of_a_packed_body_describes_both() -> None:
     assert fields["unique_key"] is None
 
 
-def test_a_body_that_does_not_fit_its_crc_is_shown_and_marked() -> None:
-    """Who looks at a damaged store wants to see the damage."""
+def test_a_body_that_does_not_fit_its_crc_is_not_shown() -> None:
+    """The rest is, with a mark: who looks at a damaged store wants to see where the damage is."""
     data = bytearray(stored())
     data[data.index(b"hello")] ^= 1
     found, crc_ok = message.decode(memoryview(data))
-    assert message.as_json(found, crc_ok=crc_ok)["crc_ok"] is False
+    shown = message.as_json(found, crc_ok=crc_ok)
+    assert shown["crc_ok"] is False
+    assert not [name for name in shown if name.startswith("body_") and name != "body_crc"]
+    out = StringIO()
+    Console(file=out, width=120).print(message.as_table(found, crc_ok=crc_ok))
+    assert "iello" not in out.getvalue()
     with pytest.raises(WireError):
         message.decode(memoryview(b"\0" * 100))
+
+
+def test_a_body_that_cannot_be_unpacked_is_described_as_it_lies_there() -> None:
+    """Its producer said that it was packed; its bytes are those that were stored."""
+    found, crc_ok = message.decode(stored(b"not packed", sys_flag=1))
+    assert crc_ok
+    shown = message.as_json(found)
+    assert (shown["stored_body_len"], "body_len" in shown) == (10, False)
+    assert shown["body_error"]
+    Console(file=StringIO(), width=120).print(message.as_table(found))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """What all commands share: times, errors in one line, progress."""
 
+import io
+
 import pytest
 import typer
+from rich.console import Console
 
 from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.cli import output
@@ -84,6 +87,18 @@ def test_progress_passes_everything_through() -> None:
     """Items come out as they went in, bar or no bar."""
     items = list(range(1000))
     assert list(output.with_progress(items, "work", 1000, int, Ticks())) == items
+
+
+def test_progress_is_shown_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before, and not to what is no terminal."""
+    err = io.StringIO()
+    console = Console(file=err, force_terminal=True, width=80)
+    monkeypatch.setattr(output, "Console", lambda **_: console)
+    with output.progress("checking", Ticks()) as tell:
+        tell(1, 10)
+        tell(5, 10)
+    assert "checking" in err.getvalue()
+    assert "50%" in err.getvalue()
 
 
 def test_progress_ends_with_its_reader() -> None:

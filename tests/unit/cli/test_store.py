@@ -8,10 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.stores import new
 from typer.testing import CliRunner, Result
 
+from sprocket.base.disk import RealDisk
 from sprocket.cli import output
 from sprocket.cli.main import app
+from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
 
 CASES = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
 WHOLE = ["01-basic", "05-long-topic", "09-index", "10a-crc-tail", "11a-ipv6-store-host"]
@@ -56,10 +61,12 @@ def recorded(case: str) -> list[dict[str, object]]:
         return [json.loads(line) for line in file]
 
 
-def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of change of every file."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of change of every file, times of every folder."""
+    return {
+        str(path): (path.read_bytes() if path.is_file() else b"", path.stat().st_mtime_ns)
+        for path in (folder, *folder.rglob("*"))
+    }
 
 
 @pytest.mark.slow
@@ -87,6 +94,11 @@ def test_ls_counts_the_messages(unpacked: Callable[[str], Path]) -> None:
     found = {(r["topic"], r["queue_id"]): (r["min_offset"], r["max_offset"]) for r in rows}
     assert found == expected
     assert "01-basic" in run("ls", folder).stdout
+    topics = lines(run("ls", folder, "--topics", "--json"))
+    assert {row["topic"]: row["queues"] for row in topics} == {t: 4 for t, _ in expected}
+    files = {row["file"] for row in lines(run("ls", folder, "--files", "--json"))}
+    assert files == set(said["files"])
+    assert "checkpoint" in run("ls", folder, "--files").stdout
 
 
 def test_get_shows_one_message(unpacked: Callable[[str], Path]) -> None:
@@ -112,6 +124,8 @@ def test_find_by_key_id_and_time(unpacked: Callable[[str], Path]) -> None:
         if r["topic"] == topic and "AaAa" in dict(r["properties"]).get("KEYS", "").split(" ")  # type: ignore[call-overload]
     ]
     assert lines(run("find", folder, "--topic", topic, "--key", "AaAa", "--json")) == expected
+    newest = lines(run("find", folder, "--topic", topic, "--key", "AaAa", "--json", "--limit", 1))
+    assert newest == expected[-1:]  # others of the same hash are newer
     assert lines(run("find", folder, "--id", wanted["msg_id"], "--json")) == [wanted]
     unique = ["--topic", topic, "--id", wanted["unique_key"], "--json"]
     assert lines(run("find", folder, *unique)) == [wanted]
@@ -125,6 +139,15 @@ def test_find_by_key_id_and_time(unpacked: Callable[[str], Path]) -> None:
     ("arguments", "said"),
     [
         (["ls", "{missing}"], "no such folder"),
+        (["check", "{missing}"], "no such folder"),
+        (["check", "{empty}"], "there is no store"),
+        (["ls", "{foreign}"], "not an offset of 20 digits"),
+        (["recover", "{missing}"], "no such folder"),
+        (["recover", "{empty}"], "there is no store"),
+        (["recover", "{file}"], "expected a store's folder, found a file"),
+        (["salvage", "{missing}", "{empty}"], "no such folder"),
+        (["salvage", "{store}", "{store}"], "expected a new or an empty folder"),
+        (["salvage", "{empty}", "{missing}"], "there is no store"),
         (["ls", "{file}"], "expected a store's folder, found a file"),
         (["dump", "{empty}"], "there is no store"),
         (["get", "{store}"], "say which message"),
@@ -150,6 +173,10 @@ def test_what_cannot_be_done_is_one_line(
     file.write_text("x", encoding="utf-8")
     empty.mkdir()
     paths = {"missing": tmp_path / "no", "file": file, "empty": empty}
+    (tmp_path / "foreign/commitlog").mkdir(parents=True)
+    (tmp_path / "foreign/consumequeue/t/0").mkdir(parents=True)
+    (tmp_path / "foreign/commitlog/12345").write_bytes(b"something else")
+    paths["foreign"] = tmp_path / "foreign"
     paths["store"] = unpacked("01-basic")
     ended = run(*(a.format(**paths) for a in arguments))
     assert ended.exit_code == 1
@@ -157,6 +184,55 @@ def test_what_cannot_be_done_is_one_line(
     assert said in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert ended.stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["01-basic", "03-torn-last-cut", "10a-crc-tail"])
+def test_commands_that_read_change_nothing(
+    case: str, unpacked: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """No byte, no name, no time; whether the store was stopped or killed."""
+    folder = unpacked(case)
+    first = recorded(case)[0]
+    before = snapshot(folder)
+    for command in (
+        ["ls", folder],
+        ["ls", folder, "--topics"],
+        ["ls", folder, "--files"],
+        ["get", folder, "--at", 0],
+        ["find", folder, "--id", first["msg_id"]],
+        ["find", folder, "--topic", first["topic"], "--key", first["unique_key"]],
+        ["find", folder, "--topic", first["topic"], "--time", 0],
+        ["dump", folder],
+        ["check", folder],
+        ["salvage", folder, tmp_path / "new"],
+    ):
+        ended = run(*command)
+        assert (ended.exit_code == 0) == (command[0] != "check" or case != "03-torn-last-cut")
+        assert bool(ended.stdout) == (command[0] != "check" or ended.exit_code == 1)
+        assert snapshot(folder) == before, command
+
+
+@pytest.mark.slow
+def test_a_store_that_is_open_can_be_read(tmp_path: Path) -> None:
+    """Its messages are found, and nothing is wrong with it; only mending it has to wait."""
+    folder = str(tmp_path / "store")
+    settings, geometry = StoreSettings(fill_ahead_bytes=0), Geometry.small()
+    store = Store.open(RealDisk(), folder, settings, FakeClock(), geometry)
+    for number in range(40):
+        store.append(new("topic", number % 2, b"body", name=f"N{number}"))
+    store.write()
+    store.sync()
+    store.maintain()
+    assert len(lines(run("dump", folder, "--json"))) == 40
+    assert len(lines(run("find", folder, "--topic", "topic", "--key", "N7", "--json"))) == 1
+    assert sum(int(str(row["messages"])) for row in lines(run("ls", folder, "--json"))) == 40
+    checked = run("check", folder)
+    assert (checked.exit_code, checked.stdout) == (0, "")
+    assert "last moments were not judged" in checked.stderr
+    assert "is locked" in run("recover", folder).stderr
+    store.close()
+    assert run("recover", folder).exit_code == 0
 
 
 @pytest.mark.slow
