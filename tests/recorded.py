@@ -2,16 +2,25 @@
 
 import json
 import lzma
+import math
 import tarfile
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry, QueueGeometry
+from sprocket.rocketmq.store.units import Subscription
+from sprocket.testing.disk import SimulatedDisk
+
+_MEMORY_BYTES_MAX = 8 << 20
 
 _FOLDER = Path(__file__).parent / "data" / "rocketmq-5.3.3"
 
 CASES = tuple(sorted(path.name for path in _FOLDER.iterdir() if path.is_dir()))
+ROCKSDB = ("04a-rocksdb-clean", "04b-rocksdb-kill9", "12b-config-rdb-v2")
+"""Those with their queues in a RocksDB."""
 
 
 class Recorded:
@@ -34,6 +43,24 @@ class Recorded:
         self.root = str(target / "store")
         return self.root
 
+    def in_memory(self) -> SimulatedDisk:
+        """Return a disk with the store as the folder `/store`, without its large empty files."""
+        disk = SimulatedDisk()
+        with tarfile.open(self._folder / "store.tar.xz") as archive:
+            for member in archive:
+                path = f"/{member.name.strip('./')}"
+                if member.isdir():
+                    disk.make_folder(path)
+                elif member.size <= _MEMORY_BYTES_MAX:
+                    content = archive.extractfile(member)
+                    assert content is not None
+                    disk.make_folder(path.rpartition("/")[0])
+                    file = disk.open(path, write=True, create=True)
+                    file.write([content.read()], 0)
+                    file.sync()
+                    disk.sync_folder(path.rpartition("/")[0])
+        return disk
+
     @cached_property
     def expected(self) -> Any:
         """What the broker answered."""
@@ -46,9 +73,33 @@ class Recorded:
             return [json.loads(line) for line in lines]
 
     @property
+    def is_rocksdb(self) -> bool:
+        """Whether its queues are in a RocksDB."""
+        return bool(self.expected["settings"].get("storeType") == "defaultRocksDB")
+
+    def database(self, name: str) -> dict[str, dict[bytes, bytes]]:
+        """Return keys and values of one RocksDB before the restart, by column family."""
+        families: dict[str, dict[bytes, bytes]] = {}
+        with lzma.open(self._folder / "rocksdb.jsonl.xz", "rt", encoding="utf-8") as lines:
+            for line in map(json.loads, lines):
+                if line["db"] == name:
+                    family = families.setdefault(line["cf"], {})
+                    family[bytes.fromhex(line["key"])] = bytes.fromhex(line["value"])
+        return families
+
+    @property
     def stopped_cleanly(self) -> bool:
         """Whether the broker was not killed."""
         return bool(self.expected["stop"] == "SIGTERM")
+
+    @property
+    def batch_topics(self) -> set[str]:
+        """Topics whose queues are batch queues."""
+        return {
+            topic
+            for topic, told in self.expected["topics"].items()
+            if (told["config"] or {"attributes": {}})["attributes"].get("queue.type") == "BatchCQ"
+        }
 
     @property
     def geometry(self) -> Geometry:
@@ -62,9 +113,42 @@ class Recorded:
                     settings.get("mappedFileSizeCommitLog", default.log.segment_bytes)
                 )
             ),
-            queue=QueueGeometry(units_per_file=-(-queue_bytes // 20)),
+            queue=QueueGeometry(
+                engine="rocksdb" if self.is_rocksdb else "files",
+                units_per_file=-(-queue_bytes // 20),
+                batch_units_per_file=int(
+                    settings.get("mapperFileSizeBatchConsumeQueue", 46 * 300_000)
+                )
+                // 46,
+                extension_bytes=int(
+                    settings.get("mappedFileSizeConsumeQueueExt", default.queue.extension_bytes)
+                ),
+            ),
             index=IndexGeometry(
                 slots=int(settings.get("maxHashSlotNum", default.index.slots)),
                 units=int(settings.get("maxIndexNum", default.index.units)),
             ),
         )
+
+
+def filters_of_10b(at_ms: int = 1 << 62) -> dict[str, list[Subscription]]:
+    """Return the filters of the case with extended units as they were at a time; all by default."""
+
+    def number(properties: Mapping[str, str], name: str) -> float:
+        try:
+            return float(properties.get(name, "nan"))
+        except ValueError:
+            return math.nan
+
+    expressions = {
+        "Sql_g0": lambda p: number(p, "a") > 5,
+        "Sql_g1": lambda p: "a" in p and p.get("TAGS") == "TagA",
+        "Sql_g2": lambda p: 1 <= number(p, "b") <= 3 or p.get("c") == "x",
+    }
+    born_ms = {"Sql_g0": 1795262662529, "Sql_g1": 1795262662750, "Sql_g2": 1795262663011}
+    found = [
+        Subscription(Bloom().positions(group, "Sql"), passes)
+        for group, passes in expressions.items()
+        if at_ms >= born_ms[group]
+    ]
+    return {"Sql": found} if found else {}

@@ -13,10 +13,11 @@ from random import Random
 from tests.crash import invariants
 
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
+from sprocket.base.steps import Steps, advance
 from sprocket.rocketmq.codec import properties, record
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -38,15 +39,17 @@ class History:
     Attributes:
         sent: Every body that was ever given a place, by topic, queue and offset.
         acknowledged: Those whose sync finished.
+        cleaned_to: Up to where the log may have been deleted.
     """
 
     sent: dict[tuple[str, int, int], set[bytes]] = field(default_factory=dict)
     acknowledged: dict[tuple[str, int, int], tuple[bytes, int]] = field(default_factory=dict)
+    cleaned_to: int = 0
 
     def copy(self) -> "History":
         """Return what was known up to now."""
         sent = {place: set(bodies) for place, bodies in self.sent.items()}
-        return History(sent, dict(self.acknowledged))
+        return History(sent, dict(self.acknowledged), self.cleaned_to)
 
 
 class Life:
@@ -57,14 +60,22 @@ class Life:
         history: What was sent before; it goes on here.
         random: Decides everything.
         now_ms: When it is opened.
+        settings: How; random by default.
     """
 
-    def __init__(self, disk: SimulatedDisk, history: History, random: Random, now_ms: int) -> None:
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        history: History,
+        random: Random,
+        now_ms: int,
+        settings: StoreSettings | None = None,
+    ) -> None:
         self.disk = disk
         self.history = history
         self.random = random
         self.clock = FakeClock(now_ms)
-        self.settings = StoreSettings(
+        self.settings = settings or StoreSettings(
             flush=random.choice(("sync", "sync", "async")),
             crc_tail=random.random() < 0.7,
             message_bytes_max=2048,
@@ -74,6 +85,7 @@ class Life:
         self._unsynced: list[tuple[Entry, bytes]] = []
         self._turn: list[tuple[Entry, bytes]] = []
         self._counter = 0
+        self._body_bytes = random.choice((0, 0, 0, 300))  # of one size they take each other's place
 
     def step(self) -> None:
         """Do one random operation."""
@@ -85,6 +97,7 @@ class Life:
             (8, self.dispatch),
             (4, self.store.dispatch_index),
             (5, self.maintain),
+            (2, self.clean),
             (6, self.fill),
             (3, self.fault),
             (2, self.reopen),
@@ -99,7 +112,9 @@ class Life:
     def _record(self) -> tuple[NewRecord, bytes]:
         random = self.random
         self._counter += 1
-        size = random.choice((0, 1, 40, 200, 430, 900, 1900)) + random.randrange(30)
+        size = self._body_bytes or (
+            random.choice((0, 1, 40, 200, 430, 900, 1900)) + random.randrange(30)
+        )
         body = f"{self.clock.now_ms()}:{self._counter}:".encode().ljust(size, b"%")
         name = f"{random.getrandbits(64):016X}"
         keys = tuple(random.sample(("a", "b", "c"), random.randrange(3)))
@@ -145,7 +160,11 @@ class Life:
         turn, self._turn = self._turn, []
         try:
             self.store.write()
-        except (DiskFull, DiskFailed):
+        except (DiskFull, DiskFailed):  # refused: they must not come back
+            for entry, body in turn:
+                if entry.queueable:
+                    place = entry.topic, entry.queue_id, entry.queue_offset
+                    self.history.sent[place].discard(body)
             return
         self._unsynced += turn
 
@@ -155,9 +174,13 @@ class Life:
         if job is None:
             return
         covered, self._unsynced = self._unsynced, []
+        meanwhile = None
         if self.random.random() < 0.3:
-            self.append()
-            self.write()
+            try:
+                self.append()
+                self.write()
+            except StoreError as error:
+                meanwhile = error
         try:
             job.run()
         except (DiskFull, DiskFailed) as error:
@@ -166,6 +189,8 @@ class Life:
         self.store.finish_sync(job)
         if self.store.synced >= job.target:
             self._acknowledge(covered)
+        if meanwhile is not None:
+            raise meanwhile
 
     def _acknowledge(self, covered: list[tuple[Entry, bytes]]) -> None:
         for entry, body in covered:
@@ -181,7 +206,10 @@ class Life:
     def maintain(self) -> None:
         """What a broker does every second."""
         try:
-            self.store.maintain()
+            if self.random.random() < 0.5:
+                self.store.maintain()
+            else:
+                self._interleave(self.store.maintain_steps())
         except StoreFailed:
             raise
         except StoreError:
@@ -189,6 +217,30 @@ class Life:
         if self.store.synced == self.store.written:
             covered, self._unsynced = self._unsynced, []
             self._acknowledge(covered)
+
+    def clean(self) -> None:
+        """What a broker does every ten seconds; the disk is full, or all is expired."""
+        count = self.random.randrange(1, 4)
+        self.disk.used = self.random.choice((0.5, 0.87))
+        end = self.store.first + count * GEOMETRY.log.segment_bytes
+        self.history.cleaned_to = max(self.history.cleaned_to, end)
+        settings = RetentionSettings(keep_hours=0, round_files_max=count)
+        with contextlib.suppress(DiskFull, DiskFailed):
+            self._interleave(self.store.clean_steps(settings, at_once=True))
+
+    def _interleave(self, work: Steps) -> None:
+        """Do work in steps, and other things in between, as a broker's loop does."""
+        call = advance(work)
+        while call is not None:
+            for other in self.random.sample((self.append, self.write, self.sync, self.dispatch), 2):
+                if self.random.random() < 0.2:
+                    other()
+            result, error = None, None
+            try:
+                result = call()
+            except StoreError as failed:
+                error = failed
+            call = advance(work, result, error)
 
     def fill(self) -> None:
         """One step of zeros ahead."""
@@ -204,7 +256,7 @@ class Life:
 
     def fault(self) -> None:
         """Make one of the coming calls fail."""
-        call = self.random.choice(("write", "write", "write", "create", "sync_folder", "sync"))
+        call = self.random.choice(("write", "write", "create", "sync_folder", "remove", "sync"))
         if call == "sync" and self.random.random() < 0.7:
             return
         error = self.random.choice((errno.ENOSPC, errno.EIO))
@@ -265,7 +317,12 @@ def check(
 
 
 def _check_messages(store: Store, history: History, invented: int) -> None:
+    assert store.first <= history.cleaned_to, f"the log begins at {store.first}"
     for (topic, queue_id, offset), (body, physical_offset) in history.acknowledged.items():
+        if physical_offset < store.first:
+            low = store.queue_range(topic, queue_id).min
+            assert low > offset, f"{topic}/{queue_id} begins at {low}, {offset} is gone"
+            continue
         place = f"{topic}/{queue_id}/{offset} at {physical_offset}"
         got = store.get_messages(topic, queue_id, offset, max_count=1)
         assert got.status is GetStatus.FOUND, f"{place}: {got.status.name}, {store.report}"

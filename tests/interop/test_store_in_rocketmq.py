@@ -38,21 +38,30 @@ PLAN = killing.Plan(lanes=4, outstanding=8, kill_after_seconds=120.0, kill_after
 ASKED = 40
 
 
+STORE_TYPES = {"files": "default", "rocksdb": "defaultRocksDB"}
+"""RocketMQ's names for the engines of the queues."""
+
+
 @pytest.mark.parametrize("end", ["stopped", "killed"])
+@pytest.mark.parametrize("engine", STORE_TYPES)
 def test_rocketmq_serves_a_store_of_ours(
-    end: str, jars: Path, java: JavaClient, tmp_path: Path
+    engine: str, end: str, jars: Path, java: JavaClient, tmp_path: Path
 ) -> None:
     """Log, queues, index and topics of a store, stopped or killed under load, are read whole."""
+    if engine == "rocksdb":
+        pytest.importorskip("rocksdict")
     store = tmp_path / "store"
     ledger = killing.Ledger()
-    options = [part for setting in OURS for part in ("--set", setting)]
+    settings = (*OURS, f"queue.engine={engine}")
+    options = [part for setting in settings for part in ("--set", setting)]
     with peers.Sprocket(tmp_path / "ours", store, options) as ours:
         killing.prepare(ours.address)
         load = killing.Load(ours.address, ledger, PLAN, random.Random(4))
         load.run(ours.stop if end == "stopped" else ours.kill)
     assert len(ledger.acknowledged) >= MESSAGES
 
-    theirs = peers.RocketMQ(jars=jars, folder=tmp_path / "theirs", store=store, settings=THEIRS)
+    wanted = {**THEIRS, "storeType": STORE_TYPES[engine]}
+    theirs = peers.RocketMQ(jars=jars, folder=tmp_path / "theirs", store=store, settings=wanted)
     try:
         theirs.start()
         check_served(theirs, java, ledger)

@@ -5,14 +5,18 @@ from pathlib import Path
 
 from tests.stores import filled, new
 
-from sprocket.base.disk import read_file
+from sprocket.base.disk import RealDisk, read_file
 from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.codec.bloom import Bloom
+from sprocket.rocketmq.codec.extra import Extra
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import IndexGeometry, QueueGeometry
 from sprocket.rocketmq.store import checkpoint, mend
 from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
+from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.rocketmq.store.walk import Damage
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -55,12 +59,50 @@ def test_the_queue_file_on_its_page() -> None:
     """Putting its messages gives it, and it loads as told."""
     disk = SimulatedDisk()
     made = FileQueues(disk, "/made", QueueGeometry(units_per_file=4))
-    made.put("T", 0, 1, 1024, 168, record.tags_code("TagA"))
-    made.put("T", 0, 2, 1192, 168, 0)
+    first = Entry("T", 0, 1, 1024, 168, record.tags_code("TagA"), 0)
+    made.put_round([first, Entry("T", 0, 2, 1192, 168, 0, 0)])
     assert example("consume-queue.md") == read_file(disk, f"/made/T/0/{0:020d}")
     loaded = FileQueues(disk, "/made", QueueGeometry(units_per_file=4))
     loaded.load(clean=True)
     assert (loaded.min_offset("T", 0), loaded.max_offset("T", 0), loaded.end) == (1, 3, 1360)
+
+
+def test_the_extended_units_on_their_page() -> None:
+    """Putting their messages gives them, and the queue's units have their addresses."""
+    disk = SimulatedDisk()
+    others = OtherKinds("/ext", "/batches", extend=True)
+    made = FileQueues(disk, "/made", QueueGeometry(extension_bytes=256), others=others)
+    made.load()
+    bits = Extra(bit_map=Bloom().bit_map([Bloom().positions("Sql_g0", "Sql")]))
+    code = record.tags_code("TagB")
+    first = Entry("Sql", 0, 0, 1024, 168, code, 1_700_000_000_123, extra=bits)
+    made.put_round([first, Entry("Sql", 0, 1, 1192, 168, 0, 1_700_000_000_124)])
+    data = example("consume-queue-extension.md")
+    assert data.ljust(256, b"\0") == read_file(disk, f"/ext/Sql/0/{0:020d}")
+    queue = made.queue("Sql", 0)
+    assert queue is not None
+    assert [unit[3] for unit in queue.units(0, 2)] == [-(1 << 63), 34 - (1 << 63)]
+
+
+def test_the_batch_queue_on_its_page() -> None:
+    """Putting its records gives it."""
+    disk = SimulatedDisk()
+    others = OtherKinds("/ext", "/batches", batch_topics={"T"})
+    made = FileQueues(disk, "/made", QueueGeometry(batch_units_per_file=3), others=others)
+    batch = Entry("T", 0, 0, 1024, 300, 0, 1_700_000_000_123, extra=Extra(count=3))
+    code = record.tags_code("TagA")
+    made.put_round([batch, Entry("T", 0, 3, 1324, 168, code, 1_700_000_000_124)])
+    data = example("batch-queue.md")
+    assert data.ljust(3 * 46, b"\0") == read_file(disk, f"/batches/T/0/{0:020d}")
+
+
+def test_the_unit_in_rocksdb_on_its_page(tmp_path: Path) -> None:
+    """Putting its message gives key and value."""
+    made = RocksQueues(RealDisk(), str(tmp_path / "made"))
+    made.put_round([Entry("T", 1, 2, 1192, 168, 0, 1_700_000_000_123)])
+    ((key, value),) = made._database.all()
+    assert example("rocksdb-queues.md") == key + value
+    made.close()
 
 
 def test_the_index_file_on_its_page() -> None:

@@ -1,0 +1,173 @@
+"""Each sync of the store is there for a reason: without it, something acknowledged is lost.
+
+Every place in the code that syncs a file or a folder is in one of two tables. Those of `NEEDED` are
+taken out one by one, and the power loss suite must then find a loss. For those of `HARMLESS` the
+table says why there is none. A new sync that is in neither table fails the first test.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from tests.crash import sites
+from tests.crash.driver import Lost
+from tests.crash.test_power_loss import Heat, run, run_seeds
+
+from sprocket.base.errors import StoreError, WireError
+from sprocket.base.steps import Steps
+from sprocket.rocketmq.store import agree
+from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.testing.disk import SimulatedDisk, _SimulatedFile
+
+SEEDS = 100
+SEEDS_RARE = 1500
+
+NEEDED = [
+    "sync flush.SyncJob.run",
+    "sync segments.create_segment",
+    "sync queue_files.Unsynced.sync",
+    "sync index_file.IndexFile.flush_steps",
+    "sync geometry.save",
+    "sync recovery._seal",
+    "sync_folder segments.create_segment",
+    "sync_folder queue_files.Unsynced.sync",
+    "sync_folder recovery.mark_open",
+]
+RARE = [  # it takes two mishaps to need them
+    "sync checkpoint.save",
+    "sync commitlog.CommitLog._take_back",
+    "sync index_file.IndexFile.truncate",
+    "sync recovery.mark_open",
+    "sync_folder index.Indexes.flush_steps",
+    "sync_folder recovery._seal",
+    "sync_folder segments.SegmentFiles.drop_before_steps",
+    "sync_folder segments.SegmentFiles.drop_from",
+]
+HARMLESS = {
+    # The zeros lie where zeros lay before; the sync only makes later ones cheaper.
+    "sync flush.FillJob.run",
+    # Recovery seals what it did with a sync of the same files and folders, before anything counts
+    # on it; a crash before that seal finds its work half done and does it again.
+    "sync mend.cut",
+    "sync mend.pad",
+    "sync_folder index.Indexes._drop_from",
+    # Without the note, or with `abort` still there, the next start looks at more than it must.
+    "sync recovery.mark_closed",
+    "sync_folder recovery.mark_closed",
+    # A missing checkpoint makes recovery begin with the oldest record.
+    "sync_folder checkpoint.save",
+    # The report is for people.
+    "sync recovery.recover",
+    "sync_folder recovery.recover",
+    # Where queues end is only noted to make the next opening quick; a note that does not fit its
+    # checksum, or is older than a queue, is passed over.
+    "sync files.FileQueues.seal",
+    "sync_folder files.FileQueues.seal",
+    # The table is for queues whose folder somebody deleted, the sizes are for who opens without.
+    "sync recovery.save_queue_table",
+    "sync_folder recovery.save_queue_table",
+    "sync_folder geometry.save",
+}
+
+
+@pytest.fixture(autouse=True)
+def uncompared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep recovery from comparing queues with the log: it would compare stores so small whole."""
+    monkeypatch.setattr(agree, "COMPARED_BYTES", dict.fromkeys(agree.COMPARED_BYTES, 0))
+
+
+Look = Callable[[str], bool]
+"""Is told of each sync and where it comes from; says whether it is done."""
+
+
+@pytest.fixture
+def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Look], None]:
+    """Let a test decide about each sync of the simulated disk."""
+    sync, sync_folder = _SimulatedFile.sync, SimulatedDisk.sync_folder
+
+    def watch(look: Look) -> None:
+        def looked_sync(file: _SimulatedFile) -> None:
+            if look(f"sync {sites.here()}"):
+                sync(file)
+
+        def looked_sync_folder(disk: SimulatedDisk, path: str) -> None:
+            if look(f"sync_folder {sites.here()}"):
+                sync_folder(disk, path)
+
+        monkeypatch.setattr(_SimulatedFile, "sync", looked_sync)
+        monkeypatch.setattr(SimulatedDisk, "sync_folder", looked_sync_folder)
+
+    return watch
+
+
+@pytest.mark.slow
+def test_every_sync_is_in_a_table(plant: Callable[[Look], None]) -> None:
+    """And every entry of the tables is a sync that is done."""
+    seen = set()
+
+    def look(site: str) -> bool:
+        seen.add(site)
+        return True
+
+    plant(look)
+    for seed in range(30):
+        run(seed)
+    assert {*NEEDED, *RARE, *HARMLESS} == seen
+
+
+def _is_noticed(plant: Callable[[Look], None], planted: str, seeds: int) -> bool:
+    heat = Heat()
+
+    def look(site: str) -> bool:
+        if site == planted:
+            heat.calls = 12
+        return site != planted
+
+    plant(look)
+    for seed in range(1, seeds):
+        heat.calls = 0
+        try:
+            run(seed, heat if seed % 2 else None)
+        except (Lost, WireError, StoreError):
+            return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", NEEDED)
+def test_a_sync_that_is_taken_out_is_noticed(planted: str, plant: Callable[[Look], None]) -> None:
+    """Soon."""
+    assert _is_noticed(plant, planted, SEEDS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("planted", RARE)
+def test_a_sync_that_is_rarely_needed_is_noticed(
+    planted: str, plant: Callable[[Look], None]
+) -> None:
+    """In the end."""
+    assert _is_noticed(plant, planted, SEEDS_RARE)
+
+
+def _no_steps(*_: object) -> Steps:
+    yield from ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("owner", "call"),
+    [
+        (Indexes, "recover"),
+        (FileQueues, "truncate"),
+        (FileQueues, "flush_steps"),
+        (CommitLog, "zero"),
+    ],
+)
+def test_what_else_is_taken_out_is_noticed(
+    owner: type, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of recovery, and all syncs of queues at once."""
+    monkeypatch.setattr(owner, call, _no_steps if "steps" in call else lambda *_: {})
+    with pytest.raises((Lost, WireError)):
+        run_seeds(SEEDS)
