@@ -1,0 +1,6 @@
+# What takes longer than a plain test may: minutes, not hours.
+
+.PHONY: nightly
+
+nightly: $(STAMP) ## power loss by 20,000 states, every disk call failing in turn, each sync taken out
+	@$(BIN)/python -m pytest tests/crash tests/anomaly tests/property -n $(WORKERS) --dist loadgroup -m nightly -rs --timeout 3600
