@@ -153,6 +153,7 @@ def _check(name: str, what: str, state: str, folder: Path) -> None:
             store.close()
         else:
             store.maintain()
+            store._queues.close()  # a RocksDB could not be opened twice by one process
             store._lock.release()  # type: ignore[union-attr]
     if not DAMAGES[what](root, Random(f"{name} {what} {state}")):
         return
