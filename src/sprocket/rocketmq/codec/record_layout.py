@@ -46,7 +46,7 @@ I32 = struct.Struct(">i")
 I64 = struct.Struct(">q")
 HEAD = struct.Struct(">iI")
 FIXED = tuple(
-    struct.Struct(f">iIIiiqqiq{born}sq{store}siqi")
+    struct.Struct(f">iIiiiqqiq{born}sq{store}siqi")
     for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
 )
 """By bits 4 and 5 of the system flag."""

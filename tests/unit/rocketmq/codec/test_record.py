@@ -54,6 +54,15 @@ def test_decode_gives_back_what_was_encoded() -> None:
     assert message.keys == ("k1", "k2")
 
 
+def test_numbers_are_signed() -> None:
+    """Also the checksum of the body, whose top bit is set in damaged records only."""
+    data = bytearray(stored(new_record()))
+    data[record.BODY_CRC_AT] = 0xFF
+    assert -(1 << 24) <= record.decode(data, check_crc=False).body_crc < 0
+    with pytest.raises(WireError, match="checksum"):
+        record.decode(data)
+
+
 def test_entry_names_what_dispatch_needs() -> None:
     """The entry of record A: tag code, unique key first, then the words of KEYS."""
     entry = record.entry(b"xx" + RECORD_A + b"yy", 2)
