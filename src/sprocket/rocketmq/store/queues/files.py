@@ -48,7 +48,7 @@ from sprocket.rocketmq.store.queues.engine import (
 )
 from sprocket.rocketmq.store.queues.extension import Extension
 from sprocket.rocketmq.store.queues.file_queue import Ends, FileQueue
-from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles, Unsynced
+from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles, Unsynced, uncollected
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,8 @@ class FileQueues:
             others.batch_topics.update(self._disk.list(others.batch_folder))
             self._load(others.batch_folder, {}, 0, clean=clean)
         noted, noted_at_ms = self._read_note() if clean else ({}, 0)
-        self._load(self._folder, noted, noted_at_ms, clean=clean)
+        with uncollected():
+            self._load(self._folder, noted, noted_at_ms, clean=clean)
 
     def _load(self, folder: str, noted: _Note, noted_at_ms: int, *, clean: bool) -> None:
         for topic in self._disk.list(folder):
@@ -176,10 +177,12 @@ class FileQueues:
 
         Of several files one may have been deleted; then the folder is younger.
         """
-        paths = [f"{folder}/{segment_name(ends.last_file)}"]
-        if ends.first_file != ends.last_file:
-            paths += f"{folder}/{segment_name(ends.first_file)}", folder
-        return all(self._is_older(path, at_ms) for path in paths)
+        if not self._is_older(f"{folder}/{segment_name(ends.last_file)}", at_ms):
+            return False
+        if ends.first_file == ends.last_file:
+            return True
+        first = f"{folder}/{segment_name(ends.first_file)}"
+        return self._is_older(folder, at_ms) and self._is_older(first, at_ms)
 
     def _is_older(self, path: str, at_ms: int) -> bool:
         """Say whether something is there and was last changed before a time."""

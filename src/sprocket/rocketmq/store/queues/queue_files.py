@@ -5,7 +5,10 @@ together and the oldest is given back. Which files the disk does not have yet is
 `flush`. Queues of single messages, batch queues and extensions are all kept so.
 """
 
+import gc
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from sprocket.base.disk import Disk, sync_file
@@ -212,3 +215,18 @@ class QueueFiles:
     def close(self) -> None:
         """Close the handles."""
         self._files.close()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking again and again through what is made to stay.
+
+    It would take a third of the time that 100,000 queues take.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

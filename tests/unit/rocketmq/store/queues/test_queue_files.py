@@ -1,5 +1,7 @@
 """The files of a queue: writes across files, zeros, cuts, and what is synced."""
 
+import gc
+
 import pytest
 from tests.unit.rocketmq.store.queues.given import oldest
 
@@ -8,7 +10,7 @@ from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFull
 from sprocket.base.segments import SegmentFiles
 from sprocket.rocketmq.store.queues import queue_files
-from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles
+from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles, uncollected
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = "/queue"
@@ -126,3 +128,19 @@ def test_a_failed_write_may_be_repeated(disk: SimulatedDisk) -> None:
         files.write(0, b"x" * 15)
     files.write(0, b"x" * 15)
     assert content(disk) == [b"x" * 10, b"xxxxx".ljust(10, b"\0")]
+
+
+def test_the_collector_rests_and_goes_on_as_it_was() -> None:
+    """Also after an error; who had switched it off finds it off."""
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="no"), uncollected():
+        assert not gc.isenabled()
+        raise ValueError("no")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
