@@ -9,6 +9,15 @@ from sprocket.base import log
 _log = log.get_logger(__name__)
 
 
+async def is_set_within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for an event, at most so long; say whether it came."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
 class Tasks:
     """A named group of tasks that live as long as their owner.
 

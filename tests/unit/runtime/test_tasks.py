@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import structlog
 
-from sprocket.runtime.tasks import Tasks
+from sprocket.runtime.tasks import Tasks, is_set_within
 
 
 def test_closing_cancels_and_awaits_every_task() -> None:
@@ -75,5 +75,18 @@ def test_nothing_starts_in_a_closed_group() -> None:
         await tasks.close()
         with pytest.raises(RuntimeError, match="owner is closed, late"):
             tasks.spawn(asyncio.sleep(0), "late")
+
+    asyncio.run(main())
+
+
+def test_an_event_is_waited_for_so_long() -> None:
+    """Whether it is there, comes in time, or not."""
+
+    async def main() -> None:
+        event = asyncio.Event()
+        assert not await is_set_within(0.0, event)
+        asyncio.get_running_loop().call_soon(event.set)
+        assert await is_set_within(60.0, event)
+        assert await is_set_within(0.0, event)
 
     asyncio.run(main())

@@ -24,7 +24,7 @@ from sprocket.rocketmq.codec.tables import RegisterBrokerBody
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
-from sprocket.runtime.tasks import Tasks
+from sprocket.runtime.tasks import Tasks, is_set_within
 
 _log = log.get_logger(__name__)
 
@@ -165,7 +165,8 @@ class Registration:
                 await self._register_all(number, nameserver, link)
                 first.set()
                 while True:
-                    await self._wait(nameserver)
+                    await is_set_within(self._register_seconds, nameserver.wake)
+                    nameserver.wake.clear()
                     if nameserver.changed:
                         await self._register_changed(number, nameserver, link)
                     else:
@@ -182,15 +183,6 @@ class Registration:
                 if link is not None:
                     link.close()
             await asyncio.sleep(RETRY_SECONDS)
-
-    async def _wait(self, nameserver: _NameServer) -> None:
-        """Wait for a change, at most until it is time to register again."""
-        try:
-            async with asyncio.timeout(self._register_seconds):
-                await nameserver.wake.wait()
-        except TimeoutError:
-            pass
-        nameserver.wake.clear()
 
     async def _register_all(self, number: int, nameserver: _NameServer, link: "_Link") -> None:
         nameserver.changed.clear()

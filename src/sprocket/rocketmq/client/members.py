@@ -13,6 +13,7 @@ from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.tasks import is_set_within
 
 _UNBALANCED_S = 1.0
 """Pause before a round is repeated that could not do all it should."""
@@ -76,12 +77,8 @@ class GroupMember:
     async def _rounds(self) -> None:
         wait_s = self._settings.rebalance_ms / 1000
         while True:
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._woken.wait()
+            if await is_set_within(wait_s, self._woken):
                 await asyncio.sleep(_SETTLE_S)
-            except TimeoutError:
-                pass
             self._woken.clear()
             is_balanced = await self.round()
             wait_s = self._settings.rebalance_ms / 1000 if is_balanced else _UNBALANCED_S

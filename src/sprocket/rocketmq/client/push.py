@@ -30,6 +30,7 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.model.group import CLUSTERING, CONSUME_PASSIVELY, Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime import driver
+from sprocket.runtime.tasks import is_set_within
 
 _RELOCK_MS = 3_000
 """How often a lock is tried for that somebody else has, as RocketMQ does it."""
@@ -240,11 +241,7 @@ class PushConsumer:
         parts.instance.on_broker_open.append(renew.set)
         lock_ms = wait_ms = self._settings.lock_ms
         while True:
-            try:
-                async with asyncio.timeout(wait_ms / 1000):
-                    await renew.wait()
-            except TimeoutError:
-                pass
+            await is_set_within(wait_ms / 1000, renew)
             renew.clear()
             is_all_locked = await parts.assignment.renew_locks()
             wait_ms = lock_ms if is_all_locked else min(lock_ms, _RELOCK_MS)

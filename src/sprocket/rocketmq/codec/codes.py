@@ -6,6 +6,7 @@ The table of requests is complete, so that a request we decline can be refused b
 """
 
 from enum import IntEnum
+from typing import Literal, get_args
 
 VERSION = 479
 """Ordinal of 5.3.3 in `MQVersion`, our version on the wire; consumers want ≥ 232 for SQL92."""
@@ -13,7 +14,7 @@ VERSION = 479
 LANGUAGE = "PYTHON"
 """What we call ourselves; every client since 3.x can parse this name."""
 
-LANGUAGES = (
+Language = Literal[
     "JAVA",
     "CPP",
     "DOTNET",
@@ -28,7 +29,10 @@ LANGUAGES = (
     "OMS",
     "RUST",
     "NODE_JS",
-)
+]
+"""What wrote a command, in the order of their bytes in a binary header."""
+
+LANGUAGES: tuple[str, ...] = get_args(Language)
 """Names by their byte in a binary header."""
 
 OTHER_LANGUAGE = "OTHER"

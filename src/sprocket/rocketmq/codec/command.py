@@ -12,7 +12,7 @@ Source: `RemotingCommand`; docs/formats/remoting-frame.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from sprocket.rocketmq.codec.codes import (
     LANGUAGES,
     OTHER_LANGUAGE,
     VERSION,
+    Language,
     RequestCode,
 )
 from sprocket.rocketmq.codec.ext import Header, Int32, codec
@@ -230,22 +231,7 @@ class _FastHeader(msgspec.Struct, Generic[E], gc=False, forbid_unknown_fields=Tr
 
     code: Int32
     flag: Int32
-    language: Literal[
-        "JAVA",
-        "CPP",
-        "DOTNET",
-        "PYTHON",
-        "DELPHI",
-        "ERLANG",
-        "RUBY",
-        "OTHER",
-        "HTTP",
-        "GO",
-        "PHP",
-        "OMS",
-        "RUST",
-        "NODE_JS",
-    ]
+    language: Language
     opaque: Int32
     version: Int32
     ext: E = msgspec.field(name="extFields", default=_ABSENT)

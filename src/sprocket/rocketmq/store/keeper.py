@@ -85,7 +85,7 @@ class Keeper:
 
     def doubt(self) -> None:
         """Leave a note that a sync of the log failed; see `recovery.mark_doubtful`."""
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(StoreError):  # the store refuses everything with or without it
             recovery.mark_doubtful(self._parts.disk, self._parts.layout)
 
     def _derived_steps(self, *, closing: bool) -> Steps:
