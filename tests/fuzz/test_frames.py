@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.codec import bodies, command
+from sprocket.rocketmq.codec import bodies, client_bodies, command
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
@@ -33,10 +33,10 @@ SENT_COUNT = 4_000
 FRAME_BYTES_MAX = 1 << 20
 
 READERS: dict[int, Callable[[bytes], Any]] = {
-    RequestCode.HEART_BEAT: bodies.decode_heartbeat,
-    RequestCode.CHECK_CLIENT_CONFIG: bodies.decode_client_check,
-    RequestCode.LOCK_BATCH_MQ: bodies.decode_lock,
-    RequestCode.UNLOCK_BATCH_MQ: bodies.decode_lock,
+    RequestCode.HEART_BEAT: client_bodies.decode_heartbeat,
+    RequestCode.CHECK_CLIENT_CONFIG: client_bodies.decode_client_check,
+    RequestCode.LOCK_BATCH_MQ: client_bodies.decode_lock,
+    RequestCode.UNLOCK_BATCH_MQ: client_bodies.decode_lock,
     RequestCode.REGISTER_BROKER: bodies.decode_register_broker,
 }
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.codec import bodies, command, headers
+from sprocket.rocketmq.codec import bodies, client_bodies, command, headers
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.ext import Header
@@ -201,12 +201,12 @@ def test_any_body_is_read_or_refused(data: bytes) -> None:
         bodies.decode_route,
         bodies.decode_cluster_info,
         bodies.decode_topic_list,
-        bodies.decode_consumer_list,
+        client_bodies.decode_consumer_list,
         bodies.decode_key_values,
-        bodies.decode_heartbeat,
-        bodies.decode_client_check,
-        bodies.decode_lock,
-        bodies.decode_locked,
+        client_bodies.decode_heartbeat,
+        client_bodies.decode_client_check,
+        client_bodies.decode_lock,
+        client_bodies.decode_locked,
         bodies.decode_topic,
         bodies.decode_register_broker,
         lambda data: bodies.decode_register_broker(data, compressed=True),

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sprocket.rocketmq.codec import bodies, command, headers
-from sprocket.rocketmq.codec.bodies import ConsumerData, DataVersion, HeartbeatData
+from sprocket.rocketmq.codec import bodies, client_bodies, command, headers
+from sprocket.rocketmq.codec.bodies import DataVersion
+from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.group import Subscription
@@ -215,13 +216,13 @@ def _body(code: RequestCode) -> bytes:
     match code:
         case RequestCode.HEART_BEAT:
             consumer = ConsumerData(group="g", subscriptions=[Subscription.parse("t", "a || b")])
-            return bodies.encode_heartbeat(
+            return client_bodies.encode_heartbeat(
                 HeartbeatData(client_id="c", producers=["p"], consumers=[consumer])
             )
         case RequestCode.CHECK_CLIENT_CONFIG:
             return b'{"clientId":"c","group":"g","subscriptionData":{"topic":"t","subString":"*"}}'
         case RequestCode.LOCK_BATCH_MQ | RequestCode.UNLOCK_BATCH_MQ:
-            return bodies.encode_lock("g", "c", queues)
+            return client_bodies.encode_lock("g", "c", queues)
         case RequestCode.REGISTER_BROKER:
             return bodies.encode_register_broker(
                 bodies.RegisterBrokerBody(version=DataVersion(1, 2), topics=[TopicConfig(name="t")])

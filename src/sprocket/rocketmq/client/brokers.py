@@ -8,7 +8,7 @@ from msgspec import Struct
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.connections import Connections, read, refused
 from sprocket.rocketmq.client.routes import Routes
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
@@ -145,22 +145,22 @@ class Brokers:
             return []
         if command.code != ResponseCode.SUCCESS:
             raise refused(address, code, command)
-        return read(address, lambda: bodies.decode_consumer_list(command.body))
+        return read(address, lambda: client_bodies.decode_consumer_list(command.body))
 
     async def lock(
         self, group: str, client_id: str, broker_name: str, queues: Sequence[MessageQueue]
     ) -> set[MessageQueue]:
         """Lock queues of one broker for this client, or renew the locks; return those it has."""
-        body = bodies.encode_lock(group, client_id, queues)
+        body = client_bodies.encode_lock(group, client_id, queues)
         address = self._routes.require_master(broker_name)
         command = await self._connections.call(address, RequestCode.LOCK_BATCH_MQ, None, body)
-        return set(read(address, lambda: bodies.decode_locked(command.body)))
+        return set(read(address, lambda: client_bodies.decode_locked(command.body)))
 
     async def unlock(
         self, group: str, client_id: str, broker_name: str, queues: Sequence[MessageQueue]
     ) -> None:
         """Give up locks, so that another client need not wait until they expire."""
-        body = bodies.encode_lock(group, client_id, queues)
+        body = client_bodies.encode_lock(group, client_id, queues)
         address = self._routes.require_master(broker_name)
         await self._connections.call(address, RequestCode.UNLOCK_BATCH_MQ, None, body)
 

@@ -14,7 +14,7 @@ from sprocket.rocketmq.client.brokers import Brokers
 from sprocket.rocketmq.client.connections import Connect, Connections, split_address
 from sprocket.rocketmq.client.routes import NameServers, Routes, split_addresses
 from sprocket.rocketmq.client.settings import ClientSettings
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import UnregisterClient
@@ -69,14 +69,14 @@ class Instance:
         self.on_broker_open: list[Callable[[], None]] = []
         """Called after a new connection to a broker was told who we are."""
         self._producer_groups: list[str] = []
-        self._consumer: Callable[[], bodies.ConsumerData] | None = None
+        self._consumer: Callable[[], client_bodies.ConsumerData] | None = None
 
     def join_as_producer(self, group: str) -> None:
         """Name a producer group in heartbeats, from now on."""
         self._producer_groups.append(group)
         self._keep_fresh()
 
-    def join_as_consumer(self, consumer: Callable[[], bodies.ConsumerData]) -> None:
+    def join_as_consumer(self, consumer: Callable[[], client_bodies.ConsumerData]) -> None:
         """Name a consumer group with its subscriptions in heartbeats, from now on."""
         self._consumer = consumer
         self._keep_fresh()
@@ -104,8 +104,8 @@ class Instance:
 
     async def heartbeat(self, address: str) -> None:
         """Tell one broker who we are."""
-        body = bodies.encode_heartbeat(
-            bodies.HeartbeatData(
+        body = client_bodies.encode_heartbeat(
+            client_bodies.HeartbeatData(
                 client_id=self.client_id,
                 producers=self._producer_groups,
                 consumers=[self._consumer()] if self._consumer else [],

@@ -26,7 +26,7 @@ from sprocket.rocketmq.client.pulling import Pulling
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.send_back import SendBack
 from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import client_bodies
 from sprocket.rocketmq.model.group import CLUSTERING, CONSUME_PASSIVELY, Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime import driver
@@ -220,9 +220,9 @@ class PushConsumer:
         await parts.instance.heartbeat_all()
         parts.member.wake()
 
-    def _heartbeat(self) -> bodies.ConsumerData:
+    def _heartbeat(self) -> client_bodies.ConsumerData:
         where = {"first": "CONSUME_FROM_FIRST_OFFSET", "last": "CONSUME_FROM_LAST_OFFSET"}
-        return bodies.ConsumerData(
+        return client_bodies.ConsumerData(
             group=self._group,
             consume_type=CONSUME_PASSIVELY,
             message_model=CLUSTERING,

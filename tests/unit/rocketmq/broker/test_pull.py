@@ -12,7 +12,7 @@ from sprocket.rocketmq.broker.members import Members
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.pull import Forbidden, Puller, PullForbidden
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, Subscription
 from sprocket.rocketmq.model.topic import TopicConfig

@@ -10,7 +10,7 @@ import structlog
 
 from sprocket.rocketmq.client.instance import Instance
 from sprocket.rocketmq.client.settings import ClientSettings
-from sprocket.rocketmq.codec import batch, bodies, headers, ids, properties, record
+from sprocket.rocketmq.codec import batch, bodies, client_bodies, headers, ids, properties, record
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.connection import Connection
@@ -193,7 +193,7 @@ class Cluster:
     _on_send_batch_message = _on_send_message_v2
 
     def _on_heart_beat(self, peer: Peer, command: Command) -> None:
-        data = bodies.decode_heartbeat(command.body)
+        data = client_bodies.decode_heartbeat(command.body)
         self.peers[data.client_id] = peer
         for consumer in data.consumers:
             if data.client_id not in self.members[consumer.group]:
@@ -211,7 +211,7 @@ class Cluster:
     def _on_get_consumer_list_by_group(self, peer: Peer, command: Command) -> None:
         members = self.members[command.header(headers.GetConsumerList).consumer_group]
         if members:
-            peer.send(response(command, 0, body=[bodies.encode_consumer_list(members)]))
+            peer.send(response(command, 0, body=[client_bodies.encode_consumer_list(members)]))
         else:
             self.refuse(peer, command, ResponseCode.SYSTEM_ERROR, "no consumer")
 
@@ -268,16 +268,16 @@ class Cluster:
         peer.send(response(command, code, answer, body=found))
 
     def _on_lock_batch_mq(self, peer: Peer, command: Command) -> None:
-        asked = bodies.decode_lock(command.body)
+        asked = client_bodies.decode_lock(command.body)
         granted = []
         for queue in asked.queues:
             key = asked.group, queue.topic, queue.queue_id
             if self.locked.setdefault(key, asked.client_id) == asked.client_id:
                 granted.append(queue)
-        peer.send(response(command, 0, body=[bodies.encode_locked(granted)]))
+        peer.send(response(command, 0, body=[client_bodies.encode_locked(granted)]))
 
     def _on_unlock_batch_mq(self, peer: Peer, command: Command) -> None:
-        asked = bodies.decode_lock(command.body)
+        asked = client_bodies.decode_lock(command.body)
         for queue in asked.queues:
             key = asked.group, queue.topic, queue.queue_id
             if self.locked.get(key) == asked.client_id:

@@ -9,7 +9,7 @@ import pytest
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.client.instance import Instance, local_ip
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import request
 
@@ -54,7 +54,7 @@ def test_a_new_connection_to_a_broker_begins_with_an_introduction(world: Any) ->
         await asyncio.sleep(1)
         assert world.cluster.seen.count(RequestCode.HEART_BEAT) == 1
         assert len(told) == 1
-        data = bodies.decode_heartbeat(world.cluster.requests[-1].body)
+        data = client_bodies.decode_heartbeat(world.cluster.requests[-1].body)
         assert (data.client_id, data.producers) == (instance.client_id, ["p"])
         await instance.close()
 

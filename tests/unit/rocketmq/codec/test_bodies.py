@@ -7,15 +7,8 @@ import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import (
-    ClusterInfo,
-    ConsumerData,
-    HeartbeatData,
-    QueueStats,
-    TopicStats,
-)
-from sprocket.rocketmq.model.group import Subscription
-from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
+from sprocket.rocketmq.codec.bodies import ClusterInfo
+from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 
 BROKER = BrokerData(
     cluster="DefaultCluster",
@@ -28,7 +21,6 @@ ROUTE = TopicRoute(
     brokers=[BROKER],
     order_conf="broker-a:4",
 )
-QUEUES = [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)]
 
 
 def test_a_route_in_standard_json() -> None:
@@ -78,103 +70,11 @@ def test_cluster_info_is_read_back() -> None:
 
 
 def test_lists_and_tables() -> None:
-    """Topics, members of a group, texts by name."""
+    """Topics, texts by name."""
     assert bodies.encode_topic_list(["a", "ü"]) == '{"topicList":["a","ü"]}'.encode()
     assert bodies.decode_topic_list(b'{"topicList":["a"],"brokerAddr":"x"}') == ["a"]
-    assert bodies.encode_consumer_list(["1@2"]) == b'{"consumerIdList":["1@2"]}'
-    assert bodies.decode_consumer_list(b'{"consumerIdList":["1@2"]}') == ["1@2"]
     assert bodies.encode_key_values({"b": "1", "a": "2"}) == b'{"table":{"a":"2","b":"1"}}'
     assert bodies.decode_key_values(b'{"table":{"a":2}}') == {"a": "2"}
-
-
-def test_a_heartbeat_is_read_back() -> None:
-    """As our own client writes it."""
-    heartbeat = HeartbeatData(
-        client_id="c@1",
-        producers=["PG"],
-        consumers=[
-            ConsumerData(
-                group="CG",
-                subscriptions=[
-                    Subscription.parse("T", "a || b", version=5),
-                    Subscription.parse("S", "x > 1", type="SQL92"),
-                ],
-                message_model="BROADCASTING",
-                consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-            )
-        ],
-        fingerprint=7,
-        without_sub=True,
-    )
-    assert bodies.decode_heartbeat(bodies.encode_heartbeat(heartbeat)) == heartbeat
-
-
-def test_a_heartbeat_of_the_cpp_client_is_read() -> None:
-    """Ordinals for names, texts for numbers, codes as texts, a line end."""
-    data = (
-        b'{"clientID":"c","consumerDataSet":[{"consumeFromWhere":4,"consumeType":1,'
-        b'"groupName":"CG","messageModel":0,"subscriptionDataSet":[{"codeSet":["97"],'
-        b'"subString":"a","subVersion":"1700000000000","tagsSet":["a"],"topic":"T"}]}],'
-        b'"producerDataSet":[{"groupName":"PG"}]}\n'
-    )
-    heartbeat = bodies.decode_heartbeat(data)
-    (consumer,) = heartbeat.consumers
-    assert (
-        heartbeat.client_id,
-        heartbeat.producers,
-        heartbeat.fingerprint,
-        heartbeat.without_sub,
-    ) == ("c", ["PG"], 0, False)
-    assert (
-        consumer.consume_type,
-        consumer.message_model,
-        consumer.consume_from_where,
-    ) == ("CONSUME_PASSIVELY", "BROADCASTING", "CONSUME_FROM_FIRST_OFFSET")
-    assert consumer.subscriptions == [Subscription.parse("T", "a", version=1_700_000_000_000)]
-
-
-def test_a_heartbeat_with_little_in_it() -> None:
-    """Missing members have RocketMQ's defaults."""
-    (consumer,) = bodies.decode_heartbeat(b'{"consumerDataSet":[{}]}').consumers
-    assert consumer == ConsumerData(group="", subscriptions=[])
-
-
-def test_a_client_check_is_read() -> None:
-    """With and without a type."""
-    data = (
-        b'{"clientId":"c","group":"g",'
-        b'"subscriptionData":{"expressionType":"SQL92","subString":"a > 1","topic":"t"}}'
-    )
-    check = bodies.decode_client_check(data)
-    assert (check.client_id, check.group) == ("c", "g")
-    assert check.subscription == Subscription.parse("t", "a > 1", type="SQL92")
-    assert bodies.decode_client_check(b"{}").subscription.type == "TAG"
-
-
-def test_locks_are_read_back() -> None:
-    """The request, and what it brought."""
-    lock = bodies.decode_lock(bodies.encode_lock("g", "c", QUEUES))
-    assert (
-        lock.group,
-        lock.client_id,
-        lock.queues,
-        lock.only_this_broker,
-    ) == ("g", "c", QUEUES, False)
-    assert bodies.decode_locked(bodies.encode_locked(QUEUES)) == QUEUES
-
-
-def test_topic_stats_have_objects_as_keys() -> None:
-    """What every released Java client expects."""
-    stats = TopicStats(
-        queues={
-            queue: QueueStats(min_offset=1, max_offset=2, last_update_at_ms=3) for queue in QUEUES
-        }
-    )
-    one = '{"lastUpdateTimestamp":3,"maxOffset":2,"minOffset":1}'
-    assert bodies.encode_topic_stats(stats).decode() == (
-        f'{{"offsetTable":{{{{"brokerName":"b","queueId":0,"topic":"t"}}:{one},'
-        f'{{"brokerName":"b","queueId":1,"topic":"t"}}:{one}}},"topicPutTps":0.0}}'
-    )
 
 
 @pytest.mark.parametrize(
@@ -186,12 +86,6 @@ def test_topic_stats_have_objects_as_keys() -> None:
         (bodies.decode_route, b'{"brokerDatas":[{"brokerAddrs":{"x":"a:1"}}]}'),
         (bodies.decode_cluster_info, b"null"),
         (bodies.decode_topic_list, b'{"topicList":{}}'),
-        (bodies.decode_heartbeat, b""),
-        (bodies.decode_heartbeat, b'{"consumerDataSet":[{"messageModel":2}]}'),
-        (bodies.decode_heartbeat, b'{"consumerDataSet":[{"messageModel":"NONE"}]}'),
-        (bodies.decode_heartbeat, b'{"consumerDataSet":[{"subscriptionDataSet":[1]}]}'),
-        (bodies.decode_heartbeat, b'{"producerDataSet":["x"]}'),
-        (bodies.decode_lock, b'{"mqSet":[{"queueId":"x"}]}'),
     ],
 )
 def test_what_cannot_be_read_is_a_wire_error(decode: Callable[[bytes], Any], data: bytes) -> None:

@@ -7,8 +7,8 @@ from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.locks import QueueLocks
 from sprocket.rocketmq.broker.members import Link, Members
 from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
-from sprocket.rocketmq.codec import bodies, command
-from sprocket.rocketmq.codec.bodies import ConsumerData
+from sprocket.rocketmq.codec import client_bodies, command
+from sprocket.rocketmq.codec.client_bodies import ConsumerData
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
@@ -53,7 +53,7 @@ class ClientHandlers:
 
     def heartbeat(self, peer: Peer, request: Command) -> Answer:
         """Note a client's groups; each consumer group gets its retry topic."""
-        data = bodies.decode_heartbeat(request.body)
+        data = client_bodies.decode_heartbeat(request.body)
         self._watch(peer)
         consumers = [one for one in data.consumers if self._prepare(one)]
         has_changed = self._members.heartbeat(
@@ -74,11 +74,11 @@ class ClientHandlers:
         client_ids = [] if group is None else group.client_ids()
         if not client_ids:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
-        return Answer(body=(bodies.encode_consumer_list(client_ids),))
+        return Answer(body=(client_bodies.encode_consumer_list(client_ids),))
 
     def check(self, _: Peer, request: Command) -> Answer:
         """Say whether the broker can filter as a consumer wants: by tag only."""
-        kind = bodies.decode_client_check(request.body).subscription.type
+        kind = client_bodies.decode_client_check(request.body).subscription.type
         if kind != TAG:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR,
@@ -88,13 +88,13 @@ class ClientHandlers:
 
     def lock(self, _: Peer, request: Command) -> Answer:
         """Give a client the queues that nobody else holds."""
-        wanted = bodies.decode_lock(request.body)
+        wanted = client_bodies.decode_lock(request.body)
         held = self._locks.lock(wanted.group, wanted.client_id, wanted.queues)
-        return Answer(body=(bodies.encode_locked(held),))
+        return Answer(body=(client_bodies.encode_locked(held),))
 
     def unlock(self, _: Peer, request: Command) -> Answer:
         """Take queues back from a client."""
-        wanted = bodies.decode_lock(request.body)
+        wanted = client_bodies.decode_lock(request.body)
         self._locks.unlock(wanted.group, wanted.client_id, wanted.queues)
         return Answer()
 

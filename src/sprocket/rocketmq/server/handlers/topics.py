@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.topics import Topics, check_name
-from sprocket.rocketmq.codec import bodies, tables
-from sprocket.rocketmq.codec.bodies import QueueStats, TopicStats
+from sprocket.rocketmq.codec import admin_bodies, tables
+from sprocket.rocketmq.codec.admin_bodies import QueueStats, TopicStats
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import CreateTopic, TopicOnly
@@ -102,7 +102,7 @@ class TopicHandlers:
                 max_offset=span.max,
                 last_update_at_ms=max(0, last_at_ms),
             )
-        return Answer(body=(bodies.encode_topic_stats(TopicStats(queues=queues)),))
+        return Answer(body=(admin_bodies.encode_topic_stats(TopicStats(queues=queues)),))
 
     def config(self, _: Peer, request: Command) -> Answer:
         """Answer how a topic is set up."""

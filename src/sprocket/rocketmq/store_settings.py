@@ -1,0 +1,181 @@
+"""Settings of a store that may change: how it keeps messages, and for how long."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+from sprocket.base.units import GIB, KIB, MIB
+
+DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+"""RocketMQ's default `messageDelayLevel`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreSettings:
+    """How a store keeps messages."""
+
+    flush: Annotated[
+        Literal["sync", "async"],
+        Meta(
+            description="When a message counts as stored: `sync` after the disk has it, `async` "
+            "after the operating system has it (a power cut may lose the last moments)."
+        ),
+    ] = "sync"
+    flush_interval_ms: Annotated[
+        int,
+        Meta(
+            ge=10,
+            le=60_000,
+            description="Async flush: how often it is looked whether a sync is due; "
+            "flushIntervalCommitLog.",
+        ),
+    ] = 500
+    flush_bytes_min: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=GIB,
+            description="Async flush: a sync is due when so much was written since the last one; "
+            "flushCommitLogLeastPages, of 4 KiB each.",
+        ),
+    ] = 16 * KIB
+    flush_thorough_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=600_000,
+            description="Async flush: so long after the last sync one is due for anything written; "
+            "what a power cut may take is never older. flushCommitLogThoroughInterval.",
+        ),
+    ] = 10_000
+    crc_tail: Annotated[
+        bool,
+        Meta(
+            description="Append a checksum over the whole record, not only its body; costs 20 "
+            "bytes and about 0.3 µs a message. RocketMQ's enabledAppendPropCRC."
+        ),
+    ] = True
+    message_bytes_max: Annotated[
+        int, Meta(ge=1, le=GIB, description="Largest body; RocketMQ's maxMessageSize.")
+    ] = 4 * MIB
+    fill_ahead_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=GIB,
+            description="How far the log is filled with zeros ahead of the writer, so that a sync "
+            "need not write metadata; takes that much disk space. 0 is off.",
+        ),
+    ] = 64 * MIB
+    index_messages: Annotated[
+        bool,
+        Meta(description="Keep the key index, which queries by key need; messageIndexEnable."),
+    ] = True
+    extended_units: Annotated[
+        bool,
+        Meta(
+            description="Keep store time and filter bits of each message beside its queue unit, in "
+            "20 to 34 bytes more; enableConsumeQueueExt. A store that has some goes on with them."
+        ),
+    ] = False
+    light_queues: Annotated[
+        bool,
+        Meta(
+            description="Put messages into the light queues that they name, too; enableLmq and "
+            "enableMultiDispatch. Any producer can make as many as it likes."
+        ),
+    ] = False
+    delay_levels: Annotated[
+        str,
+        Meta(
+            min_length=2,
+            description="How long the messages of each delay level wait, level 1 first; "
+            "messageDelayLevel. To change it moves no message that waits already.",
+        ),
+    ] = DELAY_LEVELS
+    bytes_in_memory: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Messages within so many bytes of the log's end count as in memory; of "
+            "those further back an answer takes 8 or 64 KiB at most. 0 is 40 % of the machine's "
+            "memory; accessMessageInMemoryMaxRatio.",
+        ),
+    ] = 0
+
+    @classmethod
+    def small(cls) -> "StoreSettings":
+        """Return limits that fit the small geometry."""
+        return cls(message_bytes_max=2 * KIB, fill_ahead_bytes=2 * KIB)
+
+
+Hour: TypeAlias = Annotated[int, Meta(ge=0, le=23)]
+"""An hour of the day on the machine's clock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetentionSettings:
+    """How long messages are kept, and what happens when the disk fills."""
+
+    keep_hours: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=876_000,
+            description="A log file to which nothing was written for so long is expired; "
+            "fileReservedTime.",
+        ),
+    ] = 72
+    clean_hours: Annotated[
+        tuple[Hour, ...],
+        Meta(
+            max_length=24,
+            description="Hours of the day, local time, in which expired files are deleted; "
+            "deleteWhen.",
+        ),
+    ] = (4,)
+    round_files_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="Most log files deleted in one round, which comes every 10 s; "
+            "deleteFileBatchMax.",
+        ),
+    ] = 10
+    clean_percent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="While more of the disk's space is used, expired files are deleted at any "
+            "hour; between 10 and 95. diskMaxUsedSpaceRatio.",
+        ),
+    ] = 75
+    force: Annotated[
+        bool,
+        Meta(
+            description="Delete the oldest files, expired or not, while more than `force_percent` "
+            "of the disk's space is used: messages are lost that nobody may have read. Off, the "
+            "disk fills and appends are refused. cleanFileForciblyEnable."
+        ),
+    ] = True
+    force_percent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="See `force`; between 30 and 85. Appends that were refused are taken again "
+            "when no more than this is used. diskSpaceCleanForciblyRatio.",
+        ),
+    ] = 85
+    refuse_percent: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="While more of the disk's space is used, appends are refused; between 35 "
+            "and 90. diskSpaceWarningLevelRatio.",
+        ),
+    ] = 90
