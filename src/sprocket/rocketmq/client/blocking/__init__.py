@@ -1,0 +1,15 @@
+"""The clients for programs without an event loop: same names, same arguments, no `await`.
+
+    with Producer("127.0.0.1:9876") as producer:
+        producer.send(Message("orders", b"42 bolts"))
+
+Each object has an event loop in a thread of its own; its methods may be called from any thread.
+Objects do not survive a fork.
+"""
+
+from sprocket.rocketmq.client.blocking.admin import Admin
+from sprocket.rocketmq.client.blocking.producer import Producer
+from sprocket.rocketmq.client.blocking.puller import Puller
+from sprocket.rocketmq.client.blocking.push import PushConsumer
+
+__all__ = ["Admin", "Producer", "Puller", "PushConsumer"]

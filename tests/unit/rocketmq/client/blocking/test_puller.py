@@ -1,0 +1,21 @@
+"""The blocking puller has every method of the awaited one."""
+
+from typing import Any
+
+from sprocket.rocketmq.client.blocking import Producer, Puller
+from sprocket.rocketmq.client.brokers import PullStatus
+from sprocket.rocketmq.model.message import Message
+
+
+def test_every_method_has_its_twin(world: Any, names: str) -> None:
+    """What the awaited puller says, the blocking one does."""
+    world.cluster.topics["t"] = 1
+    queue = world.queue(0)
+    with Producer(names) as sender:
+        sender.send(Message("t", b"x"))
+    with Puller(names) as reading:
+        assert reading.queues("t") == [queue]
+        assert (reading.min_offset(queue), reading.max_offset(queue)) == (0, 1)
+        assert reading.offset_by_time(queue, 0) == 0
+        pulled = reading.pull(queue, 0)
+        assert (pulled.status, pulled.next_offset) == (PullStatus.FOUND, 1)
