@@ -79,6 +79,7 @@ def load(
     *,
     file_text: str | None = None,
     file_name: str = "settings file",
+    values: Iterable[tuple[str, object, str]] = (),
     environment: Mapping[str, str] | None = None,
     overrides: Iterable[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -89,6 +90,7 @@ def load(
         root: The dataclass of groups.
         file_text: TOML with one table for each group, or None.
         file_name: What errors call that file.
+        values: Full name, value and source of what a file of another form gave; weighs as a file.
         environment: Variables; those named `SPROCKET_<GROUP>__<NAME>` count.
         overrides: `group.name=value` texts of the command line. The group may be left out where
             the name is the only one of its kind.
@@ -100,16 +102,18 @@ def load(
             value out of its range (the text names setting and source).
     """
     declared = {one.full_name: one for one in declarations(root)}
-    values: dict[str, dict[str, Any]] = {}
+    chosen: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
 
     def put(full_name: str, value: Any, source: str) -> None:
         one = declared[full_name]
-        values.setdefault(one.group, {})[one.name] = _checked(one, root, value, source)
+        chosen.setdefault(one.group, {})[one.name] = _checked(one, root, value, source)
         origins[full_name] = source
 
     for name, value in _from_file(file_text, file_name):
         put(_find(name, declared, file_name), value, file_name)
+    for name, value, source in values:
+        put(name, value, source)
     for variable, value in (environment or {}).items():
         if (wanted := _environment_name(variable)) is not None:
             put(_find(wanted, declared, variable), value, variable)
@@ -121,7 +125,7 @@ def load(
     for name, value in (options or {}).items():
         put(_find(name, declared, "command line"), value, "command line")
 
-    groups = {name: kind(**values.get(name, {})) for name, kind in _hints(root).items()}
+    groups = {name: kind(**chosen.get(name, {})) for name, kind in _hints(root).items()}
     return Loaded(root=root(**groups), origins=origins)
 
 

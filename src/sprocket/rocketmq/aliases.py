@@ -1,0 +1,344 @@
+"""RocketMQ's names of settings and ours, in one table for both directions.
+
+A broker.conf or namesrv.conf becomes values of our settings, and our settings are told to tools in
+RocketMQ's words. Units differ: each row says how its text becomes our value and back.
+
+A name that RocketMQ does not have either is an error that suggests the nearest. One that we have no
+setting for is ignored and named. One whose value we could only ignore by losing what it promises
+(who may connect, where the data lies, how often it is kept) is an error too.
+"""
+
+import difflib
+import ipaddress
+import os.path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sprocket.base.errors import SettingsError
+from sprocket.base.units import KIB
+from sprocket.rocketmq.codec import java_properties
+from sprocket.rocketmq.known_names import BROKER_NAMES, NAMESERVER_NAMES
+from sprocket.rocketmq.settings import Settings
+
+PAGE_BYTES = 4 * KIB
+"""What RocketMQ counts as a page, whatever the machine's are."""
+UNIT_BYTES = 20
+BATCH_UNIT_BYTES = 46
+REGISTER_MS_MIN, REGISTER_MS_MAX = 10_000, 60_000
+"""RocketMQ keeps its period between these."""
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - RocketMQ's default, taken only with an address to advertise
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alias:
+    """One setting under both names."""
+
+    name: str
+    """RocketMQ's."""
+    setting: str
+    """Ours, `group.name`."""
+    read: Callable[[str], object]
+    """Our value of RocketMQ's text; ValueError says what was expected."""
+    write: Callable[[Any], str]
+    """RocketMQ's text of our value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForeignSettings:
+    """What a settings file of RocketMQ says."""
+
+    values: Sequence[tuple[str, object, str]]
+    """Our full name, the value, and where it was given, for `base.settings.load`."""
+    folder: str | None = None
+    """Of the store, if it is named; storePathRootDir."""
+    ignored: tuple[str, ...] = ()
+    """RocketMQ's settings that we do not have, by name."""
+
+
+def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
+    """Return what a broker.conf says.
+
+    Args:
+        text: A Java properties text.
+        source: What errors call it.
+
+    Raises:
+        SettingsError: A name that RocketMQ does not have, a value that is none, or one that asks
+            for what is not built.
+    """
+    given = java_properties.read(text)
+    for name, allowed, why in _DEMANDS:
+        if name in given and given[name].strip().lower() not in allowed:
+            raise SettingsError(f"{source}: {name}={given[name]}: {why}")
+    folder = given.get("storePathRootDir")
+    log = given.get("storePathCommitLog")
+    if log is not None and (
+        folder is None or os.path.normpath(log) != os.path.normpath(f"{folder}/commitlog")
+    ):
+        raise SettingsError(
+            f"{source}: storePathCommitLog={log}: the log lies in `commitlog` below "
+            "storePathRootDir and nowhere else"
+        )
+    values, ignored = _interpret(given, source, _BROKER, BROKER_NAMES, _TAKEN_CARE_OF)
+    host = given.get("brokerIP1", "").strip()
+    if "bindAddress" not in given and host and not _is_loopback(host):
+        values.append(("server.host", EVERYWHERE, f"{source} (brokerIP1)"))
+    return ForeignSettings(values=values, folder=folder, ignored=ignored)
+
+
+def read_nameserver_conf(text: bytes | str, source: str) -> ForeignSettings:
+    """Return what a namesrv.conf says; arguments and errors as for `read_broker_conf`."""
+    given = java_properties.read(text)
+    values, ignored = _interpret(given, source, _NAMESERVER, NAMESERVER_NAMES, frozenset())
+    return ForeignSettings(values=values, ignored=ignored)
+
+
+def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
+    """Return the settings in RocketMQ's words, as GET_BROKER_CONFIG 26 answers them.
+
+    Args:
+        settings: All groups.
+        folder: Of the store; left out if empty.
+    """
+    told = {one.name: one.write(_value(settings, one.setting)) for one in _BROKER.values()}
+    told["brokerIP1"] = told["brokerIP1"] or settings.server.host
+    told |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
+    told["enableMultiDispatch"] = told["enableLmq"]
+    if folder:
+        told |= {"storePathRootDir": folder, "storePathCommitLog": f"{folder}/commitlog"}
+    return dict(sorted(told.items()))
+
+
+def to_nameserver_conf(settings: Settings) -> dict[str, str]:
+    """Return the settings in RocketMQ's words, as GET_NAMESRV_CONFIG 319 answers them."""
+    told = {one.name: one.write(_value(settings, one.setting)) for one in _NAMESERVER.values()}
+    return dict(sorted(told.items()))
+
+
+def broker_alias(name: str) -> Alias | None:
+    """Return the row of a name in broker.conf, or None if we have no such setting."""
+    return _BROKER.get(name)
+
+
+def nameserver_alias(name: str) -> Alias | None:
+    """Return the row of a name in namesrv.conf, or None if we have no such setting."""
+    return _NAMESERVER.get(name)
+
+
+# How texts become values and back.
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+
+
+def _boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return word == "true"
+
+
+def _boolean_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _hours(text: str) -> tuple[int, ...]:
+    return tuple(_number(part) for part in text.split(";") if part.strip())
+
+
+def _hours_text(hours: tuple[int, ...]) -> str:
+    return ";".join(f"{hour:02}" for hour in hours)
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def _register_seconds(text: str) -> int:
+    return -(-min(max(_number(text), REGISTER_MS_MIN), REGISTER_MS_MAX) // 1000)
+
+
+def _one_of(words: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what reads one of RocketMQ's words, in any case."""
+    by_name = {name.lower(): ours for name, ours in words.items()}
+
+    def read(text: str) -> str:
+        ours = by_name.get(text.strip().lower())
+        if ours is None:
+            raise ValueError(f"expected {' or '.join(words)}")
+        return ours
+
+    return read
+
+
+def _text(name: str, setting: str) -> Alias:
+    return Alias(name=name, setting=setting, read=str.strip, write=str)
+
+
+def _plain(name: str, setting: str) -> Alias:
+    """A number in the same unit on both sides."""
+    return Alias(name=name, setting=setting, read=_number, write=str)
+
+
+def _switch(name: str, setting: str) -> Alias:
+    return Alias(name=name, setting=setting, read=_boolean, write=_boolean_text)
+
+
+def _counted(name: str, setting: str, unit_bytes: int) -> Alias:
+    """A file's bytes there, its units here; RocketMQ rounds up to a whole unit too."""
+    return Alias(
+        name=name,
+        setting=setting,
+        read=lambda text: -(-_number(text) // unit_bytes),
+        write=lambda count: str(count * unit_bytes),
+    )
+
+
+def _word(name: str, setting: str, words: Mapping[str, str]) -> Alias:
+    """One of a few words."""
+    by_ours = {ours: theirs for theirs, ours in words.items()}
+    return Alias(name=name, setting=setting, read=_one_of(words), write=lambda ours: by_ours[ours])
+
+
+def _table(*rows: Alias) -> dict[str, Alias]:
+    return {row.name: row for row in rows}
+
+
+_CONNECTIONS = (
+    _text("bindAddress", "server.host"),
+    _plain("serverChannelMaxIdleTimeSeconds", "server.idle_close_seconds"),
+)
+
+_BROKER = _table(
+    *_CONNECTIONS,
+    _plain("listenPort", "server.broker_port"),
+    _text("brokerIP1", "server.advertised_host"),
+    _text("brokerName", "broker.name"),
+    _text("brokerClusterName", "broker.cluster"),
+    Alias(
+        name="namesrvAddr",
+        setting="broker.nameservers",
+        read=_addresses,
+        write=lambda addresses: ";".join(addresses),
+    ),
+    Alias(
+        name="registerNameServerPeriod",
+        setting="broker.register_seconds",
+        read=_register_seconds,
+        write=lambda seconds: str(seconds * 1000),
+    ),
+    _switch("autoCreateTopicEnable", "topics.auto_create"),
+    _plain("defaultTopicQueueNums", "topics.auto_create_queues"),
+    _switch("autoCreateSubscriptionGroup", "groups.auto_create"),
+    _plain("syncFlushTimeout", "durability.sync_timeout_ms"),
+    _plain("maxTransferCountOnMessageInMemory", "pull.messages_max"),
+    _plain("maxTransferBytesOnMessageInMemory", "pull.bytes_max"),
+    _plain("channelExpiredTimeout", "members.expiry_ms"),
+    _plain("flushConsumerOffsetInterval", "offsets.flush_ms"),
+    _word("flushDiskType", "store.flush", {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}),
+    _plain("flushIntervalCommitLog", "store.flush_interval_ms"),
+    Alias(
+        name="flushCommitLogLeastPages",
+        setting="store.flush_bytes_min",
+        read=lambda text: _number(text) * PAGE_BYTES,
+        write=lambda size: str(-(-size // PAGE_BYTES)),
+    ),
+    _plain("flushCommitLogThoroughInterval", "store.flush_thorough_ms"),
+    _switch("enabledAppendPropCRC", "store.crc_tail"),
+    _plain("maxMessageSize", "store.message_bytes_max"),
+    _switch("messageIndexEnable", "store.index_messages"),
+    _switch("enableConsumeQueueExt", "store.extended_units"),
+    _switch("enableLmq", "store.light_queues"),
+    _text("messageDelayLevel", "store.delay_levels"),
+    _plain("fileReservedTime", "retention.keep_hours"),
+    Alias(name="deleteWhen", setting="retention.clean_hours", read=_hours, write=_hours_text),
+    _plain("deleteFileBatchMax", "retention.round_files_max"),
+    _plain("diskMaxUsedSpaceRatio", "retention.clean_percent"),
+    _switch("cleanFileForciblyEnable", "retention.force"),
+    _plain("diskSpaceCleanForciblyRatio", "retention.force_percent"),
+    _plain("diskSpaceWarningLevelRatio", "retention.refuse_percent"),
+    _plain("mappedFileSizeCommitLog", "log.segment_bytes"),
+    _word("storeType", "queue.engine", {"default": "files", "defaultRocksDB": "rocksdb"}),
+    _counted("mappedFileSizeConsumeQueue", "queue.units_per_file", UNIT_BYTES),
+    _counted("mapperFileSizeBatchConsumeQueue", "queue.batch_units_per_file", BATCH_UNIT_BYTES),
+    _plain("mappedFileSizeConsumeQueueExt", "queue.extension_bytes"),
+    _plain("maxHashSlotNum", "index.slots"),
+    _plain("maxIndexNum", "index.units"),
+)
+
+_NAMESERVER = _table(
+    *_CONNECTIONS,
+    _plain("listenPort", "server.nameserver_port"),
+)
+
+_NO_REPLICATION = "replication is not built: a broker is the only copy of its messages"
+_NO_ACCESS_CONTROL = (
+    "access control is not built: the broker would be open to all; say false to start it so"
+)
+_DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
+    ("brokerId", frozenset({"0"}), f"only 0, a master; {_NO_REPLICATION}"),
+    ("brokerRole", frozenset({"async_master"}), f"only ASYNC_MASTER; {_NO_REPLICATION}"),
+    ("enableDLegerCommitLog", frozenset({"false"}), _NO_REPLICATION),
+    ("enableControllerMode", frozenset({"false"}), _NO_REPLICATION),
+    ("aclEnable", frozenset({"false"}), _NO_ACCESS_CONTROL),
+    ("authenticationEnabled", frozenset({"false"}), _NO_ACCESS_CONTROL),
+    ("authorizationEnabled", frozenset({"false"}), _NO_ACCESS_CONTROL),
+)
+"""Name, the values that can be had (in lower case), and why no others."""
+
+_TAKEN_CARE_OF = frozenset(
+    {name for name, _, _ in _DEMANDS}
+    | {"storePathRootDir", "storePathCommitLog", "enableMultiDispatch"}
+)
+"""Names without a row of their own that are not ignored; light queues need both their switches in
+RocketMQ, and one here."""
+
+
+def _interpret(
+    given: Mapping[str, str],
+    source: str,
+    table: Mapping[str, Alias],
+    known: frozenset[str],
+    taken_care_of: frozenset[str],
+) -> tuple[list[tuple[str, object, str]], tuple[str, ...]]:
+    """Return values for the loader, and the names that are ignored."""
+    values: list[tuple[str, object, str]] = []
+    ignored: list[str] = []
+    for name, text in given.items():
+        alias = table.get(name)
+        if alias is None:
+            if name not in known:
+                raise SettingsError(_unknown(name, source, known))
+            if name not in taken_care_of:
+                ignored.append(name)
+            continue
+        try:
+            value = alias.read(text)
+        except ValueError as error:
+            raise SettingsError(f"{source}: {name}={text}: {error}") from error
+        values.append((alias.setting, value, f"{source} ({name})"))
+    return values, tuple(sorted(ignored))
+
+
+def _unknown(name: str, source: str, known: frozenset[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{source}: RocketMQ has no setting {name}{hint}"
+
+
+def _value(settings: Settings, full_name: str) -> Any:
+    group, _, name = full_name.partition(".")
+    return getattr(getattr(settings, group), name)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,187 @@
+"""RocketMQ's settings files become ours, and ours are told in RocketMQ's words."""
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+
+from sprocket.base import settings as loader
+from sprocket.base.errors import SettingsError
+from sprocket.base.units import GIB, KIB
+from sprocket.rocketmq import aliases
+from sprocket.rocketmq.settings import (
+    BrokerSettings,
+    QueueGeometry,
+    RetentionSettings,
+    ServerSettings,
+    Settings,
+    StoreSettings,
+)
+
+
+def loaded(text: str) -> Settings:
+    """Return the settings that a broker.conf gives."""
+    found = aliases.read_broker_conf(text, "broker.conf")
+    return loader.load(Settings, values=found.values).root
+
+
+def test_a_usual_broker_conf() -> None:
+    """Units are converted; what it does not say keeps our default."""
+    settings = loaded(
+        """
+        brokerClusterName = C1
+        brokerName=broker-b
+        brokerId=0
+        deleteWhen=04;16
+        fileReservedTime=48
+        brokerRole=ASYNC_MASTER
+        flushDiskType=ASYNC_FLUSH
+        namesrvAddr=10.0.0.1:9876;10.0.0.2:9876
+        listenPort=10921
+        autoCreateTopicEnable=FALSE
+        registerNameServerPeriod=45500
+        flushCommitLogLeastPages=8
+        mappedFileSizeCommitLog=1048576
+        mappedFileSizeConsumeQueue=6000001
+        storeType=defaultRocksDB
+        """
+    )
+    assert settings.broker == BrokerSettings(
+        name="broker-b",
+        cluster="C1",
+        nameservers=("10.0.0.1:9876", "10.0.0.2:9876"),
+        register_seconds=46,
+    )
+    assert settings.server == ServerSettings(broker_port=10921)
+    assert settings.retention == RetentionSettings(keep_hours=48, clean_hours=(4, 16))
+    assert settings.store == StoreSettings(flush="async", flush_bytes_min=32 * KIB)
+    assert settings.queue == QueueGeometry(engine="rocksdb", units_per_file=300_001)
+    assert settings.log.segment_bytes == KIB * KIB
+    assert settings.topics.auto_create is False
+
+
+def test_all_settings_come_back_from_what_is_told() -> None:
+    """Every row reads what it writes, for values that are not the defaults."""
+    changed: dict[str, Any] = {}
+    for one in loader.declarations(Settings):
+        value = one.default
+        if typing.get_origin(one.kind) is typing.Literal:
+            value = typing.get_args(one.kind)[-1]
+        elif isinstance(value, bool):
+            value = not value
+        elif one.full_name == "store.flush_bytes_min":
+            value = 12 * KIB
+        elif one.full_name == "broker.register_seconds":
+            value = 12
+        elif isinstance(value, int):
+            value += 1 if value < 90 or value > 1000 else -1
+        changed[one.full_name] = value
+    changed["log.segment_bytes"] = GIB - 1
+    changed["retention.clean_hours"] = (3, 22)
+    changed["broker.nameservers"] = ("1.1.1.1:1", "2.2.2.2:2")
+    changed["broker.name"], changed["broker.cluster"] = "other", "C2"
+    changed["server.host"] = changed["server.advertised_host"] = "10.0.0.9"
+    settings = loader.load(Settings, options=changed).root
+    told = aliases.to_broker_conf(settings, folder="/data")
+    text = "\n".join(f"{name}={value}" for name, value in told.items())
+    again = loaded(text)
+    for alias in aliases._BROKER.values():
+        group, _, name = alias.setting.partition(".")
+        assert getattr(getattr(again, group), name) == changed[alias.setting], alias.name
+    assert aliases.read_broker_conf(text, "f").folder == "/data"
+
+
+def test_each_setting_has_one_name_of_rocketmq() -> None:
+    """Two rows for one setting would have the later win, unseen."""
+    named = [alias.setting for alias in aliases._BROKER.values()]
+    assert len(named) == len(set(named))
+    full_names = {one.full_name for one in loader.declarations(Settings)}
+    rows = [*aliases._BROKER.values(), *aliases._NAMESERVER.values()]
+    assert {alias.setting for alias in rows} <= full_names
+
+
+def test_the_defaults_in_rocketmqs_words() -> None:
+    """As a tool of RocketMQ would print them."""
+    told = aliases.to_broker_conf(Settings())
+    assert told["deleteWhen"] == "04"
+    assert told["fileReservedTime"] == "72"
+    assert told["flushDiskType"] == "SYNC_FLUSH"
+    assert told["flushCommitLogLeastPages"] == "4"
+    assert told["mappedFileSizeConsumeQueue"] == "6000000"
+    assert told["brokerIP1"] == "127.0.0.1"
+    assert told["enableLmq"] == told["enableMultiDispatch"] == "false"
+    assert "storePathRootDir" not in told
+    assert list(told) == sorted(told)
+    assert aliases.to_nameserver_conf(Settings())["listenPort"] == "9876"
+
+
+def test_what_we_do_not_have_is_named() -> None:
+    """A real name of RocketMQ is no mistake."""
+    found = aliases.read_broker_conf("useTLS=true\nbrokerName=b\nhaListenPort=10912", "f")
+    assert found.ignored == ("haListenPort", "useTLS")
+    assert [value for _, value, _ in found.values] == ["b"]
+    names = aliases.read_nameserver_conf("listenPort=9999\nconfigStorePath=/x", "f")
+    assert names.ignored == ("configStorePath",)
+    assert names.values == [("server.nameserver_port", 9999, "f (listenPort)")]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("brokerNmae=b", "f: RocketMQ has no setting brokerNmae; did you mean brokerName?"),
+        ("xyzzy=1", "f: RocketMQ has no setting xyzzy$"),
+        ("fileReservedTime=long", "f: fileReservedTime=long: expected a whole number"),
+        ("autoCreateTopicEnable=yes", "expected true or false"),
+        ("flushDiskType=NEVER", "expected SYNC_FLUSH or ASYNC_FLUSH"),
+        ("brokerId=1", "only 0, a master"),
+        ("brokerRole=SLAVE", "only ASYNC_MASTER"),
+        ("enableDLegerCommitLog=true", "replication is not built"),
+        ("aclEnable=true", "would be open to all"),
+        ("authenticationEnabled=true", "would be open to all"),
+        ("storePathRootDir=/a\nstorePathCommitLog=/b/commitlog", "lies in `commitlog` below"),
+        ("storePathCommitLog=/b/commitlog", "lies in `commitlog` below"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_error(text: str, error: str) -> None:
+    """It names file, setting, what was found and what was expected."""
+    with pytest.raises(SettingsError, match=error):
+        aliases.read_broker_conf(text, "f")
+
+
+def test_a_value_out_of_range_names_rocketmqs_setting() -> None:
+    """Which is the one that its user wrote."""
+    with pytest.raises(SettingsError, match=r"broker\.conf \(listenPort\): server\.broker_port"):
+        loaded("listenPort=70000")
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("brokerIP1=10.0.0.1", "0.0.0.0"),  # noqa: S104
+        ("brokerIP1=10.0.0.1\nbindAddress=10.0.0.2", "10.0.0.2"),
+        ("brokerIP1=127.0.0.1", "127.0.0.1"),
+        ("brokerIP1=localhost", "127.0.0.1"),
+        ("brokerIP1=broker.example", "0.0.0.0"),  # noqa: S104
+        ("", "127.0.0.1"),
+    ],
+)
+def test_a_broker_with_an_address_for_others_listens_for_them(text: str, host: str) -> None:
+    """As RocketMQ does; one without listens on this machine only, as ours do by default."""
+    assert loaded(text).server.host == host
+
+
+def test_the_folder_is_named() -> None:
+    """The log below it may be named too."""
+    found = aliases.read_broker_conf("storePathRootDir=/a\nstorePathCommitLog=/a/./commitlog", "f")
+    assert found.folder == "/a"
+    assert found == dataclasses.replace(found, ignored=())
+
+
+def test_rows_are_found_by_name() -> None:
+    """For what changes one setting while running."""
+    row = aliases.broker_alias("fileReservedTime")
+    assert row is not None
+    assert (row.setting, row.read("5")) == ("retention.keep_hours", 5)
+    assert aliases.broker_alias("nothing") is None
+    assert aliases.nameserver_alias("listenPort") is not None
