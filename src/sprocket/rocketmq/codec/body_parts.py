@@ -20,10 +20,33 @@ encode = msgspec.json.Encoder(order="sorted").encode
 
 def read_object(data: bytes, what: str) -> dict[Any, Any]:
     """Read a body that must be an object."""
-    body = fastjson.read(data, bytes_max=TOLERANT_BYTES_MAX)
+    return _object(fastjson.read(data, bytes_max=TOLERANT_BYTES_MAX), what)
+
+
+def read_answer(data: bytes, what: str) -> dict[Any, Any]:
+    """Read the body of an answer, which may be long: its sender was asked. Raises WireError."""
+    return _object(fastjson.read(data), what)
+
+
+def _object(body: Any, what: str) -> dict[Any, Any]:
     if not isinstance(body, dict):
         raise WireError(f"the body of {what} is no JSON object")
     return body
+
+
+def queue_table_json(table: Mapping[MessageQueue, Any]) -> msgspec.Raw:
+    """Return a map whose keys are queues, written as objects: what every Java client expects."""
+    return raw_object(
+        encode(message_queue_json(queue)) + b":" + encode(value) for queue, value in table.items()
+    )
+
+
+def queue_table(value: Any, name: str) -> dict[MessageQueue, dict[Any, Any]]:
+    """Read a map from queues to objects. Raises WireError naming `name`."""
+    return {
+        message_queue(key): values.mapping(one, name)
+        for key, one in values.mapping(value, name).items()
+    }
 
 
 def raw_object(entries: Iterable[bytes]) -> msgspec.Raw:

@@ -48,6 +48,14 @@ def integer(value: Any, name: str, *, bits: int = 64) -> int:
     return number
 
 
+def fraction(value: Any, name: str) -> float:
+    """Return a number that may have a fraction, or a text that is one; 0 for an absent one."""
+    try:
+        return 0.0 if value is None else float(value)
+    except (TypeError, ValueError, OverflowError) as wrong:
+        raise WireError(f"{name} is no number") from wrong
+
+
 def boolean(value: Any, *, default: bool) -> bool:
     """Return a boolean: of texts "true" in any case is true, of numbers 1."""
     if value is None:

@@ -30,3 +30,13 @@ def test_pieces_are_read_back() -> None:
     assert body_parts.message_queues([{}], "mqSet") == [MessageQueue("", "", 0)]
     subscription = Subscription.parse("t", "a || b", version=7)
     assert body_parts.subscription(body_parts.subscription_json(subscription)) == subscription
+
+
+def test_tables_by_queue_are_read_back() -> None:
+    """Their keys are objects, which strict JSON has not."""
+    data = body_parts.encode({"t": body_parts.queue_table_json({QUEUE: {"n": 1}})})
+    assert data == b'{"t":{{"brokerName":"b","queueId":3,"topic":"t"}:{"n":1}}}'
+    body = body_parts.read_answer(data, "x")
+    assert body_parts.queue_table(body["t"], "t") == {QUEUE: {"n": 1}}
+    with pytest.raises(WireError, match="the body of x is no JSON object"):
+        body_parts.read_answer(b"1", "x")

@@ -72,3 +72,10 @@ def test_what_is_of_another_kind_is_named(check: object) -> None:
     assert callable(check)
     with pytest.raises(WireError, match="a thing is a int, expected an"):
         check(5, "a thing")
+
+
+def test_fractions() -> None:
+    """Numbers, texts that are one, nothing; anything else is named."""
+    assert [values.fraction(one, "tps") for one in (1, 0.5, "2.5", None)] == [1.0, 0.5, 2.5, 0.0]
+    with pytest.raises(WireError, match="tps"):
+        values.fraction("x", "tps")
