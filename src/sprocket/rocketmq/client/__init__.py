@@ -8,6 +8,7 @@ Programs without an event loop find the same names in `client.blocking`.
 
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
+from sprocket.rocketmq.client.lease import Client
 from sprocket.rocketmq.client.outgoing import SendResult, SendStatus
 from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.client.puller import Puller
@@ -19,6 +20,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 
 __all__ = [
     "Admin",
+    "Client",
     "ClientSettings",
     "ConsumerSettings",
     "Message",

@@ -1,11 +1,8 @@
 """Looking after topics, and looking into them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
-from sprocket.base.clock import Clock
 from sprocket.base.errors import (
     ClientError,
     InvalidMessage,
@@ -14,19 +11,17 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.base.units import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.client.connections import Connect, read, refused
-from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.connections import read, refused
+from sprocket.rocketmq.client.lease import Lease, Options, Where
 from sprocket.rocketmq.client.outgoing import check_topic
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.routes import TEMPLATE_TOPIC
-from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec import bodies, ids, record
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import CreateTopic, QueryMessage, ViewMessage
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
-from sprocket.runtime import driver
 
 _QUERY_TIMEOUT_MS = 18_000
 """An index may be cold; RocketMQ's clients give a query three times 6 s."""
@@ -43,49 +38,34 @@ class Admin:
             await admin.create_topic("orders", queues=8)
 
     Args:
-        nameservers: `host:port`, several joined by `;`, or a sequence of them.
-        client: Timeouts and intervals of the connections.
-        clock: For tests.
-        connect: For tests.
+        where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
+            that others use too.
+        options: `client`, the `ClientSettings` of a client of its own.
 
     Threads: event loop only; see `client.blocking` for programs without one.
     """
 
     def __init__(
         self,
-        nameservers: str | Sequence[str],
-        *,
-        client: ClientSettings | None = None,
-        clock: Clock | None = None,
-        connect: Connect = driver.connect,
+        where: Where,
+        **options: Unpack[Options],
     ) -> None:
-        self._make: Callable[[], Instance] = lambda: Instance(
-            nameservers, client, clock=clock, connect=connect
-        )
-        self._instance: Instance | None = None
+        self._lease = Lease("admin", where, options)
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start(self) -> None:
         """Begin; connections are made when they are needed."""
-        assert self._instance is None, "an admin is started once"
-        self._instance = self._make()
+        self._lease.begin()
 
     async def close(self) -> None:
         """Close all connections."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            await instance.close()
+        await self._lease.end()
 
     async def create_topic(self, name: str, queues: int = 4, *, perm: int = READ | WRITE) -> None:
         """Create a topic on every broker, or change the one that exists, and wait for its route.
@@ -104,7 +84,7 @@ class Admin:
         check_topic(name)
         if queues < 1:
             raise InvalidMessage(f"topic {name} with {queues} queues; expected at least 1")
-        instance = self._started()
+        instance = self._lease.instance
         header = CreateTopic(
             topic=name,
             default_topic=TEMPLATE_TOPIC,
@@ -125,7 +105,7 @@ class Admin:
 
     async def _appears(self, topic: str, brokers: int, queues: int) -> None:
         """Wait until the route of a topic has the queues that it was created with."""
-        instance = self._started()
+        instance = self._lease.instance
         wait_ms = instance.settings.request_timeout_ms
         try:
             async with asyncio.timeout(wait_ms / 1000):
@@ -149,33 +129,33 @@ class Admin:
         Raises:
             NoRoute: No NameServer answered, or none knows the topic.
         """
-        return await self._started().routes.refresh(topic)
+        return await self._lease.instance.routes.refresh(topic)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic that can be read. Raises NoRoute."""
         await self.route(topic)
-        return self._started().routes.subscribe_queues(topic)
+        return self._lease.instance.routes.subscribe_queues(topic)
 
     async def topics(self) -> list[str]:
         """Return the names of all topics, the brokers' own among them, sorted."""
         code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-        command = await self._started().names.call(code)
+        command = await self._lease.instance.names.call(code)
         return sorted(read("NameServer", lambda: bodies.decode_topic_list(command.body)))
 
     async def cluster(self) -> ClusterInfo:
         """Return every broker with its addresses, and which cluster it is in."""
-        command = await self._started().names.call(RequestCode.GET_BROKER_CLUSTER_INFO)
+        command = await self._lease.instance.names.call(RequestCode.GET_BROKER_CLUSTER_INFO)
         return read("NameServer", lambda: bodies.decode_cluster_info(command.body))
 
     async def max_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the offset that the next message of a queue will get."""
-        await self._started().routes.find(queue.topic)
-        return await self._started().brokers.max_offset(queue)
+        await self._lease.instance.routes.find(queue.topic)
+        return await self._lease.instance.brokers.max_offset(queue)
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the lowest offset that a queue still has."""
-        await self._started().routes.find(queue.topic)
-        return await self._started().brokers.min_offset(queue)
+        await self._lease.instance.routes.find(queue.topic)
+        return await self._lease.instance.brokers.min_offset(queue)
 
     async def offset_by_time(self, queue: MessageQueue, at_ms: int) -> QueueOffset:
         """Return the offset of the first message stored at or after `at_ms`, else the end.
@@ -184,8 +164,8 @@ class Admin:
             queue: Where to look.
             at_ms: Milliseconds since 1970.
         """
-        await self._started().routes.find(queue.topic)
-        return await self._started().brokers.offset_by_time(queue, at_ms)
+        await self._lease.instance.routes.find(queue.topic)
+        return await self._lease.instance.brokers.offset_by_time(queue, at_ms)
 
     async def query_by_key(
         self,
@@ -223,7 +203,7 @@ class Admin:
         Raises:
             NoRoute: The topic is unknown.
         """
-        routes = self._started().routes
+        routes = self._lease.instance.routes
         await routes.find(topic)
         by_offset = await self._view_by_offset(message_id, topic)
         if by_offset is not None:
@@ -238,7 +218,7 @@ class Admin:
             address = ids.host_text(host)
         except WireError:
             return None
-        instance = self._started()
+        instance = self._lease.instance
         broker_name = instance.routes.broker_at(address)
         if broker_name is None:
             return None
@@ -263,7 +243,7 @@ class Admin:
         is_unique: bool,
     ) -> list[ReceivedMessage]:
         """Ask the index of every broker of a topic."""
-        instance = self._started()
+        instance = self._lease.instance
         route = await instance.routes.find(topic)
         header = QueryMessage(
             topic=topic,
@@ -291,11 +271,6 @@ class Admin:
         if failures and len(failures) == len(route.brokers):
             raise failures[0]
         return sorted(found, key=lambda one: (one.stored_at_ms, one.stored.physical_offset))
-
-    def _started(self) -> Instance:
-        if self._instance is None:
-            raise ClientError("the admin is not open; use `async with` or `await start()`")
-        return self._instance
 
 
 def _messages(address: str, broker_name: str, body: bytes) -> list[ReceivedMessage]:

@@ -1,4 +1,9 @@
-"""What every client has: an identity, connections, routes, and heartbeats."""
+"""What every client has: an identity, connections, routes, and heartbeats.
+
+Invariant: a group is there once for each kind. Brokers know a member by its client id, so a second
+consumer of one group would be told of the same queues as the first, and a broker that asks a
+producer of a group would reach either.
+"""
 
 import asyncio
 import ipaddress
@@ -6,6 +11,8 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Sequence
+
+from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
@@ -24,6 +31,22 @@ from sprocket.runtime.tasks import Tasks
 
 _log = log.get_logger(__name__)
 _numbers = itertools.count()
+_TWICE = (
+    "this client has a {} of group {!r} already; give the second one a group or a Client of its own"
+)
+
+
+class ConsumerGroup(Struct, frozen=True):
+    """What an instance must know of a consumer group that has joined.
+
+    Attributes:
+        heartbeat: Returns what brokers are told of it.
+        on_request: Takes what a broker asks of the group by itself: news of its members, resets,
+            questions about its state. False says that it does not know this code.
+    """
+
+    heartbeat: Callable[[], client_bodies.ConsumerData]
+    on_request: Callable[[Peer, Command], bool]
 
 
 class Instance:
@@ -43,7 +66,6 @@ class Instance:
         *,
         clock: Clock | None = None,
         connect: Connect = driver.connect,
-        topic_queues: int = 4,
     ) -> None:
         text = nameservers if isinstance(nameservers, str) else ";".join(nameservers)
         addresses = split_addresses(text)
@@ -51,7 +73,8 @@ class Instance:
         self.clock = clock or SystemClock()
         self.ip = local_ip(split_address(addresses[0])[0])
         nanos = int(self.clock.monotonic() * 1e9) + next(_numbers)
-        self.client_id = f"{self.ip}@{os.getpid()}#{nanos}"
+        unit = f"@{self.settings.unit_name}" if self.settings.unit_name else ""
+        self.client_id = f"{self.ip}@{os.getpid()}#{nanos}{unit}"
         self.tasks = Tasks(f"client {self.client_id}")
         self.connections = Connections(
             self.settings,
@@ -62,28 +85,54 @@ class Instance:
             connect=connect,
         )
         self.names = NameServers(addresses, self.connections)
-        self.routes = Routes(self.names, topic_queues=topic_queues)
+        self.routes = Routes(self.names)
         self.brokers = Brokers(self.connections, self.routes)
-        self.on_ids_changed: Callable[[], None] | None = None
-        """Called when a broker says that the members of a group have changed."""
         self.on_broker_open: list[Callable[[], None]] = []
         """Called after a new connection to a broker was told who we are."""
-        self._producer_groups: list[str] = []
-        self._consumer: Callable[[], client_bodies.ConsumerData] | None = None
+        self.on_reply: list[Callable[[Peer, Command], bool]] = []
+        """Take replies to requests; the first that says True had been waiting for this one."""
+        self._producers: set[str] = set()
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._is_kept_fresh = False
 
     def join_as_producer(self, group: str) -> None:
-        """Name a producer group in heartbeats, from now on."""
-        self._producer_groups.append(group)
+        """Name a producer group in heartbeats, from now on.
+
+        Raises:
+            ClientError: This instance has a producer of that group.
+        """
+        if group in self._producers:
+            raise ClientError(_TWICE.format("producer", group))
+        self._producers.add(group)
         self._keep_fresh()
 
-    def join_as_consumer(self, consumer: Callable[[], client_bodies.ConsumerData]) -> None:
-        """Name a consumer group with its subscriptions in heartbeats, from now on."""
-        self._consumer = consumer
+    def join_as_consumer(self, group: str, consumer: ConsumerGroup) -> None:
+        """Name a consumer group with its subscriptions in heartbeats, from now on.
+
+        Raises:
+            ClientError: This instance has a consumer of that group.
+        """
+        if group in self._consumers:
+            raise ClientError(_TWICE.format("consumer", group))
+        self._consumers[group] = consumer
         self._keep_fresh()
+
+    async def leave_as_producer(self, group: str) -> None:
+        """Take a producer group out again, and tell the brokers that can be reached."""
+        if group in self._producers:
+            self._producers.remove(group)
+            await self._leave_all([self._leaving(producer=group)])
+
+    async def leave_as_consumer(self, group: str) -> None:
+        """Take a consumer group out again, and tell the brokers that can be reached."""
+        if self._consumers.pop(group, None) is not None:
+            await self._leave_all([self._leaving(consumer=group)])
 
     def _keep_fresh(self) -> None:
-        self.tasks.spawn(self._refresh_routes(), "refresh routes")
-        self.tasks.spawn(self._heartbeats(), "heartbeats")
+        if not self._is_kept_fresh:
+            self._is_kept_fresh = True
+            self.tasks.spawn(self._refresh_routes(), "refresh routes")
+            self.tasks.spawn(self._heartbeats(), "heartbeats")
 
     async def _refresh_routes(self) -> None:
         while True:
@@ -97,7 +146,7 @@ class Instance:
 
     async def heartbeat_all(self) -> None:
         """Tell every broker of the routes in use who we are; failures are logged."""
-        addresses = self.routes.broker_addresses(masters_only=self._consumer is None)
+        addresses = self.routes.broker_addresses(masters_only=not self._consumers)
         async with asyncio.TaskGroup() as group:
             for address in addresses:
                 group.create_task(self.heartbeat(address))
@@ -107,8 +156,8 @@ class Instance:
         body = client_bodies.encode_heartbeat(
             client_bodies.HeartbeatData(
                 client_id=self.client_id,
-                producers=self._producer_groups,
-                consumers=[self._consumer()] if self._consumer else [],
+                producers=sorted(self._producers),
+                consumers=[one.heartbeat() for one in self._consumers.values()],
             )
         )
         try:
@@ -118,26 +167,45 @@ class Instance:
 
     def _opened(self, address: str) -> None:
         """Introduce ourselves on a new connection to a broker before anything else is asked."""
-        is_known = bool(self._producer_groups) or self._consumer is not None
+        is_known = bool(self._producers or self._consumers)
         if is_known and address in self.routes.broker_addresses(masters_only=False):
             self.tasks.spawn(self._introduce(address), f"introduce to {address}")
 
     async def _introduce(self, address: str) -> None:
         await self.heartbeat(address)
-        for told in self.on_broker_open:
+        for told in list(self.on_broker_open):
             told()
 
     def _requested(self, peer: Peer, command: Command) -> None:
-        """Take what a broker asks by itself; what this client does not offer is refused."""
-        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            if self.on_ids_changed is not None:
-                self.on_ids_changed()
-        elif not command.is_oneway:
+        """Take what a broker asks by itself; what nobody here knows is refused."""
+        if command.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+            is_taken = any(take(peer, command) for take in self.on_reply)
+        else:
+            fields = command.ext_map()
+            consumer = self._consumers.get(fields.get("consumerGroup") or fields.get("group", ""))
+            is_taken = consumer is not None and consumer.on_request(peer, command)
+        if not is_taken and not command.is_oneway:
             remark = f" request type {command.code} not supported"
             peer.send(response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, remark))
 
     async def close(self) -> None:
         """Take leave of the brokers that can be reached, and close everything."""
+        leaving = [self._leaving(producer=group) for group in self._producers]
+        leaving += [self._leaving(consumer=group) for group in self._consumers]
+        self._producers.clear()
+        self._consumers.clear()
+        await self._leave_all(leaving)
+        self.connections.close()
+        await self.tasks.close()
+
+    def _leaving(
+        self, *, producer: str | None = None, consumer: str | None = None
+    ) -> UnregisterClient:
+        return UnregisterClient(
+            client_id=self.client_id, producer_group=producer, consumer_group=consumer
+        )
+
+    async def _leave_all(self, headers: Sequence[UnregisterClient]) -> None:
         addresses = [
             address
             for address in self.routes.broker_addresses(masters_only=False)
@@ -145,23 +213,10 @@ class Instance:
         ]
         async with asyncio.TaskGroup() as group:
             for address in addresses:
-                group.create_task(self._leave(address))
-        self.connections.close()
-        await self.tasks.close()
+                group.create_task(self._leave(address, headers))
 
-    async def _leave(self, address: str) -> None:
-        consumer = self._consumer().group if self._consumer is not None else None
-        leaving: list[tuple[str | None, str | None]] = [
-            (group, None) for group in self._producer_groups
-        ]
-        if consumer is not None:
-            leaving.append((None, consumer))
-        for producer_group, consumer_group in leaving:
-            header = UnregisterClient(
-                client_id=self.client_id,
-                producer_group=producer_group,
-                consumer_group=consumer_group,
-            )
+    async def _leave(self, address: str, headers: Sequence[UnregisterClient]) -> None:
+        for header in headers:
             try:
                 await self.connections.call(address, RequestCode.UNREGISTER_CLIENT, header)
             except ClientError as error:

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from sprocket.base import log
 from sprocket.base.errors import ClientError, NoRoute
 from sprocket.rocketmq.client.assignment import Assignment
-from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.client.rebalance import allocate
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import is_set_within
 
 _UNBALANCED_S = 1.0
@@ -31,7 +34,7 @@ class GroupMember:
 
     Args:
         group: The consumer group.
-        instance: Routes, brokers, and news of them.
+        lease: Routes, brokers, and news of them.
         subscriptions: The topics; may change.
         assignment: Takes and gives up queues.
         settings: Intervals.
@@ -40,13 +43,14 @@ class GroupMember:
     def __init__(
         self,
         group: str,
-        instance: Instance,
+        lease: Lease,
         subscriptions: Mapping[str, Subscription],
         assignment: Assignment,
         settings: ConsumerSettings,
     ) -> None:
         self._group = group
-        self._instance = instance
+        self._lease = lease
+        self._instance = lease.instance
         self._subscriptions = subscriptions
         self._assignment = assignment
         self._settings = settings
@@ -55,10 +59,9 @@ class GroupMember:
 
     def begin(self) -> None:
         """Start the rounds."""
-        self._instance.on_ids_changed = self.wake
-        self._instance.on_broker_open.append(self.wake)
-        self._instance.routes.on_change.append(self._route_changed)
-        self._task = self._instance.tasks.spawn(self._rounds(), "rebalance")
+        self._lease.watch(self._instance.on_broker_open, self.wake)
+        self._lease.watch(self._instance.routes.on_change, self._route_changed)
+        self._task = self._lease.tasks.spawn(self._rounds(), "rebalance")
 
     async def end(self) -> None:
         """Stop the rounds; the queues stay as they are."""
@@ -69,6 +72,13 @@ class GroupMember:
     def wake(self) -> None:
         """Ask for a round soon."""
         self._woken.set()
+
+    def requested(self, _: Peer, command: Command) -> bool:
+        """Take what a broker asks of the group; say whether it was for us."""
+        if command.code != RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            return False
+        self.wake()
+        return True
 
     def _route_changed(self, topic: str) -> None:
         if topic in self._subscriptions:

@@ -2,13 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from msgspec import Struct
 
-from sprocket.base.clock import Clock
 from sprocket.base.errors import (
     ClientBusy,
     ClientError,
@@ -17,9 +16,9 @@ from sprocket.base.errors import (
     NotConnected,
     RequestTimeout,
 )
-from sprocket.rocketmq.client.connections import Connect
 from sprocket.rocketmq.client.dialing import Dialer
 from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.lease import Lease, Options, Where
 from sprocket.rocketmq.client.outgoing import (
     Outgoing,
     SendResult,
@@ -28,12 +27,11 @@ from sprocket.rocketmq.client.outgoing import (
     prepare_batch,
 )
 from sprocket.rocketmq.client.post import Post
-from sprocket.rocketmq.client.settings import ClientSettings, ProducerSettings
+from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.client.topic_lanes import TopicLanes, queue_of_key
 from sprocket.rocketmq.codec.ids import UniqueIds, host_bytes
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.runtime import driver
 
 _SWEEP_S = 0.1
 """How late a passed deadline of a waiting message may be noticed."""
@@ -51,35 +49,26 @@ class Producer:
     same `message_id`.
 
     Args:
-        nameservers: `host:port`, several joined by `;`, or a sequence of them.
+        where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
+            that others use too.
         group: Name of the producer group.
         settings: Deadlines, limits and packing.
-        client: Timeouts and intervals of the connections.
-        clock: For tests.
-        connect: For tests.
+        options: `client`, the `ClientSettings` of a client of its own.
 
     Threads: event loop only; see `client.blocking` for programs without one.
     """
 
     def __init__(
         self,
-        nameservers: str | Sequence[str],
+        where: Where,
         *,
         group: str = "sprocket-producer",
         settings: ProducerSettings | None = None,
-        client: ClientSettings | None = None,
-        clock: Clock | None = None,
-        connect: Connect = driver.connect,
+        **options: Unpack[Options],
     ) -> None:
         self._group = check_group(group)
         self._settings = settings or ProducerSettings()
-        self._make: Callable[[], Instance] = lambda: Instance(
-            nameservers,
-            client,
-            clock=clock,
-            connect=connect,
-            topic_queues=self._settings.topic_queues,
-        )
+        self._lease = Lease("producer", where, options)
         self._parts: _Parts | None = None
         self._topics: dict[str, TopicLanes] = {}
         self._unanswered = 0
@@ -102,14 +91,14 @@ class Producer:
 
     async def start(self) -> None:
         """Begin; connections are made when they are needed."""
-        assert self._parts is None, "a producer is started once"
-        instance = self._make()
-        instance.routes.on_change.append(self._route_changed)
-        instance.join_as_producer(self._group)
+        lease = self._lease
+        instance = lease.begin()
+        lease.watch(instance.routes.on_change, self._route_changed)
+        lease.join_as_producer(self._group)
         self._parts = _Parts(
             instance=instance,
             post=Post(self._group, self._settings, instance.clock, self._ended),
-            dialer=Dialer(instance.connections, instance.routes, instance.tasks, instance.settings),
+            dialer=Dialer(instance.connections, instance.routes, lease.tasks, instance.settings),
             ids=UniqueIds(instance.clock, host_bytes(instance.ip, 0)[:-4]),
         )
 
@@ -131,7 +120,7 @@ class Producer:
         parts.post.close(closed)
         for lanes in self._topics.values():
             lanes.abandon(closed)
-        await parts.instance.close()
+        await self._lease.end()
 
     @property
     def unanswered(self) -> int:
@@ -257,7 +246,7 @@ class Producer:
             compress_bytes_min=self._settings.compress_bytes_min,
         )
         routes = parts.instance.routes
-        await routes.find_for_sending(message.topic)
+        await routes.find_for_sending(message.topic, self._settings.topic_queues)
         queues = routes.publish_queues(message.topic)
         if queue is None:
             if not queues:
@@ -327,7 +316,7 @@ class Producer:
                 parts.post,
                 parts.dialer,
             )
-            parts.instance.tasks.spawn(self._route(one.topic, lanes), f"route {one.topic}")
+            self._lease.tasks.spawn(self._route(one.topic, lanes), f"route {one.topic}")
         lanes.put(one, place)
         return reply
 
@@ -337,7 +326,7 @@ class Producer:
         pause_ms = instance.settings.reconnect_ms
         while True:
             try:
-                await instance.routes.find_for_sending(topic)
+                await instance.routes.find_for_sending(topic, self._settings.topic_queues)
                 lanes.routed(instance.routes.publish_queues(topic))
                 if lanes.is_routed:
                     return

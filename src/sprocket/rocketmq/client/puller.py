@@ -5,20 +5,15 @@ committed, and bodies are not decoded.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Self, TypeVar, Unpack
 
-from sprocket.base.clock import Clock
-from sprocket.base.errors import ClientError, NoRoute, NotConnected, RequestTimeout
+from sprocket.base.errors import NoRoute, NotConnected, RequestTimeout
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.brokers import PullResult
-from sprocket.rocketmq.client.connections import Connect
-from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.lease import Lease, Options, Where
 from sprocket.rocketmq.client.outgoing import check_group
-from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.runtime import driver
 
 T = TypeVar("T")
 
@@ -36,57 +31,42 @@ class Puller:
     While a broker is away its questions are asked again, until `patience_ms` have passed.
 
     Args:
-        nameservers: `host:port`, several joined by `;`, or a sequence of them.
+        where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
+            that others use too.
         group: Under which name the broker sees the pulls.
         patience_ms: How long to go on asking while nobody answers; 0 asks once.
-        client: Timeouts and intervals of the connections.
-        clock: For tests.
-        connect: For tests.
+        options: `client`, the `ClientSettings` of a client of its own.
 
     Threads: event loop only; see `client.blocking` for programs without one.
     """
 
     def __init__(
         self,
-        nameservers: str | Sequence[str],
+        where: Where,
         *,
         group: str = "sprocket-puller",
         patience_ms: int = 30_000,
-        client: ClientSettings | None = None,
-        clock: Clock | None = None,
-        connect: Connect = driver.connect,
+        **options: Unpack[Options],
     ) -> None:
         self._group = check_group(group)
         self._patience_ms = patience_ms
-        self._make: Callable[[], Instance] = lambda: Instance(
-            nameservers, client, clock=clock, connect=connect
-        )
-        self._instance: Instance | None = None
+        self._lease = Lease("puller", where, options)
         self._version = 0
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start(self) -> None:
         """Begin; connections are made when they are needed."""
-        assert self._instance is None, "a puller is started once"
-        self._instance = self._make()
-        self._version = self._instance.clock.now_ms()
+        self._version = self._lease.begin().clock.now_ms()
 
     async def close(self) -> None:
         """Close all connections."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            await instance.close()
+        await self._lease.end()
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic that can be read, in order.
@@ -94,18 +74,18 @@ class Puller:
         Raises:
             NoRoute: No NameServer answered, or none knows the topic.
         """
-        instance = self._started()
+        instance = self._lease.instance
         await self._patiently(topic, lambda: instance.routes.refresh(topic))
         return instance.routes.subscribe_queues(topic)
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the lowest offset that a queue still has."""
-        brokers = self._started().brokers
+        brokers = self._lease.instance.brokers
         return await self._patiently(queue.topic, lambda: brokers.min_offset(queue))
 
     async def max_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the offset that the next message of a queue will get."""
-        brokers = self._started().brokers
+        brokers = self._lease.instance.brokers
         return await self._patiently(queue.topic, lambda: brokers.max_offset(queue))
 
     async def offset_by_time(self, queue: MessageQueue, at_ms: int) -> QueueOffset:
@@ -115,7 +95,7 @@ class Puller:
             queue: Where to look.
             at_ms: Milliseconds since 1970.
         """
-        brokers = self._started().brokers
+        brokers = self._lease.instance.brokers
         return await self._patiently(queue.topic, lambda: brokers.offset_by_time(queue, at_ms))
 
     async def pull(
@@ -139,7 +119,7 @@ class Puller:
         Raises:
             ClientError: Nobody answered in time, or the broker refused.
         """
-        brokers = self._started().brokers
+        brokers = self._lease.instance.brokers
         return await self._patiently(
             queue.topic,
             lambda: brokers.pull(
@@ -155,7 +135,7 @@ class Puller:
 
     async def _patiently(self, topic: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is an answer, a refusal, or patience has run out."""
-        instance = self._started()
+        instance = self._lease.instance
         clock, settings = instance.clock, instance.settings
         began = clock.monotonic()
         pause_ms = settings.reconnect_ms
@@ -171,8 +151,3 @@ class Puller:
                     raise
             await asyncio.sleep(pause_ms / 1000)
             pause_ms = min(2 * pause_ms, settings.reconnect_ms_max)
-
-    def _started(self) -> Instance:
-        if self._instance is None:
-            raise ClientError("the puller is not open; use `async with` or `await start()`")
-        return self._instance

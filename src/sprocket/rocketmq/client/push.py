@@ -1,35 +1,31 @@
 """Receiving messages: a group shares out the queues of its topics and reads each once."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from msgspec import Struct
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, NoRoute
 from sprocket.rocketmq.client.assignment import Assignment, Locks, Start, StartOffsets
-from sprocket.rocketmq.client.connections import Connect
 from sprocket.rocketmq.client.consume import (
     ConcurrentConsumption,
     Consumption,
     Listener,
     OrderlyConsumption,
 )
-from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.instance import ConsumerGroup, Instance
+from sprocket.rocketmq.client.lease import Lease, Options, Where
 from sprocket.rocketmq.client.members import GroupMember
 from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.outgoing import check_group, check_topic
 from sprocket.rocketmq.client.pulling import Pulling
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.send_back import SendBack
-from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings
+from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec import client_bodies
 from sprocket.rocketmq.model.group import CLUSTERING, CONSUME_PASSIVELY, Subscription
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.runtime import driver
 from sprocket.runtime.tasks import is_set_within
 
 _RELOCK_MS = 3_000
@@ -54,7 +50,8 @@ class PushConsumer:
     later. A plain listener runs on the event loop and must not block it.
 
     Args:
-        nameservers: `host:port`, several joined by `;`, or a sequence of them.
+        where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
+            that others use too.
         group: Name of the consumer group. All its members must subscribe to the same.
         listener: Called with 1 to `batch_messages_max` messages of one queue, in its order.
         orderly: Hand out the messages of each queue one call after the other, and after a failure
@@ -62,34 +59,28 @@ class PushConsumer:
         start: Where a group begins that has committed nothing: "first" at the oldest message,
             "last" behind the newest, a datetime or milliseconds since 1970 at that time.
         settings: Sizes, limits, pauses.
-        client: Timeouts and intervals of the connections.
-        clock: For tests.
-        connect: For tests.
+        options: `client`, the `ClientSettings` of a client of its own.
 
     Threads: event loop only; see `client.blocking` for programs without one.
     """
 
     def __init__(
         self,
-        nameservers: str | Sequence[str],
+        where: Where,
         *,
         group: str,
         listener: Listener,
         orderly: bool = False,
         start: Start = "last",
         settings: ConsumerSettings | None = None,
-        client: ClientSettings | None = None,
-        clock: Clock | None = None,
-        connect: Connect = driver.connect,
+        **options: Unpack[Options],
     ) -> None:
         self._group = check_group(group)
         self._listener = listener
         self._is_orderly = orderly
         self._start = start
         self._settings = settings or ConsumerSettings()
-        self._make: Callable[[], Instance] = lambda: Instance(
-            nameservers, client, clock=clock, connect=connect
-        )
+        self._lease = Lease("consumer", where, options)
         self._subscriptions: dict[str, Subscription] = {}
         self._parts: _Parts | None = None
 
@@ -97,32 +88,27 @@ class PushConsumer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def start(self) -> None:
         """Begin; topics that were subscribed to already are read from now on."""
-        assert self._parts is None, "a consumer is started once"
-        instance = self._make()
+        instance = self._lease.begin()
+        tasks = self._lease.tasks
         offsets = Offsets(self._group, instance.brokers)
         locks = None
         consumption: Consumption
         if self._is_orderly:
             locks = Locks(self._group, instance.client_id, instance.brokers)
             consumption = OrderlyConsumption(
-                self._listener, offsets, instance.clock, instance.tasks, self._settings
+                self._listener, offsets, instance.clock, tasks, self._settings
             )
         else:
             consumption = ConcurrentConsumption(
                 self._listener,
                 offsets,
                 SendBack(self._group, instance.connections, instance.routes),
-                instance.tasks,
+                tasks,
                 self._settings,
             )
         pulling = Pulling(
@@ -138,21 +124,23 @@ class PushConsumer:
             StartOffsets(self._group, instance.brokers, self._start),
             locks,
             pulling,
-            instance.tasks,
+            tasks,
             instance.clock,
             self._settings,
         )
-        member = GroupMember(self._group, instance, self._subscriptions, assignment, self._settings)
+        member = GroupMember(
+            self._group, self._lease, self._subscriptions, assignment, self._settings
+        )
         self._parts = _Parts(
             instance=instance, offsets=offsets, assignment=assignment, member=member
         )
         now_ms = instance.clock.now_ms()
         retry_topic = RETRY_PREFIX + self._group
         self._subscriptions[retry_topic] = Subscription.parse(retry_topic, "*", version=now_ms)
-        instance.join_as_consumer(self._heartbeat)
-        instance.tasks.spawn(self._store_offsets(self._parts), "store offsets")
+        self._lease.join_as_consumer(self._group, ConsumerGroup(self._heartbeat, member.requested))
+        tasks.spawn(self._store_offsets(self._parts), "store offsets")
         if locks is not None:
-            instance.tasks.spawn(self._renew_locks(self._parts), "renew locks")
+            tasks.spawn(self._renew_locks(self._parts), "renew locks")
         member.begin()
         for topic in list(self._subscriptions):
             await self._announce(self._parts, topic)
@@ -173,7 +161,7 @@ class PushConsumer:
                 close_wait_ms=self._settings.close_wait_ms,
             )
         await parts.assignment.leave_all()
-        await parts.instance.close()
+        await self._lease.end()
 
     async def subscribe(self, topic: str, expression: str = "*") -> None:
         """Receive the messages of a topic; a topic that does not exist yet is read once it does.
@@ -238,7 +226,7 @@ class PushConsumer:
     async def _renew_locks(self, parts: "_Parts") -> None:
         """Renew locks in time, at once with a broker that has come back, and lost ones soon."""
         renew = asyncio.Event()
-        parts.instance.on_broker_open.append(renew.set)
+        self._lease.watch(parts.instance.on_broker_open, renew.set)
         lock_ms = wait_ms = self._settings.lock_ms
         while True:
             await is_set_within(wait_ms / 1000, renew)

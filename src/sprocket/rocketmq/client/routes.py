@@ -96,17 +96,10 @@ class Routes:
 
     Args:
         names: Whom to ask.
-        topic_queues: Queues of a topic that is modelled after the template.
     """
 
-    def __init__(
-        self,
-        names: NameServers,
-        *,
-        topic_queues: int = 4,
-    ) -> None:
+    def __init__(self, names: NameServers) -> None:
         self._names = names
-        self._topic_queues = topic_queues
         self.on_change: list[Callable[[str], None]] = []
         """Called with the topic after its route has changed."""
         self._addresses: dict[str, dict[int, str]] = {}
@@ -142,8 +135,12 @@ class Routes:
         self._templates.discard(topic)
         return self._routes[topic]
 
-    async def find_for_sending(self, topic: str) -> TopicRoute:
+    async def find_for_sending(self, topic: str, topic_queues: int = 4) -> TopicRoute:
         """Return the route of a topic; for one that does not exist, that which it will have.
+
+        Args:
+            topic: Its name.
+            topic_queues: Queues on each broker of a topic that is modelled after the template.
 
         Raises:
             NoRoute: No NameServer answered, or brokers do not create topics by themselves.
@@ -162,8 +159,8 @@ class Routes:
         queues = [
             replace(
                 one,
-                read_queues=min(self._topic_queues, one.read_queues),
-                write_queues=min(self._topic_queues, one.write_queues),
+                read_queues=min(topic_queues, one.read_queues),
+                write_queues=min(topic_queues, one.write_queues),
             )
             for one in route.queues
         ]
@@ -262,7 +259,7 @@ class Routes:
         for broker in route.brokers:
             self._addresses[broker.name] = dict(broker.addresses)
         if route != known:
-            for changed in self.on_change:
+            for changed in list(self.on_change):
                 changed(topic)
 
 

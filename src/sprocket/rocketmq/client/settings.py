@@ -44,6 +44,14 @@ class ClientSettings:
             description="Tell every broker this often who we are; brokers forget us after 120 s.",
         ),
     ] = 30_000
+    unit_name: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-zA-Z0-9_-]*$",
+            description="Name of the unit, a part of an installation, that this client belongs to;"
+            " becomes part of its id, so that operators can tell units apart.",
+        ),
+    ] = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import SettingsError
-from sprocket.rocketmq.client.instance import Instance, local_ip
+from sprocket.rocketmq.client.instance import ConsumerGroup, Instance, local_ip
 from sprocket.rocketmq.codec import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import request
@@ -93,10 +93,17 @@ def test_what_a_broker_asks_is_heard_or_refused(world: Any) -> None:
         peer = world.cluster.peers[instance.client_id]
         world.cluster.notify_ids_changed(instance.client_id, "g")
         await asyncio.sleep(1)
-        instance.on_ids_changed = lambda: news.append("changed")
+
+        def take(_: object, command: Any) -> bool:
+            news.append(f"g was sent {command.code}")
+            return bool(command.is_oneway)
+
+        data = client_bodies.ConsumerData(group="g")
+        instance.join_as_consumer("g", ConsumerGroup(lambda: data, take))
         world.cluster.notify_ids_changed(instance.client_id, "g")
+        world.cluster.notify_ids_changed(instance.client_id, "another")
         await asyncio.sleep(1)
-        assert news == ["changed"]
+        assert news == ["g was sent 40"]
         answers: list[Any] = []
         world.cluster.handle = lambda *_: None
         peer._on_event = lambda _, command: answers.append(command)
@@ -116,3 +123,14 @@ def test_the_own_address_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name instead of an address, or a machine without a network, gives the loopback address."""
     assert local_ip("127.0.0.1") == "127.0.0.1"
     assert local_ip("some.host") == "127.0.0.1"
+
+
+def test_the_unit_is_a_part_of_the_id(world: Any) -> None:
+    """Two units of one installation can be told apart."""
+
+    async def main() -> None:
+        instance = world.instance(unit_name="north")
+        assert instance.client_id.endswith("@north")
+        await instance.close()
+
+    world.run(main)

@@ -19,7 +19,8 @@ def test_every_field_has_a_sentence_and_a_legal_default(group: type) -> None:
         (meta,) = hints[field.name].__metadata__
         assert meta.description.endswith(".")
         assert field.default == msgspec.convert(field.default, hints[field.name])
-        assert any(field.name.endswith(unit) for unit in UNITS), field.name
+        if type(field.default) is int:
+            assert any(field.name.endswith(unit) for unit in UNITS), field.name
 
 
 UNITS = (

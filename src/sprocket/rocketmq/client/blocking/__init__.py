@@ -3,13 +3,14 @@
     with Producer("127.0.0.1:9876") as producer:
         producer.send(Message("orders", b"42 bolts"))
 
-Each object has an event loop in a thread of its own; its methods may be called from any thread.
-Objects do not survive a fork.
+Each object has an event loop in a thread of its own, or shares that of a `Client`; its methods may
+be called from any thread. Objects do not survive a fork.
 """
 
 from sprocket.rocketmq.client.blocking.admin import Admin
+from sprocket.rocketmq.client.blocking.portal import Client
 from sprocket.rocketmq.client.blocking.producer import Producer
 from sprocket.rocketmq.client.blocking.puller import Puller
 from sprocket.rocketmq.client.blocking.push import PushConsumer
 
-__all__ = ["Admin", "Producer", "Puller", "PushConsumer"]
+__all__ = ["Admin", "Client", "Producer", "Puller", "PushConsumer"]

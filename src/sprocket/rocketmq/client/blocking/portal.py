@@ -1,47 +1,128 @@
-"""What every blocking client is: an awaited one, in a loop that has a thread of its own."""
+"""How a blocking client runs: an awaited one, in a loop that has a thread of its own."""
 
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
+from sprocket.base.errors import NotConnected
+from sprocket.rocketmq.client import lease as _lease
+from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.runtime.blocking import Portal
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class Blocking:
-    """A client in a portal; begins with `with` or `start`, ends with `close`."""
 
-    _client: Any
+class Awaited(Protocol):
+    """What the awaited clients have in common."""
 
-    def __init__(self) -> None:
+    async def start(self) -> None:
+        """Begin."""
+
+    async def close(self) -> None:
+        """End; may be called again."""
+
+
+A = TypeVar("A", bound=Awaited)
+
+
+class Client:
+    """Connections, heartbeats and one thread for several producers and consumers.
+
+        with Client("127.0.0.1:9876") as client:
+            with Producer(client, group="orders") as producer, Admin(client) as admin:
+                ...
+
+    See `client.Client`. Threads: any.
+    """
+
+    def __init__(
+        self, nameservers: str | Sequence[str], *, settings: ClientSettings | None = None
+    ) -> None:
+        self.awaited = _lease.Client(nameservers, settings=settings)
         self._portal: Portal | None = None
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> None:
         """Begin; connections are made when they are needed."""
         assert self._portal is None, "a client is started once"
-        self._portal = Portal(f"sprocket-{type(self).__name__.lower()}")
-        self._call(self._client.start)
+        self._portal = Portal("sprocket-client")
+        self._portal.call(self.awaited.start)
 
     def close(self) -> None:
-        """End as the awaited client does, then the thread; may be called again."""
-        if self._portal is not None:
+        """Take leave of the brokers, then end the thread; may be called again."""
+        portal, self._portal = self._portal, None
+        if portal is not None:
             try:
-                self._portal.call(self._client.close)
+                portal.call(self.awaited.close)
             finally:
-                self._portal.close()
-                self._portal = None
+                portal.close()
 
-    def _call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        assert self._portal is not None, "use `with` or start() first"
-        return self._portal.call(function, *args, **named)
+    @property
+    def portal(self) -> Portal:
+        """Where it runs. Raises NotConnected while it is not open."""
+        if self._portal is None:
+            raise NotConnected("the client is not open; use `with` or `start()`")
+        return self._portal
+
+
+Where = str | Sequence[str] | Client
+"""How users say where the brokers are: NameServers for a client of one's own, or a shared one."""
+
+
+class Runner(Generic[A]):
+    """An awaited client and the loop it runs in, its own or that of a shared `Client`.
+
+    Args:
+        what: Names the user in errors and threads, such as `producer`.
+        where: What the user gave.
+        make: Returns the awaited client for what it is to be given in its place.
+    """
+
+    def __init__(self, what: str, where: Where, make: Callable[[_lease.Where], A]) -> None:
+        self._what = what
+        self._shared = where if isinstance(where, Client) else None
+        self.client = make(where.awaited if isinstance(where, Client) else where)
+        self._portal: Portal | None = None
+
+    def start(self) -> None:
+        """Start the awaited client, in a thread of its own unless it has a shared one."""
+        assert self._portal is None, f"a {self._what} is started once"
+        self._portal = self._shared.portal if self._shared else Portal(f"sprocket-{self._what}")
+        self.call(self.client.start)
+
+    def close(self) -> None:
+        """End as the awaited client does, then its own thread; may be called again."""
+        portal, self._portal = self._portal, None
+        if portal is not None:
+            try:
+                portal.call(self.client.close)
+            finally:
+                if self._shared is None:
+                    portal.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was started and not closed."""
+        return self._portal is not None
+
+    def call(
+        self,
+        function: Callable[P, Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run an async function in the loop and wait for what it gives.
+
+        Raises:
+            NotConnected: The client is not open.
+        """
+        if self._portal is None:
+            raise NotConnected(f"the {self._what} is not open; use `with` or `start()`")
+        return self._portal.call(function, *args, **kwargs)

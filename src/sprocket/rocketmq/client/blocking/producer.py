@@ -1,31 +1,49 @@
 """Sending messages, from programs without an event loop."""
 
 from collections.abc import Sequence
+from typing import Self, Unpack
 
 from sprocket.rocketmq.client import producer as _producer
-from sprocket.rocketmq.client.blocking.portal import Blocking
+from sprocket.rocketmq.client.blocking.portal import Runner, Where
+from sprocket.rocketmq.client.lease import Options
 from sprocket.rocketmq.client.outgoing import SendResult
-from sprocket.rocketmq.client.settings import ClientSettings, ProducerSettings
+from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import ThreadFuture, for_threads
 
 
-class Producer(Blocking):
+class Producer:
     """Sends messages to topics; see `client.Producer`."""
 
     def __init__(
         self,
-        nameservers: str | Sequence[str],
+        where: Where,
         *,
         group: str = "sprocket-producer",
         settings: ProducerSettings | None = None,
-        client: ClientSettings | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__()
-        self._client: _producer.Producer = _producer.Producer(
-            nameservers, group=group, settings=settings, client=client
+        self._run = Runner(
+            "producer",
+            where,
+            lambda at: _producer.Producer(at, group=group, settings=settings, **options),
         )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Begin; connections are made when they are needed."""
+        self._run.start()
+
+    def close(self) -> None:
+        """End as the awaited client does; may be called again."""
+        self._run.close()
 
     def send(
         self,
@@ -36,14 +54,13 @@ class Producer(Blocking):
         timeout_ms: int | None = None,
     ) -> SendResult:
         """Send one message and wait until the broker has it; see `client.Producer.send`."""
-        sent: SendResult = self._call(
-            self._client.send,
+        return self._run.call(
+            self._run.client.send,
             message,
             sharding_key=sharding_key,
             queue=queue,
             timeout_ms=timeout_ms,
         )
-        return sent
 
     def send_soon(
         self,
@@ -59,15 +76,14 @@ class Producer(Blocking):
         """
 
         async def accept() -> ThreadFuture[SendResult]:
-            await self._client.drain()
+            await self._run.client.drain()
             return for_threads(
-                self._client.send_soon(
+                self._run.client.send_soon(
                     message, sharding_key=sharding_key, queue=queue, timeout_ms=timeout_ms
                 )
             )
 
-        sent: ThreadFuture[SendResult] = self._call(accept)
-        return sent
+        return self._run.call(accept)
 
     def send_batch(
         self,
@@ -78,14 +94,13 @@ class Producer(Blocking):
         timeout_ms: int | None = None,
     ) -> list[SendResult]:
         """Send messages that are stored one behind the other, or not at all."""
-        sent: list[SendResult] = self._call(
-            self._client.send_batch,
+        return self._run.call(
+            self._run.client.send_batch,
             messages,
             sharding_key=sharding_key,
             queue=queue,
             timeout_ms=timeout_ms,
         )
-        return sent
 
     def send_oneway(
         self,
@@ -95,8 +110,10 @@ class Producer(Blocking):
         queue: MessageQueue | None = None,
     ) -> None:
         """Send one message that nobody acknowledges."""
-        self._call(self._client.send_oneway, message, sharding_key=sharding_key, queue=queue)
+        self._run.call(
+            self._run.client.send_oneway, message, sharding_key=sharding_key, queue=queue
+        )
 
     def flush(self) -> None:
         """Wait until the outcome of every accepted message is known."""
-        self._call(self._client.flush)
+        self._run.call(self._run.client.flush)
