@@ -1,25 +1,24 @@
-"""One process: a NameServer and a broker in one event loop.
+"""One process: a broker, and perhaps a NameServer, in one event loop.
 
 They meet over TCP like any other two: the broker registers with its own NameServer through a
 connection of its own.
 """
 
 import asyncio
-import ipaddress
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
-from sprocket.base.errors import ForeignStore, SettingsError
+from sprocket.base.errors import ForeignStore
+from sprocket.node.listening import address, advertised_host, listen, own_host
+from sprocket.node.names import NameServerNode
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration
 from sprocket.rocketmq.codec import ids
-from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.nameserver.nameserver import NameServer
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.server.handlers.clients import ClientHandlers, notify_ids_changed
-from sprocket.rocketmq.server.handlers.names import NameHandlers
 from sprocket.rocketmq.server.handlers.offsets import OffsetHandlers
 from sprocket.rocketmq.server.handlers.pull import PullHandlers
 from sprocket.rocketmq.server.handlers.queries import QueryHandlers
@@ -27,12 +26,24 @@ from sprocket.rocketmq.server.handlers.send import SendHandlers
 from sprocket.rocketmq.server.handlers.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.topics import TopicHandlers
 from sprocket.rocketmq.server.watch import Watch
-from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings
+from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.store import Store
-from sprocket.runtime import driver
-from sprocket.runtime.driver import ConnectionSettings, Server
+
+NOT_ON_VIP = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    }
+)
+"""What a broker does not answer on its second port, so that pulls never crowd out sends there."""
+VIP_DISTANCE = 2
+"""How far below a broker's port its second one is; clients work it out by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,11 +51,12 @@ class Addresses:
     """Where a node can be reached, `host:port` each."""
 
     nameserver: str
+    """Empty if there is none in this process."""
     broker: str
 
 
 class Node:
-    """A NameServer and a broker that run; made by `start`.
+    """A broker that runs, perhaps with a NameServer of its own; made by `start`.
 
     Threads: event loop only.
     """
@@ -64,6 +76,7 @@ class Node:
         disk: Disk | None = None,
         clock: Clock | None = None,
         geometry: Geometry | None = None,
+        has_nameserver: bool = True,
     ) -> "Node":
         """Open the store, listen, register.
 
@@ -74,6 +87,7 @@ class Node:
             clock: The machine's by default.
             geometry: Of the store's files, if the caller insists on one; None takes an existing
                 store's own, and the default for a new one.
+            has_nameserver: Whether to run a NameServer too; its port then counts.
 
         Raises:
             StoreError: The folder is another's, locked or damaged.
@@ -81,12 +95,17 @@ class Node:
         """
         disk = disk or RealDisk()
         clock = clock or SystemClock()
-        host = _advertised_host(settings.server)
+        host = advertised_host(settings.server)
         async with AsyncExitStack() as parts:
-            names = await _start_nameserver(settings, clock, parts)
+            names = None
+            if has_nameserver:
+                names = await NameServerNode.start(
+                    settings, f"{folder}/namesrv", disk=disk, clock=clock
+                )
+                parts.push_async_callback(names.stop)
             # Its port goes into every record, so it listens before there is a broker.
             dispatcher = Dispatcher({})
-            remoting = await _listen(dispatcher, settings.server, settings.server.broker_port)
+            remoting = await listen(dispatcher, settings.server, settings.server.broker_port)
             parts.push_async_callback(remoting.close)
             _refuse_foreign(disk, folder)
             store = Store.open(disk, folder, settings.store, clock, geometry)
@@ -94,15 +113,22 @@ class Node:
             store_host = ids.host_bytes(host, remoting.port)
             broker = Broker(disk, folder, store, clock, settings, store_host, notify_ids_changed)
             addresses = Addresses(
-                nameserver=_address(_told_host(settings.server), names.port),
-                broker=_address(host, remoting.port),
+                nameserver="" if names is None else names.address,
+                broker=address(host, remoting.port),
             )
-            own = _address(_own_host(settings.server.host), names.port)
+            own = None if names is None else address(own_host(settings.server.host), names.port)
             registration = _registration(settings, broker, addresses.broker, own)
             _serve(dispatcher, broker, registration, settings, clock, disk, folder)
             broker.start()
             parts.push_async_callback(broker.stop)
             parts.push_async_callback(remoting.close)
+            if settings.server.vip_port and settings.server.broker_port > VIP_DISTANCE:
+                vip = await listen(
+                    Dispatcher(dispatcher.without(NOT_ON_VIP)),
+                    settings.server,
+                    remoting.port - VIP_DISTANCE,
+                )
+                parts.push_async_callback(vip.close)
             parts.push_async_callback(broker.settle)
             parts.push_async_callback(registration.stop)
             await registration.start()
@@ -114,24 +140,15 @@ class Node:
         await self._parts.aclose()
 
 
-async def _start_nameserver(settings: Settings, clock: Clock, parts: AsyncExitStack) -> Server:
-    nameserver = NameServer(clock, settings.nameserver)
-    nameserver.start()
-    parts.push_async_callback(nameserver.stop)
-    dispatcher = Dispatcher(NameHandlers(nameserver.routes).table())
-    server = await _listen(dispatcher, settings.server, settings.server.nameserver_port)
-    parts.push_async_callback(server.close)
-    return server
-
-
 def _registration(
-    settings: Settings, broker: Broker, address: str, own_nameserver: str
+    settings: Settings, broker: Broker, told: str, own_nameserver: str | None
 ) -> Registration:
-    identity = Identity(name=settings.broker.name, cluster=settings.broker.cluster, address=address)
+    identity = Identity(name=settings.broker.name, cluster=settings.broker.cluster, address=told)
+    own = [] if own_nameserver is None else [own_nameserver]
     return Registration(
         identity,
         broker.topics,
-        [own_nameserver, *settings.broker.nameservers],
+        [*own, *settings.broker.nameservers],
         settings.broker.register_seconds,
         asyncio.get_running_loop(),
     )
@@ -174,57 +191,3 @@ def _refuse_foreign(disk: Disk, folder: str) -> None:
         raise ForeignStore(
             f"{folder} is no store: it holds {names[0]!r} and neither commitlog nor config"
         )
-
-
-async def _listen(dispatcher: Dispatcher, settings: ServerSettings, port: int) -> Server:
-    """Listen on one port. Raises SettingsError if that cannot be."""
-    try:
-        return await driver.serve(
-            lambda: Connection(frame_bytes_max=settings.frame_bytes_max),
-            dispatcher,
-            settings.host,
-            port,
-            settings=ConnectionSettings(idle_seconds_max=settings.idle_close_seconds),
-        )
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {settings.host}:{port}: {error.strerror or error}"
-        ) from error
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _own_host(host: str) -> str:
-    """Return where this process reaches itself when it listens on `host`."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(host, host)  # noqa: S104
-
-
-def _told_host(settings: ServerSettings) -> str:
-    """Return where clients reach the NameServer."""
-    own = _own_host(settings.host)
-    return own if own == settings.host else settings.advertised_host or own
-
-
-def _advertised_host(settings: ServerSettings) -> str:
-    """Return the address that clients are told, which ids of messages hold too.
-
-    Raises:
-        SettingsError: It is no address, or one that no client can reach.
-    """
-    host = settings.advertised_host or settings.host
-    if host == "localhost":
-        return "127.0.0.1"
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError as error:
-        raise SettingsError(
-            f"server.advertised_host: {host!r} is no IP address, and clients must be told one"
-        ) from error
-    if address.is_unspecified:
-        raise SettingsError(
-            f"server.advertised_host is needed when listening on {host}: the address that clients "
-            "are told to reach the broker at"
-        )
-    return str(address)

@@ -19,7 +19,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import java_properties
 from sprocket.rocketmq.known_names import BROKER_NAMES, NAMESERVER_NAMES
-from sprocket.rocketmq.settings import Settings
+from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
 
 PAGE_BYTES = 4 * KIB
 """What RocketMQ counts as a page, whatever the machine's are."""
@@ -111,8 +111,9 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
     return dict(sorted(told.items()))
 
 
-def to_nameserver_conf(settings: Settings) -> dict[str, str]:
+def to_nameserver_conf(nameserver: NameServerSettings, server: ServerSettings) -> dict[str, str]:
     """Return the settings in RocketMQ's words, as GET_NAMESRV_CONFIG 319 answers them."""
+    settings = Settings(nameserver=nameserver, server=server)
     told = {one.name: one.write(_value(settings, one.setting)) for one in _NAMESERVER.values()}
     return dict(sorted(told.items()))
 
@@ -275,6 +276,12 @@ _BROKER = _table(
 _NAMESERVER = _table(
     *_CONNECTIONS,
     _plain("listenPort", "server.nameserver_port"),
+    _switch("orderMessageEnable", "nameserver.order_conf"),
+    _switch("returnOrderTopicConfigToBroker", "nameserver.order_conf_to_brokers"),
+    _switch("supportActingMaster", "nameserver.acting_master"),
+    _switch("deleteTopicWithBrokerRegistration", "nameserver.forget_missing_topics"),
+    _switch("enableAllTopicList", "nameserver.list_all_topics"),
+    _switch("enableTopicList", "nameserver.list_topics"),
 )
 
 _NO_REPLICATION = "replication is not built: a broker is the only copy of its messages"

@@ -64,6 +64,13 @@ class ServerSettings:
             "brokerIP1; it goes into message ids too. Empty: `host`."
         ),
     ] = ""
+    vip_port: Annotated[
+        bool,
+        Meta(
+            description="Listen on the broker's port less 2, too, for clients that send to it (VIP "
+            "channel) and for RocketMQ's tools; not while the port is any free one."
+        ),
+    ] = True
     frame_bytes_max: Annotated[
         int,
         Meta(
@@ -109,7 +116,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NameServerSettings:
-    """How long a NameServer believes in a broker."""
+    """How long a NameServer believes in a broker, and what it answers."""
 
     broker_expiry_ms: Annotated[
         int,
@@ -119,6 +126,42 @@ class NameServerSettings:
             "it announced another limit; a lost connection counts at once.",
         ),
     ] = 120_000
+    order_conf: Annotated[
+        bool,
+        Meta(
+            description="Answer routes with the order configuration of their topic, which "
+            "producers then go by instead of the queues; orderMessageEnable."
+        ),
+    ] = False
+    order_conf_to_brokers: Annotated[
+        bool,
+        Meta(
+            description="Give brokers that register the order configuration of all topics; "
+            "returnOrderTopicConfigToBroker."
+        ),
+    ] = True
+    acting_master: Annotated[
+        bool,
+        Meta(
+            description="Name the first slave in the place of a master that is gone, where the "
+            "brokers allow it; supportActingMaster."
+        ),
+    ] = False
+    forget_missing_topics: Annotated[
+        bool,
+        Meta(
+            description="Forget the topics that a broker does not name when it registers; "
+            "deleteTopicWithBrokerRegistration."
+        ),
+    ] = False
+    list_all_topics: Annotated[
+        bool,
+        Meta(description="Answer the list of all topics; enableAllTopicList."),
+    ] = True
+    list_topics: Annotated[
+        bool,
+        Meta(description="Answer the lists of a cluster's and a unit's topics; enableTopicList."),
+    ] = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

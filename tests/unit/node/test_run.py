@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.rocketmq.conftest import RawClient, message_ext
 
-from sprocket.base.errors import DiskFailed, ForeignStore, SettingsError, StoreLocked
+from sprocket.base.errors import DiskFailed, ForeignStore, NotConnected, SettingsError, StoreLocked
 from sprocket.node.run import Node
 from sprocket.rocketmq.settings import BrokerSettings, Geometry, ServerSettings, Settings
 from sprocket.runtime import driver
@@ -163,3 +164,44 @@ def test_listening_everywhere_is_told_as_the_advertised_address() -> None:
     node = start(settings(host="0.0.0.0", advertised_host="10.1.2.3"))  # noqa: S104
     assert node.addresses.nameserver.startswith("10.1.2.3:")
     assert node.addresses.broker.startswith("10.1.2.3:")
+
+
+def free_pair() -> int:
+    """Return a port that is free, as is the one less 2."""
+    while True:
+        with socket.socket() as high, socket.socket() as low:
+            high.bind(("127.0.0.1", 0))
+            port = high.getsockname()[1]
+            try:
+                low.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return int(port)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_second_port_answers_all_but_pulls(is_on: bool) -> None:
+    """RocketMQ's tools and clients with the VIP channel use it; it can be turned off."""
+    port = free_pair()
+
+    async def main() -> None:
+        node = await Node.start(
+            settings(broker_port=port, vip_port=is_on),
+            "/store",
+            disk=SimulatedDisk(),
+            geometry=Geometry.small(),
+        )
+        try:
+            if not is_on:
+                with pytest.raises(NotConnected):
+                    await RawClient.open(f"127.0.0.1:{port - 2}")
+                return
+            client = await RawClient.open(f"127.0.0.1:{port - 2}")
+            assert (await client.call(310, message_ext("T"), b"hello")).code == 0
+            for code in (11, 361, 200050, 200052, 200054, 200055):
+                assert (await client.call(code)).code == 3
+            assert (await (await RawClient.open(node.addresses.broker)).call(11)).code != 3
+        finally:
+            await node.stop()
+
+    driver.run(main())

@@ -12,6 +12,7 @@ from sprocket.base.units import GIB, KIB
 from sprocket.rocketmq import aliases
 from sprocket.rocketmq.settings import (
     BrokerSettings,
+    NameServerSettings,
     QueueGeometry,
     RetentionSettings,
     ServerSettings,
@@ -113,7 +114,8 @@ def test_the_defaults_in_rocketmqs_words() -> None:
     assert told["enableLmq"] == told["enableMultiDispatch"] == "false"
     assert "storePathRootDir" not in told
     assert list(told) == sorted(told)
-    assert aliases.to_nameserver_conf(Settings())["listenPort"] == "9876"
+    names = aliases.to_nameserver_conf(NameServerSettings(), ServerSettings())
+    assert (names["listenPort"], names["enableAllTopicList"]) == ("9876", "true")
 
 
 def test_what_we_do_not_have_is_named() -> None:

@@ -31,6 +31,9 @@ _log = log.get_logger(__name__)
 ANSWER_SECONDS = 3.0
 """How long a NameServer may take to answer."""
 
+START_SECONDS = 1.0
+"""How long the start waits for NameServers: one that is gone must not delay the others' clients."""
+
 RETRY_SECONDS = 1.0
 """How long to wait before another try to reach a NameServer."""
 
@@ -96,7 +99,7 @@ class Registration:
         self._tasks = Tasks("registration")
 
     async def start(self) -> None:
-        """Register with every NameServer; return when each has been tried once.
+        """Register with every NameServer; return when each has been tried, or after a second.
 
         One that cannot be reached is tried again for as long as the broker runs.
         """
@@ -108,29 +111,23 @@ class Registration:
             self._tasks.spawn(
                 self._keep(number, nameserver, first), f"nameserver {nameserver.host}"
             )
-        for first in tried:
-            await first.wait()
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                for first in tried:
+                    await first.wait()
+        except TimeoutError:
+            _log.warning("not every NameServer has answered yet", after_seconds=START_SECONDS)
 
     async def stop(self) -> None:
-        """Take leave of every NameServer that can be reached."""
+        """Take leave of every NameServer that can be reached, of all at once."""
         self._topics.changed = lambda _: None
-        for nameserver in self._nameservers:
-            if not nameserver.is_up:
-                continue
-            header = UnregisterBroker(
-                broker_name=self.identity.name,
-                broker_addr=self.identity.address,
-                cluster_name=self.identity.cluster,
-                broker_id=self.identity.broker_id,
-            )
-            try:
-                link = await _Link.open(nameserver.host, nameserver.port)
-                try:
-                    await link.call(RequestCode.UNREGISTER_BROKER, header)
-                finally:
-                    link.close()
-            except ClientError as error:
-                _log.info("could not take leave of a NameServer", why=str(error))
+        leaving = [
+            self._tasks.spawn(self._leave(nameserver), f"leave {nameserver.host}")
+            for nameserver in self._nameservers
+            if nameserver.is_up
+        ]
+        if leaving:
+            await asyncio.wait(leaving)
         await self._tasks.close()
 
     def when_told(self, done: Callable[[], None]) -> None:
@@ -150,6 +147,22 @@ class Registration:
                 done()
 
         self._timers.call_later(TOLD_SECONDS, late)
+
+    async def _leave(self, nameserver: _NameServer) -> None:
+        header = UnregisterBroker(
+            broker_name=self.identity.name,
+            broker_addr=self.identity.address,
+            cluster_name=self.identity.cluster,
+            broker_id=self.identity.broker_id,
+        )
+        try:
+            link = await _Link.open(nameserver.host, nameserver.port)
+            try:
+                await link.call(RequestCode.UNREGISTER_BROKER, header)
+            finally:
+                link.close()
+        except ClientError as error:
+            _log.info("could not take leave of a NameServer", why=str(error))
 
     def _on_change(self, topics: list[TopicConfig]) -> None:
         for nameserver in self._nameservers:

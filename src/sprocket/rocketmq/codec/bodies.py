@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from sprocket.rocketmq.codec import body_parts, values
 from sprocket.rocketmq.codec.tables import (
     DataVersion,
@@ -40,12 +42,15 @@ __all__ = [
     "decode_route",
     "decode_topic",
     "decode_topic_list",
+    "decode_version",
     "encode_cluster_info",
     "encode_key_values",
+    "encode_members",
     "encode_register_broker",
     "encode_route",
     "encode_topic",
     "encode_topic_list",
+    "encode_version",
     "group_from_json",
     "group_to_json",
     "topic_from_json",
@@ -71,7 +76,7 @@ def encode_route(route: TopicRoute, *, standard: bool) -> bytes:
     """
     body: dict[str, Any] = {
         "brokerDatas": [_broker_json(broker, standard=standard) for broker in route.brokers],
-        "filterServerTable": {},
+        "filterServerTable": route.filter_servers,
         "queueDatas": [
             {
                 "brokerName": queue.broker_name,
@@ -126,9 +131,30 @@ def decode_cluster_info(data: bytes) -> ClusterInfo:
     )
 
 
-def encode_topic_list(topics: Iterable[str]) -> bytes:
-    """Write a list of topics, the answer of 206."""
-    return body_parts.encode({"topicList": list(topics)})
+def encode_members(broker: BrokerData, *, standard: bool) -> bytes:
+    """Write the answer of GET_BROKER_MEMBER_GROUP 901; `standard` as for routes."""
+    group = {
+        "brokerAddrs": _addresses_json(broker, standard=standard),
+        "brokerName": broker.name,
+        "cluster": broker.cluster,
+    }
+    return body_parts.encode({"brokerMemberGroup": group})
+
+
+def encode_version(version: DataVersion) -> bytes:
+    """Write the answer of QUERY_DATA_VERSION 322."""
+    return body_parts.encode(version.to_json())
+
+
+def decode_version(data: bytes) -> DataVersion:
+    """Read the body of QUERY_DATA_VERSION 322. Raises WireError."""
+    return DataVersion.from_json(body_parts.read_object(data, "a version"), 0)
+
+
+def encode_topic_list(topics: Iterable[str], broker_addr: str | None = None) -> bytes:
+    """Write a list of topics, the answer of 206; of 304 with a broker that knows others."""
+    named = {} if broker_addr is None else {"brokerAddr": broker_addr}
+    return body_parts.encode(named | {"topicList": list(topics)})
 
 
 def decode_topic_list(data: bytes) -> list[str]:
@@ -149,14 +175,18 @@ def decode_key_values(data: bytes) -> dict[str, str]:
     return {values.text(name): values.text(value) for name, value in table.items()}
 
 
-def _broker_json(broker: BrokerData, *, standard: bool) -> dict[str, Any]:
+def _addresses_json(broker: BrokerData, *, standard: bool) -> msgspec.Raw:
     quote = '"' if standard else ""
     entries = (
         f"{quote}{broker_id}{quote}:".encode() + body_parts.encode(address)
         for broker_id, address in sorted(broker.addresses.items())
     )
+    return body_parts.raw_object(entries)
+
+
+def _broker_json(broker: BrokerData, *, standard: bool) -> dict[str, Any]:
     value: dict[str, Any] = {
-        "brokerAddrs": body_parts.raw_object(entries),
+        "brokerAddrs": _addresses_json(broker, standard=standard),
         "brokerName": broker.name,
         "cluster": broker.cluster,
         "enableActingMaster": broker.enable_acting_master,

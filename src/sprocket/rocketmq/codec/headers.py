@@ -274,6 +274,8 @@ class GetRoute(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
 
     topic: str
     accept_standard_json_only: bool = False
+    zone_mode: bool = field(name="__ZONE_MODE", default=False)
+    zone_name: str | None = field(name="__ZONE_NAME", default=None)
 
 
 class RegisterBroker(Header, frozen=True, kw_only=True, gc=False, rename="camel"):

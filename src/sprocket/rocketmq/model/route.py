@@ -1,7 +1,7 @@
 """Where a topic lies: its queues by broker, and the brokers' addresses."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -53,3 +53,5 @@ class TopicRoute:
     brokers: Sequence[BrokerData]
     order_conf: str | None = None
     """`broker:count;…` for topics whose order is global; replaces the queues for producers."""
+    filter_servers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Broker address → its filter servers, which brokers before 5 may have."""

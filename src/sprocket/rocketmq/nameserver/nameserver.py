@@ -1,10 +1,14 @@
-"""The NameServer as a whole: its tables and the watch over who is still there."""
+"""The NameServer as a whole: constructs its parts and watches over who is still there."""
 
 import asyncio
 
 from sprocket.base.clock import Clock
+from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.key_values import KeyValues
+from sprocket.rocketmq.nameserver.lookup import Lookup
 from sprocket.rocketmq.nameserver.routes import Routes
-from sprocket.rocketmq.settings import NameServerSettings
+from sprocket.rocketmq.nameserver.tables import Tables
+from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks
 
@@ -13,10 +17,20 @@ SCAN_SECONDS = 5.0
 
 
 class NameServer:
-    """Routes, and the task that lets silent brokers go."""
+    """Tables, what changes and what reads them, and the task that lets silent brokers go."""
 
-    def __init__(self, clock: Clock, settings: NameServerSettings) -> None:
-        self.routes = Routes(clock, settings.broker_expiry_ms)
+    def __init__(
+        self,
+        clock: Clock,
+        settings: NameServerSettings,
+        server: ServerSettings,
+        key_values: KeyValues,
+    ) -> None:
+        self.key_values = key_values
+        self.config = Config(settings, server)
+        tables = Tables()
+        self.routes = Routes(tables, clock, self.config)
+        self.lookup = Lookup(tables, key_values, self.config)
         self._tasks = Tasks("nameserver")
 
     def start(self) -> None:

@@ -1,35 +1,28 @@
-"""What a NameServer knows: which brokers are there, and which topics lie on them.
+"""How a NameServer's tables change: brokers register, stay, leave, or are told about by tools.
 
-Brokers tell it, again and again; it asks nobody and writes nothing down. A broker leaves when it
-says so, when its connection closes, or when it has been silent for longer than it promised.
+Brokers tell it, again and again; it asks nobody and writes nothing of this down. A broker leaves
+when it says so, when its connection closes, or when it has been silent for longer than it promised.
 
-Invariants
+Only a master speaks for the topics of its name. While there is none, the slave of the smallest id
+does, and its queues cannot be written to.
 
-1. Every address in `brokers` has a live entry, and every broker of `clusters` an address.
-2. A topic has an entry for a broker only while the broker is in `brokers`; a topic without entries
-   is not there.
-
-Source: RocketMQ `RouteInfoManager`; the spec of requests, sections 2.2 to 2.5. Acting masters and
-static topics are not built: their members of a registration are not looked at.
+Source: RocketMQ `RouteInfoManager`; the spec of requests, sections 2.2 to 2.4. Static topics are
+not built: their members of a registration are not looked at. Nobody is told of a new smallest id.
 """
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import RegisterBroker
-from sprocket.rocketmq.codec.tables import DataVersion
-from sprocket.rocketmq.model.route import (
-    MASTER_ID,
-    BrokerData,
-    QueueData,
-    TopicRoute,
-)
-from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.codec.tables import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.model.route import MASTER_ID, QueueData
+from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
+from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.tables import BrokerEntry, LiveEntry, Tables
 
 _log = log.get_logger(__name__)
 
@@ -42,198 +35,213 @@ class Registered:
     master_addr: str | None = None
 
 
-@dataclass(slots=True)
-class _Broker:
-    """The processes that share one broker name."""
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Whether a broker's table of topics is another than the one known, and which that is."""
 
-    cluster: str
-    zone: str | None
-    addresses: dict[int, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Live:
-    """One process of a broker, as of its last registration."""
-
-    broker: str
-    broker_id: int
-    deadline: float
-    version: DataVersion
-    link: Hashable
-    ha_server_addr: str
+    has_changed: bool
+    known: DataVersion | None
 
 
 class Routes:
-    """The tables of one NameServer.
+    """The writing side of one NameServer's tables.
 
     Threads: event loop only.
     """
 
-    def __init__(self, clock: Clock, expiry_ms: int) -> None:
+    def __init__(self, tables: Tables, clock: Clock, config: Config) -> None:
+        self._tables = tables
         self._clock = clock
-        self._expiry_ms = expiry_ms
-        self._topics: dict[str, dict[str, QueueData]] = {}
-        self._brokers: dict[str, _Broker] = {}
-        self._live: dict[tuple[str, str], _Live] = {}
+        self._config = config
 
     def register(
-        self,
-        link: Hashable,
-        header: RegisterBroker,
-        version: DataVersion,
-        topics: Iterable[TopicConfig],
+        self, link: Hashable, header: RegisterBroker, body: RegisterBrokerBody
     ) -> Registered:
         """Take in what a broker says of itself.
 
         Args:
             link: The broker's connection.
             header: Who it is.
-            version: Of its table of topics.
-            topics: All of them, or one that has just changed.
+            body: All its topics, or one that has just changed, and the version of their table.
 
         Raises:
             RequestRefused: SYSTEM_ERROR; a name or the address is empty, or a broker that is not
                 known yet sent one topic only (this NameServer was restarted: it must send all).
         """
         _check(header)
-        topics = list(topics)
-        key = (header.cluster_name, header.broker_addr)
-        broker = self._brokers.get(header.broker_name)
-        broker_id = header.broker_id
+        name, broker_id, address = header.broker_name, header.broker_id, header.broker_addr
+        broker = self._tables.brokers.get(name)
         known_addr = None if broker is None else broker.addresses.get(broker_id)
-        if known_addr is not None and known_addr != header.broker_addr:
-            rival = self._live.get((header.cluster_name, known_addr))
-            if rival is not None and rival.version.state_version > version.state_version:
-                _log.warning("a newer broker has this id", broker=header.broker_name, id=broker_id)
+        if known_addr is not None and known_addr != address:
+            rival = self._tables.live.get((header.cluster_name, known_addr))
+            if rival is not None and rival.version.state_version > body.version.state_version:
+                _log.warning("a newer broker has this id", broker=name, id=broker_id)
                 return Registered()
-        if known_addr is None and len(topics) == 1:
+        if known_addr is None and len(body.topics) == 1:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR,
                 "register broker failed: a broker that is new here must send all its topics",
             )
         if broker is None:
-            broker = self._brokers[header.broker_name] = _Broker(
-                header.cluster_name, header.zone_name
-            )
+            broker = self._tables.brokers[name] = BrokerEntry(header.cluster_name)
         broker.cluster = header.cluster_name
-        for other, address in list(broker.addresses.items()):
-            if address == header.broker_addr and other != broker_id:
+        broker.zone = header.zone_name
+        broker.enable_acting_master = bool(header.enable_acting_master)
+        for other, known in list(broker.addresses.items()):
+            if known == address and other != broker_id:
                 del broker.addresses[other]
-        broker.addresses[broker_id] = header.broker_addr
-        if broker_id == MASTER_ID:
-            before = self._live.get(key)
-            is_changed = before is None or before.version != version
-            self._put_topics(header.broker_name, topics, is_changed=is_changed)
+        broker.addresses[broker_id] = address
+        self._take_topics(header, body, broker, is_first=known_addr is None)
         if known_addr is None:
-            _log.info("a broker registered", broker=header.broker_name, addr=header.broker_addr)
-        timeout_ms = header.heartbeat_timeout_millis or self._expiry_ms
-        self._live[key] = _Live(
-            broker=header.broker_name,
-            broker_id=broker_id,
-            deadline=self._clock.monotonic() + timeout_ms / 1000,
-            version=version,
-            link=link,
-            ha_server_addr=header.ha_server_addr,
-        )
-        return self._master_of(header)
+            _log.info("a broker registered", broker=name, id=broker_id, addr=address)
+        self._keep_alive(link, header, body)
+        return self._master_of(header, broker)
+
+    def refresh(self, cluster: str, address: str) -> None:
+        """Believe in a process of a broker for longer; nothing happens if it is unknown."""
+        live = self._tables.live.get((cluster, address))
+        if live is not None:
+            live.deadline = self._clock.monotonic() + live.timeout_ms / 1000
+
+    def compare(self, cluster: str, address: str, version: DataVersion) -> Freshness:
+        """Say whether a broker must register to make a change known; it counts as alive."""
+        self.refresh(cluster, address)
+        live = self._tables.live.get((cluster, address))
+        known = None if live is None else live.version
+        return Freshness(has_changed=known != version, known=known)
 
     def unregister(self, broker: str, cluster: str, address: str) -> None:
         """Forget one process of a broker; nothing happens if it is unknown."""
-        live = self._live.pop((cluster, address), None)
+        live = self._tables.live.get((cluster, address))
         if live is not None and live.broker == broker:
-            self._remove(live, address)
+            self._remove(cluster, address)
 
     def drop(self, link: Hashable) -> None:
         """Forget what registered over a connection that closed."""
-        for (cluster, address), live in list(self._live.items()):
+        for (cluster, address), live in list(self._tables.live.items()):
             if live.link == link:
                 _log.warning("a broker's connection closed", broker=live.broker, addr=address)
-                del self._live[cluster, address]
-                self._remove(live, address)
+                self._remove(cluster, address)
 
     def expire(self) -> list[Hashable]:
         """Forget brokers that were silent for too long; return their connections, to be closed."""
         now = self._clock.monotonic()
         closed = []
-        for (cluster, address), live in list(self._live.items()):
+        for (cluster, address), live in list(self._tables.live.items()):
             if live.deadline < now:
                 _log.warning("a broker has been silent too long", broker=live.broker, addr=address)
-                del self._live[cluster, address]
-                self._remove(live, address)
+                self._remove(cluster, address)
                 closed.append(live.link)
         return closed
 
-    def route(self, topic: str) -> TopicRoute:
-        """Return where a topic lies.
+    def wipe_write_permission(self, broker: str) -> int:
+        """Stop producers from choosing a broker; return how many topics it has.
 
-        Raises:
-            RequestRefused: TOPIC_NOT_EXIST.
+        It lasts until the broker registers with a changed table.
         """
-        queues = self._topics.get(topic)
-        if not queues:
-            raise RequestRefused(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"No topic route info in name server for the topic: {topic}",
-            )
-        return TopicRoute(
-            queues=list(queues.values()), brokers=[self._broker_data(name) for name in queues]
+        return self._set_permission(broker, lambda perm: perm & ~WRITE)
+
+    def add_write_permission(self, broker: str) -> int:
+        """Let producers choose a broker again; return how many topics it has."""
+        return self._set_permission(broker, lambda _: READ | WRITE)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, or only the brokers of one cluster for it."""
+        for broker in list(self._tables.topics.get(topic, ())):
+            if not cluster or self._tables.brokers[broker].cluster == cluster:
+                self._tables.forget_queues(topic, broker)
+
+    def put_queues(self, topic: str, queues: Sequence[QueueData]) -> None:
+        """Take in queues of one topic, up to the first of a broker that is not known."""
+        for queue in queues:
+            if queue.broker_name not in self._tables.brokers:
+                _log.warning("a topic of an unknown broker", topic=topic, broker=queue.broker_name)
+                return
+            self._tables.topics.setdefault(topic, {})[queue.broker_name] = queue
+
+    def _take_topics(
+        self,
+        header: RegisterBroker,
+        body: RegisterBrokerBody,
+        broker: BrokerEntry,
+        *,
+        is_first: bool,
+    ) -> None:
+        """Put what a master says of its topics into the table, or a slave in its place."""
+        is_master = header.broker_id == MASTER_ID
+        is_prime_slave = (
+            not is_master
+            and header.enable_acting_master is not None
+            and header.broker_id == min(broker.addresses)
+        )
+        if not is_master and not is_prime_slave:
+            return
+        name, tables = header.broker_name, self._tables
+        before = tables.live.get((header.cluster_name, header.broker_addr))
+        is_changed = is_first or before is None or before.version != body.version
+        if is_changed and self._config.now.forget_missing_topics and len(body.topics) > 1:
+            kept = {topic.name for topic in body.topics}
+            for topic in [one for one in tables.topics if one not in kept]:
+                tables.forget_queues(topic, name)
+        for one in body.topics:
+            queues = tables.topics.setdefault(one.name, {})
+            if is_changed or name not in queues:
+                queues[name] = _queues(one, name, writable=is_master)
+
+    def _keep_alive(self, link: Hashable, header: RegisterBroker, body: RegisterBrokerBody) -> None:
+        timeout_ms = header.heartbeat_timeout_millis or self._config.now.broker_expiry_ms
+        self._tables.live[header.cluster_name, header.broker_addr] = LiveEntry(
+            broker=header.broker_name,
+            broker_id=header.broker_id,
+            timeout_ms=timeout_ms,
+            deadline=self._clock.monotonic() + timeout_ms / 1000,
+            version=body.version,
+            link=link,
+            ha_server_addr=header.ha_server_addr,
+            filter_servers=tuple(body.filter_servers),
         )
 
-    def cluster_info(self) -> ClusterInfo:
-        """Return every broker and which cluster it belongs to."""
-        clusters: dict[str, list[str]] = {}
-        for name, broker in self._brokers.items():
-            clusters.setdefault(broker.cluster, []).append(name)
-        return ClusterInfo(
-            brokers={name: self._broker_data(name) for name in self._brokers}, clusters=clusters
-        )
-
-    def topics(self) -> list[str]:
-        """Return the name of every topic."""
-        return list(self._topics)
-
-    def _put_topics(self, broker: str, topics: list[TopicConfig], *, is_changed: bool) -> None:
-        for topic in topics:
-            queues = self._topics.setdefault(topic.name, {})
-            if is_changed or broker not in queues:
-                queues[broker] = QueueData(
-                    broker_name=broker,
-                    read_queues=topic.read_queues,
-                    write_queues=topic.write_queues,
-                    perm=topic.perm,
-                    sys_flag=topic.sys_flag,
-                )
-
-    def _master_of(self, header: RegisterBroker) -> Registered:
+    def _master_of(self, header: RegisterBroker, broker: BrokerEntry) -> Registered:
         if header.broker_id == MASTER_ID:
             return Registered()
-        address = self._brokers[header.broker_name].addresses.get(MASTER_ID)
-        master = None if address is None else self._live.get((header.cluster_name, address))
+        address = broker.addresses.get(MASTER_ID)
+        master = None if address is None else self._tables.live.get((broker.cluster, address))
         if master is None:
             return Registered()
         return Registered(ha_server_addr=master.ha_server_addr, master_addr=address)
 
-    def _remove(self, live: _Live, address: str) -> None:
-        broker = self._brokers.get(live.broker)
+    def _remove(self, cluster: str, address: str) -> None:
+        """Forget a process, its name if it was the last, and what its name can do no more."""
+        live = self._tables.live.pop((cluster, address))
+        broker = self._tables.brokers.get(live.broker)
         if broker is None or broker.addresses.get(live.broker_id) != address:
             return
         del broker.addresses[live.broker_id]
-        if broker.addresses:
-            return
-        del self._brokers[live.broker]
-        for topic, queues in list(self._topics.items()):
-            queues.pop(live.broker, None)
-            if not queues:
-                del self._topics[topic]
+        if not broker.addresses:
+            for topic in list(self._tables.topics):
+                self._tables.forget_queues(topic, live.broker)
+            del self._tables.brokers[live.broker]
+        elif broker.enable_acting_master and not broker.has_master:
+            self.wipe_write_permission(live.broker)
 
-    def _broker_data(self, name: str) -> BrokerData:
-        broker = self._brokers[name]
-        return BrokerData(
-            cluster=broker.cluster,
-            name=name,
-            addresses=dict(broker.addresses),
-            zone=broker.zone,
-        )
+    def _set_permission(self, broker: str, perm_of: Callable[[int], int]) -> int:
+        count = 0
+        for queues in self._tables.topics.values():
+            queue = queues.get(broker)
+            if queue is not None:
+                queues[broker] = replace(queue, perm=perm_of(queue.perm))
+                count += 1
+        return count
+
+
+def _queues(topic: TopicConfig, broker: str, *, writable: bool) -> QueueData:
+    return QueueData(
+        broker_name=broker,
+        read_queues=topic.read_queues,
+        write_queues=topic.write_queues,
+        perm=topic.perm if writable else topic.perm & ~WRITE,
+        sys_flag=topic.sys_flag,
+    )
 
 
 def _check(header: RegisterBroker) -> None:

@@ -15,7 +15,7 @@ Frames that cannot be read never come here: the connection is closed (`runtime.d
 Source: `NettyRemotingAbstract.processRequestCommand`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -80,6 +80,10 @@ class Dispatcher:
     def add(self, handlers: Mapping[int, Handler]) -> None:
         """Add handlers, or replace them: for a server whose port must be known to its parts."""
         self._handlers.update({int(code): handler for code, handler in handlers.items()})
+
+    def without(self, codes: Container[int]) -> dict[int, Handler]:
+        """Return the table as it is now, less some codes."""
+        return {code: one for code, one in self._handlers.items() if code not in codes}
 
     def __call__(self, peer: Peer, command: Command) -> None:
         """Handle one command; what `runtime.driver.serve` wants for its events."""

@@ -160,6 +160,37 @@ def test_a_nameserver_that_is_not_there_holds_nobody_up() -> None:
     run(scenario, others=("127.0.0.1:1",))
 
 
+def test_a_silent_nameserver_does_not_delay_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts and says nothing; who is told of the others' routes need not wait for it."""
+    monkeypatch.setattr(registration, "START_SECONDS", 0.01)
+    monkeypatch.setattr(registration, "ANSWER_SECONDS", 3600.0)
+
+    async def main() -> None:
+        disk = SimulatedDisk()
+        disk.make_folder("/s/config")
+        topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
+        silent, other = FakeNameServer(), FakeNameServer()
+        silent.is_silent = True
+        await silent.start()
+        await other.start()
+        registered = Registration(
+            Identity(name="b", cluster="C", address="127.0.0.1:1"),
+            topics,
+            [silent.address, other.address],
+            30,
+            asyncio.get_running_loop(),
+        )
+        async with asyncio.timeout(60):
+            await registered.start()
+            await other.until(lambda: len(other.seen) == 1)
+            await registered.stop()
+        assert other.left == ["b"]
+        await silent.server.close()
+        await other.server.close()
+
+    driver.run(main())
+
+
 def test_the_broker_takes_its_leave() -> None:
     """Stopping unregisters."""
     nameservers: list[FakeNameServer] = []

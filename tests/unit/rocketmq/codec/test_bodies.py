@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import ClusterInfo
+from sprocket.rocketmq.codec.bodies import ClusterInfo, DataVersion
 from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 
 BROKER = BrokerData(
@@ -92,3 +92,26 @@ def test_what_cannot_be_read_is_a_wire_error(decode: Callable[[bytes], Any], dat
     """Never another exception."""
     with pytest.raises(WireError):
         decode(data)
+
+
+def test_members_of_a_broker() -> None:
+    """Ids in quotes for who reads strict JSON."""
+    broker = BrokerData(cluster="C", name="a", addresses={0: "1.1.1.1:1"})
+    strict, bare = (bodies.encode_members(broker, standard=one) for one in (True, False))
+    assert strict == (
+        b'{"brokerMemberGroup":{"brokerAddrs":{"0":"1.1.1.1:1"},"brokerName":"a","cluster":"C"}}'
+    )
+    assert bare == strict.replace(b'"0"', b"0")
+
+
+def test_versions_both_ways() -> None:
+    """What is missing is 0."""
+    version = DataVersion(3, 2, 1)
+    assert bodies.decode_version(bodies.encode_version(version)) == version
+    assert bodies.decode_version(b"{}") == DataVersion(0, 0)
+
+
+def test_a_list_of_topics_may_name_a_broker() -> None:
+    """The answer of 304."""
+    body = bodies.encode_topic_list(["X"], "1.1.1.1:1")
+    assert body == b'{"brokerAddr":"1.1.1.1:1","topicList":["X"]}'

@@ -1,21 +1,67 @@
 """Routes follow what brokers say, and brokers leave when they are gone."""
 
+from collections.abc import Hashable, Sequence
+from typing import Any
+
 import msgspec
 import pytest
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.headers import RegisterBroker
-from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.codec.tables import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.model.route import QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.nameserver.routes import Registered, Routes
+from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.key_values import KeyValues
+from sprocket.rocketmq.nameserver.lookup import Lookup
+from sprocket.rocketmq.nameserver.routes import Freshness, Registered, Routes
+from sprocket.rocketmq.nameserver.tables import Tables
+from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
 from sprocket.testing.clock import FakeClock
 
 V1, V2 = DataVersion(1, 1), DataVersion(2, 2)
 X, Y = TopicConfig(name="X", read_queues=4), TopicConfig(name="Y")
 
 
+class Both:
+    """The tables of one NameServer from both sides."""
+
+    def __init__(self, clock: FakeClock | None = None, **settings: Any) -> None:
+        tables, config = Tables(), Config(NameServerSettings(**settings), ServerSettings())
+        self.writing = Routes(tables, clock or FakeClock(), config)
+        self.lookup = Lookup(tables, KeyValues({}, lambda _: None), config)
+        self.unregister, self.drop = self.writing.unregister, self.writing.drop
+        self.expire = self.writing.expire
+        self.topics, self.cluster_info = self.lookup.topics, self.lookup.cluster_info
+
+    def register(
+        self,
+        link: Hashable,
+        header: RegisterBroker,
+        version: DataVersion,
+        topics: Sequence[TopicConfig],
+    ) -> Registered:
+        """Register a broker's topics."""
+        return self.writing.register(
+            link, header, RegisterBrokerBody(version=version, topics=topics)
+        )
+
+    def route(self, topic: str) -> TopicRoute:
+        """Return where a topic lies."""
+        return self.lookup.route(topic)
+
+    def perms(self, topic: str = "X") -> dict[str, int]:
+        """Return the permission of a topic by broker."""
+        return {one.broker_name: one.perm for one in self.route(topic).queues}
+
+
 def header(
-    broker: str = "a", addr: str = "1.1.1.1:1", *, broker_id: int = 0, timeout_ms: int | None = None
+    broker: str = "a",
+    addr: str = "1.1.1.1:1",
+    *,
+    broker_id: int = 0,
+    timeout_ms: int | None = None,
+    acting: bool | None = None,
 ) -> RegisterBroker:
     """Return who registers."""
     return RegisterBroker(
@@ -25,10 +71,11 @@ def header(
         ha_server_addr=addr + "1",
         broker_id=broker_id,
         heartbeat_timeout_millis=timeout_ms,
+        enable_acting_master=acting,
     )
 
 
-def addresses(routes: Routes, topic: str = "X") -> list[dict[int, str]]:
+def addresses(routes: Both, topic: str = "X") -> list[dict[int, str]]:
     """Return the addresses of each broker of a topic; none without a route."""
     if topic not in routes.topics():
         with pytest.raises(RequestRefused) as refused:
@@ -40,7 +87,7 @@ def addresses(routes: Routes, topic: str = "X") -> list[dict[int, str]]:
 
 def test_topics_of_all_brokers_are_in_the_route() -> None:
     """Each with its own queues."""
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     routes.register("l1", header(), V1, [X, Y])
     routes.register("l2", header("b", "2.2.2.2:1"), V1, [TopicConfig(name="X", read_queues=9), Y])
     route = routes.route("X")
@@ -54,7 +101,7 @@ def test_topics_of_all_brokers_are_in_the_route() -> None:
 
 def test_a_changed_version_changes_queues() -> None:
     """With the version it had, a broker only renews; a single topic may be told later."""
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     routes.register("l", header(), V1, [X, Y])
     changed = TopicConfig(name="X", read_queues=8)
     routes.register("l", header(), V1, [changed, Y])
@@ -67,7 +114,7 @@ def test_a_changed_version_changes_queues() -> None:
 
 def test_an_unknown_broker_must_send_everything() -> None:
     """A lone topic of it is refused, so that a restarted NameServer does not lose the others."""
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     with pytest.raises(RequestRefused) as refused:
         routes.register("l", header(), V1, [X])
     assert refused.value.code == 1
@@ -77,7 +124,7 @@ def test_an_unknown_broker_must_send_everything() -> None:
 
 def test_slaves_are_listed_and_learn_of_their_master() -> None:
     """Their topics do not count; without a master they learn nothing."""
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     slave = header(addr="1.1.1.2:1", broker_id=1)
     assert routes.register("s", slave, V1, [X, Y]) == Registered()
     assert routes.topics() == []
@@ -91,7 +138,7 @@ def test_slaves_are_listed_and_learn_of_their_master() -> None:
 
 def test_an_address_has_one_id() -> None:
     """A slave that became master leaves its old place."""
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     routes.register("l", header(broker_id=1), V1, [X, Y])
     routes.register("l", header(broker_id=0), V1, [X, Y])
     assert addresses(routes) == [{0: "1.1.1.1:1"}]
@@ -99,7 +146,7 @@ def test_an_address_has_one_id() -> None:
 
 def test_an_older_rival_is_ignored() -> None:
     """Of two masters with one name the one with the newer term stays."""
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     routes.register("l", header(), DataVersion(1, 1, 5), [X, Y])
     routes.register("r", header(addr="9.9.9.9:1"), DataVersion(9, 9, 4), [X, Y])
     assert addresses(routes) == [{0: "1.1.1.1:1"}]
@@ -109,7 +156,7 @@ def test_an_older_rival_is_ignored() -> None:
 
 def test_a_broker_leaves_with_its_word_or_its_connection() -> None:
     """With its topics, when nobody of its name is left; others stay."""
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     routes.register("a", header(), V1, [X, Y])
     routes.register("b", header("b", "2.2.2.2:1"), V1, [X, TopicConfig(name="Z")])
     routes.unregister("a", "C", "9.9.9.9:1")
@@ -126,7 +173,7 @@ def test_a_broker_leaves_with_its_word_or_its_connection() -> None:
 def test_silent_brokers_leave() -> None:
     """After 120 s or what they announced; each registration begins anew."""
     clock = FakeClock()
-    routes = Routes(clock, 120_000)
+    routes = Both(clock)
     routes.register("a", header(), V1, [X, Y])
     routes.register("b", header("b", "2.2.2.2:1", timeout_ms=1000), V1, [X, Y])
     clock.advance(1000)
@@ -146,6 +193,118 @@ def test_silent_brokers_leave() -> None:
 def test_nameless_brokers_are_refused(field: str) -> None:
     """RocketMQ takes them and lists them in part."""
     named = RegisterBroker(broker_name="a", broker_addr="1.1.1.1:1", cluster_name="C", broker_id=0)
-    routes = Routes(FakeClock(), 120_000)
+    routes = Both()
     with pytest.raises(RequestRefused):
         routes.register("l", msgspec.structs.replace(named, **{field: ""}), V1, [X, Y])
+
+
+def test_without_a_master_the_first_slave_speaks() -> None:
+    """Its queues cannot be written to; a slave of before 5, and a later one, are not asked."""
+    routes = Both()
+    routes.register("old", header(broker_id=3), V1, [X, Y])
+    assert routes.topics() == []
+    routes.register("s2", header(addr="1.1.1.2:1", broker_id=2, acting=False), V1, [X, Y])
+    assert routes.perms() == {"a": 4}
+    later = header(addr="1.1.1.4:1", broker_id=4, acting=False)
+    routes.register("s4", later, V2, [X, Y, TopicConfig(name="Z")])
+    assert sorted(routes.topics()) == ["X", "Y"]
+    routes.register("m", header(addr="1.1.1.5:1", broker_id=0, acting=False), V1, [X, Y])
+    assert routes.perms() == {"a": 6}
+
+
+@pytest.mark.parametrize(("acting", "perm"), [(True, 4), (False, 6), (None, 6)])
+def test_a_master_that_leaves_takes_the_permission_to_write(acting: bool | None, perm: int) -> None:
+    """Where a slave may act in its place; elsewhere clients see that there is no master."""
+    routes = Both()
+    routes.register("m", header(acting=acting), V1, [X, Y])
+    routes.register("s", header(addr="1.1.1.2:1", broker_id=1, acting=acting), V1, [X, Y])
+    routes.drop("m")
+    assert routes.perms() == {"a": perm}
+    assert addresses(routes) == [{1: "1.1.1.2:1"}]
+
+
+def test_heartbeats_keep_a_broker() -> None:
+    """For as long as it had announced; those of unknown brokers are ignored."""
+    clock = FakeClock()
+    routes = Both(clock)
+    routes.writing.refresh("C", "1.1.1.1:1")
+    routes.register("a", header(timeout_ms=1000), V1, [X, Y])
+    for _ in range(3):
+        clock.advance(900)
+        routes.writing.refresh("C", "1.1.1.1:1")
+        assert routes.expire() == []
+    clock.advance(1001)
+    assert routes.expire() == ["a"]
+
+
+def test_versions_are_compared() -> None:
+    """A broker that asks counts as alive; one that is not known has changed."""
+    clock = FakeClock()
+    routes = Both(clock)
+    compare = routes.writing.compare
+    assert compare("C", "1.1.1.1:1", V1) == Freshness(has_changed=True, known=None)
+    routes.register("a", header(timeout_ms=1000), V1, [X, Y])
+    clock.advance(900)
+    assert compare("C", "1.1.1.1:1", V1) == Freshness(has_changed=False, known=V1)
+    assert compare("C", "1.1.1.1:1", V2) == Freshness(has_changed=True, known=V1)
+    clock.advance(900)
+    assert routes.expire() == []
+
+
+def test_the_permission_to_write_is_wiped_and_given_back() -> None:
+    """On every topic of the broker, until its table changes; the others' stay."""
+    routes = Both()
+    locked = TopicConfig(name="L", perm=4)
+    routes.register("a", header(), V1, [X, locked])
+    routes.register("b", header("b", "2.2.2.2:1"), V1, [X, Y])
+    assert routes.writing.wipe_write_permission("a") == 2
+    assert routes.perms() == {"a": 4, "b": 6}
+    routes.register("a", header(), V1, [X, locked])
+    assert routes.perms() == {"a": 4, "b": 6}
+    assert routes.writing.add_write_permission("a") == 2
+    assert routes.perms("L") == {"a": 6}
+    assert routes.writing.wipe_write_permission("nobody") == 0
+    routes.writing.wipe_write_permission("a")
+    routes.register("a", header(), V2, [X, locked])
+    assert routes.perms() == {"a": 6, "b": 6}
+
+
+def test_topics_are_deleted_and_registered_by_tools() -> None:
+    """Whole or in one cluster; queues of a broker that is not known end the registration."""
+    routes = Both()
+    routes.register("a", header(), V1, [X, Y])
+    other = msgspec.structs.replace(header("b", "2.2.2.2:1"), cluster_name="D")
+    routes.register("b", other, V1, [X, Y])
+    routes.writing.delete_topic("X", "D")
+    assert routes.perms() == {"a": 6}
+    routes.writing.delete_topic("X")
+    routes.writing.delete_topic("X")
+    assert routes.topics() == ["Y"]
+
+    def queues(broker: str) -> QueueData:
+        return QueueData(broker_name=broker, read_queues=1, write_queues=1, perm=6)
+
+    routes.writing.put_queues("X", [queues("a"), queues("nobody"), queues("b")])
+    assert routes.perms() == {"a": 6}
+
+
+def test_topics_that_are_not_named_any_more() -> None:
+    """They stay, unless it is set that they go; a single topic that changed names no others."""
+    for forget, left in ((False, ["X", "Y", "Z"]), (True, ["X", "Z"])):
+        routes = Both(forget_missing_topics=forget)
+        routes.register("a", header(), V1, [X, Y])
+        routes.register("a", header(), V2, [X, TopicConfig(name="Z")])
+        assert sorted(routes.topics()) == left
+        routes.register("a", header(), DataVersion(3, 3), [X])
+        assert sorted(routes.topics()) == left
+
+
+def test_the_tables_agree_after_any_of_it() -> None:
+    """No topic without a broker, no broker without a process."""
+    routes = Both()
+    routes.register("m", header(acting=True), V1, [X, Y])
+    routes.register("s", header(addr="1.1.1.2:1", broker_id=1, acting=True), V1, [X, Y])
+    routes.register("s", header(addr="1.1.1.2:1", broker_id=0, acting=True), V1, [X, Y])
+    routes.drop("s")
+    routes.drop("m")
+    assert (routes.topics(), routes.cluster_info().brokers) == ([], {})

@@ -189,3 +189,11 @@ def test_frames_that_are_none_close_the_connection_and_the_server_goes_on() -> N
         await server.close()
 
     driver.run(main())
+
+
+def test_a_table_without_some_codes() -> None:
+    """A copy: what is added later is not in it."""
+    dispatcher = Dispatcher({1: lambda *_: None, 2: lambda *_: None})
+    less = dispatcher.without({2, 3})
+    dispatcher.add({4: lambda *_: None})
+    assert list(less) == [1]

@@ -1,20 +1,30 @@
-"""The NameServer's requests: 103 to 106 and 206."""
+"""The NameServer's requests about brokers: what they say of themselves, and what tools do to them.
+
+Codes 103, 104, 205, 216, 217, 322, 327 and 904; see the spec of requests, section 2.
+"""
 
 from sprocket.base.checksum import crc31
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec import bodies, tables
-from sprocket.rocketmq.codec.codes import (
-    STANDARD_JSON_VERSION,
-    RequestCode,
-    ResponseCode,
-)
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
-    GetRoute,
     RegisterBroker,
     RegisterBrokerAnswer,
     UnregisterBroker,
 )
+from sprocket.rocketmq.codec.name_headers import (
+    AddAnswer,
+    BrokerHeartbeat,
+    BrokerNameOnly,
+    DeleteTopicInNames,
+    QueryDataVersion,
+    QueryDataVersionAnswer,
+    RegisterTopic,
+    WipeAnswer,
+)
+from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
 from sprocket.rocketmq.nameserver.routes import Routes
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.rocketmq.server.watch import Watch
@@ -22,10 +32,12 @@ from sprocket.runtime.driver import Peer
 
 
 class NameHandlers:
-    """Registrations in, routes out."""
+    """Registrations in, and what changes the routes by hand."""
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: Routes, key_values: KeyValues, config: Config) -> None:
         self._routes = routes
+        self._key_values = key_values
+        self._config = config
         self._watch = Watch(routes.drop)
 
     def table(self) -> dict[int, Handler]:
@@ -33,13 +45,16 @@ class NameHandlers:
         return {
             RequestCode.REGISTER_BROKER: self.register,
             RequestCode.UNREGISTER_BROKER: self.unregister,
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.topics,
+            RequestCode.BROKER_HEARTBEAT: self.heartbeat,
+            RequestCode.QUERY_DATA_VERSION: self.compare,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.register_topic,
         }
 
     def register(self, peer: Peer, request: Command) -> Answer:
-        """Take in what a broker says of itself."""
+        """Take in what a broker says of itself; it learns its master and the order of topics."""
         header = request.header(RegisterBroker)
         if header.body_crc32 != 0 and header.body_crc32 != crc31(request.body):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
@@ -47,11 +62,15 @@ class NameHandlers:
             request.body, compressed=header.compressed, version=request.version
         )
         self._watch(peer)
-        registered = self._routes.register(peer, header, body.version, body.topics)
+        registered = self._routes.register(peer, header, body)
+        order = None
+        if self._config.now.order_conf_to_brokers:
+            order = self._key_values.namespace(ORDER_NAMESPACE)
         return Answer(
             header=RegisterBrokerAnswer(
                 ha_server_addr=registered.ha_server_addr, master_addr=registered.master_addr
             ),
+            body=() if order is None else (bodies.encode_key_values(order),),
         )
 
     def unregister(self, _: Peer, request: Command) -> Answer:
@@ -60,21 +79,41 @@ class NameHandlers:
         self._routes.unregister(header.broker_name, header.cluster_name, header.broker_addr)
         return Answer()
 
-    def route(self, _: Peer, request: Command) -> Answer:
-        """Answer where a topic lies: in strict JSON to those who can ask for it."""
-        header = request.header(GetRoute)
-        route = self._routes.route(header.topic)
-        is_strict = header.accept_standard_json_only or request.version >= STANDARD_JSON_VERSION
-        return Answer(body=(bodies.encode_route(route, standard=is_strict),))
+    def heartbeat(self, _: Peer, request: Command) -> Answer:
+        """Believe in a broker for longer."""
+        header = request.header(BrokerHeartbeat)
+        self._routes.refresh(header.cluster_name, header.broker_addr)
+        return Answer()
 
-    def cluster(self, _: Peer, request: Command) -> Answer:
-        """Answer every broker and its cluster."""
-        info = bodies.encode_cluster_info(
-            self._routes.cluster_info(), standard=request.version >= STANDARD_JSON_VERSION
+    def compare(self, _: Peer, request: Command) -> Answer:
+        """Answer whether a broker has to register again, and the version that is known."""
+        header = request.header(QueryDataVersion)
+        version = bodies.decode_version(request.body)
+        found = self._routes.compare(header.cluster_name, header.broker_addr, version)
+        return Answer(
+            header=QueryDataVersionAnswer(changed=found.has_changed),
+            body=() if found.known is None else (bodies.encode_version(found.known),),
         )
-        return Answer(body=(info,))
 
-    def topics(self, _: Peer, _request: Command) -> Answer:
-        """Answer the name of every topic."""
-        names = bodies.encode_topic_list(self._routes.topics())
-        return Answer(body=(names,))
+    def wipe(self, _: Peer, request: Command) -> Answer:
+        """Stop producers from choosing a broker."""
+        name = request.header(BrokerNameOnly).broker_name
+        return Answer(header=WipeAnswer(wipe_topic_count=self._routes.wipe_write_permission(name)))
+
+    def add(self, _: Peer, request: Command) -> Answer:
+        """Let producers choose a broker again."""
+        name = request.header(BrokerNameOnly).broker_name
+        return Answer(header=AddAnswer(add_topic_count=self._routes.add_write_permission(name)))
+
+    def delete_topic(self, _: Peer, request: Command) -> Answer:
+        """Forget a topic."""
+        header = request.header(DeleteTopicInNames)
+        self._routes.delete_topic(header.topic, header.cluster_name)
+        return Answer()
+
+    def register_topic(self, _: Peer, request: Command) -> Answer:
+        """Take in queues of one topic."""
+        header = request.header(RegisterTopic)
+        if request.body:
+            self._routes.put_queues(header.topic, bodies.decode_route(request.body).queues)
+        return Answer()

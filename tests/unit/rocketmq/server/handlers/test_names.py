@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sprocket.base.checksum import crc31
+from sprocket.rocketmq.codec import tables
+from sprocket.rocketmq.model.topic import TopicConfig
 
 
 def broker_ext(name: str = "b2", **changes: Any) -> dict[str, Any]:
@@ -114,5 +116,94 @@ def test_old_clients_get_bare_broker_ids(on_node: Callable[..., None]) -> None:
         )
         assert asked.body == strict.body
         assert b" " not in strict.body
+
+    on_node(scenario)
+
+
+def test_brokers_learn_the_order_of_topics(on_node: Callable[..., None]) -> None:
+    """As soon as somebody has made the namespace, even if it is empty again."""
+
+    async def scenario(lab: Any) -> None:
+        names = lab.names
+        assert (await names.call(103, broker_ext(), registration("X", "Y"))).body == b""
+        order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "X"}
+        await names.call(100, order | {"value": "b2:4"})
+        answer = await names.call(103, broker_ext(), registration("X", "Y"))
+        assert json.loads(answer.body) == {"table": {"X": "b2:4"}}
+        route = json.loads((await names.call(105, {"topic": "X"})).body)
+        assert "orderTopicConf" not in route
+        await names.call(318, {}, b"orderMessageEnable=true")
+        route = json.loads((await names.call(105, {"topic": "X"})).body)
+        assert route["orderTopicConf"] == "b2:4"
+        await names.call(102, order)
+        answer = await names.call(103, broker_ext(), registration("X", "Y"))
+        assert json.loads(answer.body) == {"table": {}}
+        await names.call(318, {}, b"returnOrderTopicConfigToBroker=false")
+        assert (await names.call(103, broker_ext(), registration("X", "Y"))).body == b""
+
+    on_node(scenario)
+
+
+def test_light_heartbeats_keep_a_broker(on_node: Callable[..., None]) -> None:
+    """904 and 322; the latter says whether there is something to register."""
+
+    async def scenario(lab: Any) -> None:
+        names = lab.names
+        assert (await names.call(904, broker_ext())).code == 0
+        version = json.dumps({"counter": 1, "timestamp": 1, "stateVersion": 0}).encode()
+        unknown = await names.call(322, broker_ext(), version)
+        assert (unknown.ext_map(), unknown.body) == ({"changed": "true"}, b"")
+        timeout = broker_ext(heartbeatTimeoutMillis=10_000)
+        await names.call(103, timeout, registration("X", "Y"))
+        for code, body in ((904, b""), (322, version), (904, b"")):
+            lab.clock.advance(9_000)
+            assert (await names.call(code, broker_ext(), body)).code == 0
+        same = await names.call(322, broker_ext(), version)
+        assert same.ext_map() == {"changed": "false"}
+        assert json.loads(same.body) == {"counter": 1, "timestamp": 1, "stateVersion": 0}
+        assert (await names.call(105, {"topic": "X"})).code == 0
+
+    on_node(scenario)
+
+
+def test_tools_change_routes(on_node: Callable[..., None]) -> None:
+    """Permission wiped and given back, topics deleted and registered."""
+
+    async def scenario(lab: Any) -> None:
+        names = lab.names
+        await names.call(103, broker_ext(), registration("X", "Y"))
+
+        async def perm() -> int:
+            route = json.loads((await names.call(105, {"topic": "X"})).body)
+            return int(route["queueDatas"][0]["perm"])
+
+        wiped = await names.call(205, {"brokerName": "b2"})
+        assert (wiped.ext_map(), await perm()) == ({"wipeTopicCount": "2"}, 4)
+        added = await names.call(327, {"brokerName": "b2"})
+        assert (added.ext_map(), await perm()) == ({"addTopicCount": "2"}, 6)
+        route = (await names.call(105, {"topic": "X"})).body
+        assert (await names.call(216, {"topic": "X", "clusterName": "none"})).code == 0
+        assert (await names.call(105, {"topic": "X"})).code == 0
+        assert (await names.call(216, {"topic": "X"})).code == 0
+        assert (await names.call(105, {"topic": "X"})).code == 17
+        assert (await names.call(217, {"topic": "X"}, route)).code == 0
+        assert (await names.call(105, {"topic": "X"})).body == route
+        assert (await names.call(217, {"topic": "X"})).code == 0
+
+    on_node(scenario)
+
+
+def test_both_forms_of_a_registration(on_node: Callable[..., None]) -> None:
+    """The compressed one is what a broker sends with `compressedRegister`."""
+
+    async def scenario(lab: Any) -> None:
+        topics = [TopicConfig(name="X"), TopicConfig(name="Y")]
+        body = tables.encode_register_broker(
+            tables.RegisterBrokerBody(version=tables.DataVersion(1, 1), topics=topics),
+            compressed=True,
+        )
+        ext = broker_ext(compressed="true", bodyCrc32=crc31(body))
+        assert (await lab.names.call(103, ext, body)).code == 0
+        assert (await lab.names.call(105, {"topic": "Y"})).code == 0
 
     on_node(scenario)

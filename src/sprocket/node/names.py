@@ -1,0 +1,90 @@
+"""A NameServer that runs, by itself or beside a broker.
+
+It keeps nothing but what tools leave with it, in `kvConfig.json`; routes come from the brokers.
+"""
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+from sprocket.base.clock import Clock, SystemClock
+from sprocket.base.disk import Disk, RealDisk
+from sprocket.node.listening import address, listen, told_host
+from sprocket.rocketmq.broker.config_file import ConfigFile
+from sprocket.rocketmq.nameserver import key_values
+from sprocket.rocketmq.nameserver.key_values import KeyValues
+from sprocket.rocketmq.nameserver.nameserver import NameServer
+from sprocket.rocketmq.server.dispatch import Dispatcher
+from sprocket.rocketmq.server.handlers.name_config import NameConfigHandlers
+from sprocket.rocketmq.server.handlers.name_lookups import NameLookupHandlers
+from sprocket.rocketmq.server.handlers.names import NameHandlers
+from sprocket.rocketmq.settings import Settings
+
+
+class NameServerNode:
+    """A NameServer that listens; made by `start`.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, told: str, port: int, parts: AsyncExitStack) -> None:
+        self.address = told
+        """Where it can be reached, `host:port`."""
+        self.port = port
+        self._parts = parts
+
+    @classmethod
+    async def start(
+        cls,
+        settings: Settings,
+        folder: str,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+    ) -> "NameServerNode":
+        """Listen.
+
+        Args:
+            settings: All groups.
+            folder: Where `kvConfig.json` lies; made when there is something to keep.
+            disk: Where that is; the machine's by default.
+            clock: The machine's by default.
+
+        Raises:
+            StoreError: `kvConfig.json` cannot be read.
+            SettingsError: The port is in use, or the address none of this machine.
+        """
+        disk = disk or RealDisk()
+        async with AsyncExitStack() as parts:
+            kept = _key_values(disk, folder)
+            nameserver = NameServer(
+                clock or SystemClock(), settings.nameserver, settings.server, kept
+            )
+            dispatcher = Dispatcher({})
+            for handlers in (
+                NameHandlers(nameserver.routes, kept, nameserver.config),
+                NameLookupHandlers(nameserver.lookup, nameserver.config),
+                NameConfigHandlers(kept, nameserver.config),
+            ):
+                dispatcher.add(handlers.table())
+            nameserver.start()
+            parts.push_async_callback(nameserver.stop)
+            server = await listen(dispatcher, settings.server, settings.server.nameserver_port)
+            parts.push_async_callback(server.close)
+            told = address(told_host(settings.server), server.port)
+            return cls(told, server.port, parts.pop_all())
+        raise AssertionError("unreachable")
+
+    async def stop(self) -> None:
+        """Close every connection and end."""
+        await self._parts.aclose()
+
+
+def _key_values(disk: Disk, folder: str) -> KeyValues:
+    """Return what was kept in a folder, and keep changes there."""
+    file = ConfigFile(disk, f"{folder}/kvConfig.json")
+
+    def keep(content: dict[str, Any]) -> None:
+        disk.make_folder(folder)
+        file.replace(ConfigFile.encode(content))
+
+    return KeyValues(file.load(key_values.from_json), keep)

@@ -1,0 +1,150 @@
+"""What a NameServer answers from its tables: routes, clusters, lists of topics.
+
+Source: RocketMQ `RouteInfoManager`, `ClientRequestProcessor`, `ZoneRouteRPCHook`; the spec of
+requests, section 2.5.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.codec.bodies import ClusterInfo
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
+from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, WRITE
+from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
+from sprocket.rocketmq.nameserver.tables import Tables
+
+NEVER_ACTED_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics by which brokers of one name keep together; no slave stands in for a master there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTopics:
+    """The topics that every cluster has, and a broker that knows the others."""
+
+    names: list[str]
+    broker_addr: str | None
+
+
+class Lookup:
+    """The reading side of one NameServer's tables.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, tables: Tables, key_values: KeyValues, config: Config) -> None:
+        self._tables = tables
+        self._key_values = key_values
+        self._config = config
+
+    def route(self, topic: str, *, zone: str | None = None) -> TopicRoute:
+        """Return where a topic lies.
+
+        Args:
+            topic: Its name.
+            zone: Only brokers of this zone, and those that have no master; None for all.
+
+        Raises:
+            RequestRefused: TOPIC_NOT_EXIST.
+        """
+        queues = self._tables.topics.get(topic)
+        if not queues:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic route info in name server for the topic: {topic}",
+            )
+        brokers = [self._broker(topic, queue) for queue in queues.values()]
+        if zone is not None:
+            brokers = [one for one in brokers if _is_in_zone(one, zone)]
+        names = {one.name for one in brokers}
+        order_conf = None
+        if self._config.now.order_conf:
+            order_conf = self._key_values.get(ORDER_NAMESPACE, topic)
+        return TopicRoute(
+            queues=[queue for name, queue in queues.items() if name in names],
+            brokers=brokers,
+            order_conf=order_conf,
+            filter_servers=self._filter_servers(brokers),
+        )
+
+    def cluster_info(self) -> ClusterInfo:
+        """Return every broker and which cluster it belongs to."""
+        tables = self._tables
+        return ClusterInfo(
+            brokers={name: tables.broker_data(name) for name in tables.brokers},
+            clusters=tables.clusters(),
+        )
+
+    def members(self, cluster: str, broker: str) -> BrokerData:
+        """Return the processes of one name; none if it is unknown, or of another cluster."""
+        found = self._tables.brokers.get(broker)
+        if found is None or found.cluster != cluster:
+            return BrokerData(cluster=cluster, name=broker, addresses={})
+        return self._tables.broker_data(broker)
+
+    def topics(self) -> list[str]:
+        """Return the name of every topic."""
+        return list(self._tables.topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Return the names of the topics that a broker of a cluster has."""
+        brokers = set(self._tables.clusters().get(cluster, ()))
+        return [name for name, queues in self._tables.topics.items() if brokers & queues.keys()]
+
+    def system_topics(self) -> SystemTopics:
+        """Return the topics named like clusters and brokers."""
+        names: dict[str, None] = {}
+        for cluster, brokers in self._tables.clusters().items():
+            names |= dict.fromkeys([cluster, *brokers])
+        addresses = (
+            address for one in self._tables.brokers.values() for address in one.addresses.values()
+        )
+        return SystemTopics(list(names), next(addresses, None))
+
+    def unit_topics(self) -> list[str]:
+        """Return the topics of a unit."""
+        return self._flagged(lambda flag: flag & UNIT != 0)
+
+    def unit_subscription_topics(self, *, without_units: bool = False) -> list[str]:
+        """Return the topics that a unit subscribes to; perhaps only those of no unit."""
+        return self._flagged(
+            lambda flag: flag & UNIT_SUBSCRIPTION != 0 and not (without_units and flag & UNIT)
+        )
+
+    def _flagged(self, is_wanted: Callable[[int], bool]) -> list[str]:
+        """Return the topics whose first queues have a flag, as RocketMQ looks at the first only."""
+        return [
+            name
+            for name, queues in self._tables.topics.items()
+            if is_wanted(next(iter(queues.values())).sys_flag)
+        ]
+
+    def _broker(self, topic: str, queue: QueueData) -> BrokerData:
+        """Return a broker; its first slave in the master's place where it may act as one."""
+        broker = self._tables.broker_data(queue.broker_name)
+        may_act = (
+            self._config.now.acting_master
+            and broker.enable_acting_master
+            and not queue.perm & WRITE
+            and not topic.startswith(NEVER_ACTED_PREFIX)
+        )
+        if not may_act or MASTER_ID in broker.addresses:
+            return broker
+        first = min(broker.addresses)
+        others = {number: addr for number, addr in broker.addresses.items() if number != first}
+        return replace(broker, addresses={MASTER_ID: broker.addresses[first]} | others)
+
+    def _filter_servers(self, brokers: list[BrokerData]) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for broker in brokers:
+            for address in broker.addresses.values():
+                live = self._tables.live.get((broker.cluster, address))
+                if live is not None and live.filter_servers:
+                    found[address] = list(live.filter_servers)
+        return found
+
+
+def _is_in_zone(broker: BrokerData, zone: str) -> bool:
+    return MASTER_ID not in broker.addresses or (broker.zone or "").lower() == zone.lower()

@@ -1,0 +1,116 @@
+"""What a NameServer answers from its tables."""
+
+from typing import Any
+
+import pytest
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.model.route import QueueData
+from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.key_values import KeyValues
+from sprocket.rocketmq.nameserver.lookup import Lookup, SystemTopics
+from sprocket.rocketmq.nameserver.tables import BrokerEntry, LiveEntry, Tables
+from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
+
+ORDER = {"ORDER_TOPIC_CONFIG": {"X": "a:4"}}
+
+
+def queues(broker: str, *, perm: int = 6, flag: int = 0) -> QueueData:
+    """Return queues on a broker."""
+    return QueueData(broker_name=broker, read_queues=1, write_queues=1, perm=perm, sys_flag=flag)
+
+
+def lookup(tables: Tables, **settings: Any) -> Lookup:
+    """Return the reading side of tables."""
+    config = Config(NameServerSettings(**settings), ServerSettings())
+    return Lookup(tables, KeyValues(ORDER, lambda _: None), config)
+
+
+def two_brokers() -> Tables:
+    """Return two brokers of two clusters and zones, the second without a master."""
+    tables = Tables()
+    tables.brokers["a"] = BrokerEntry("C", "z1", addresses={0: "1.1.1.1:1"})
+    tables.brokers["b"] = BrokerEntry("D", "z2", True, {1: "2.2.2.2:1", 2: "2.2.2.2:2"})
+    tables.topics["X"] = {"a": queues("a"), "b": queues("b", perm=4)}
+    tables.topics["Y"] = {"b": queues("b", perm=4, flag=1)}
+    return tables
+
+
+def test_a_topic_that_is_not_there() -> None:
+    """Is refused with its name, as every client expects of an unknown one."""
+    with pytest.raises(RequestRefused, match="the topic: N") as refused:
+        lookup(Tables()).route("N")
+    assert refused.value.code == 17
+
+
+def test_the_order_of_a_topic_is_told_where_it_is_set_so() -> None:
+    """A producer goes by it instead of the queues."""
+    assert lookup(two_brokers()).route("X").order_conf is None
+    assert lookup(two_brokers(), order_conf=True).route("X").order_conf == "a:4"
+    assert lookup(two_brokers(), order_conf=True).route("Y").order_conf is None
+
+
+def test_a_slave_is_named_in_the_masters_place() -> None:
+    """Only where both sides allow it, and nothing can be written."""
+    told = lookup(two_brokers(), acting_master=True)
+    assert dict(told.route("X").brokers[1].addresses) == {0: "2.2.2.2:1", 2: "2.2.2.2:2"}
+    assert dict(told.route("X").brokers[0].addresses) == {0: "1.1.1.1:1"}
+    assert 0 not in lookup(two_brokers()).route("X").brokers[1].addresses
+    for change in ("perm", "allowed", "topic"):
+        tables = two_brokers()
+        topic = "X"
+        if change == "perm":
+            tables.topics["X"]["b"] = queues("b", perm=6)
+        elif change == "allowed":
+            tables.brokers["b"].enable_acting_master = False
+        else:
+            topic = "rmq_sys_SYNC_BROKER_MEMBER_b"
+            tables.topics[topic] = {"b": queues("b", perm=4)}
+        route = lookup(tables, acting_master=True).route(topic)
+        assert 0 not in route.brokers[-1].addresses, change
+
+
+def test_a_zone_sees_its_own_brokers() -> None:
+    """And those without a master, whose zone nobody can know."""
+    route = lookup(two_brokers()).route("X", zone="Z1")
+    assert [one.name for one in route.brokers] == ["a", "b"]
+    route = lookup(two_brokers()).route("X", zone="z2")
+    assert [one.name for one in route.brokers] == ["b"]
+    assert [one.broker_name for one in route.queues] == ["b"]
+
+
+def test_filter_servers_are_told_by_address() -> None:
+    """Of the brokers in the route."""
+    tables = two_brokers()
+    tables.live["C", "1.1.1.1:1"] = LiveEntry(
+        "a", 0, 1, 1.0, DataVersion(1, 1), "l", "", ("1.1.1.1:9",)
+    )
+    assert lookup(tables).route("X").filter_servers == {"1.1.1.1:1": ["1.1.1.1:9"]}
+    assert lookup(tables).route("Y").filter_servers == {}
+
+
+def test_lists_of_topics() -> None:
+    """Of all, of a cluster, of units; of clusters and brokers themselves."""
+    tables = two_brokers()
+    tables.topics["U"] = {"a": queues("a", flag=3)}
+    tables.topics["S"] = {"a": queues("a", flag=2), "b": queues("b", flag=1)}
+    told = lookup(tables)
+    assert told.topics() == ["X", "Y", "U", "S"]
+    assert told.topics_of_cluster("C") == ["X", "U", "S"]
+    assert told.topics_of_cluster("D") == ["X", "Y", "S"]
+    assert told.topics_of_cluster("none") == []
+    assert told.unit_topics() == ["Y", "U"]
+    assert told.unit_subscription_topics() == ["U", "S"]
+    assert told.unit_subscription_topics(without_units=True) == ["S"]
+    assert told.system_topics() == SystemTopics(["C", "a", "D", "b"], "1.1.1.1:1")
+    assert lookup(Tables()).system_topics() == SystemTopics([], None)
+
+
+def test_members_of_a_broker() -> None:
+    """One that is not known, or of another cluster, has none."""
+    told = lookup(two_brokers())
+    assert dict(told.members("D", "b").addresses) == {1: "2.2.2.2:1", 2: "2.2.2.2:2"}
+    assert dict(told.members("C", "b").addresses) == {}
+    assert dict(told.members("C", "n").addresses) == {}
+    assert told.cluster_info().clusters == {"C": ["a"], "D": ["b"]}
