@@ -10,7 +10,7 @@ import sys
 import typer
 
 from sprocket.base.errors import SprocketError
-from sprocket.cli import settings, store, topic, up
+from sprocket.cli import broker, nameserver, settings, store, topic, up
 
 
 def app() -> typer.Typer:
@@ -23,6 +23,8 @@ def app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     root.command("up")(up.up)
+    root.command("nameserver")(nameserver.nameserver)
+    root.command("broker")(broker.broker)
     root.command("settings")(settings.settings)
     root.add_typer(topic.app, name="topic")
     root.add_typer(store.app, name="store")

@@ -8,6 +8,7 @@ import typer
 
 from sprocket.base import settings as loader
 from sprocket.base.settings import Loaded
+from sprocket.cli.config_file import Given
 from sprocket.rocketmq.settings import Settings
 
 SetOption = Annotated[
@@ -52,10 +53,21 @@ def load(
         from sprocket.base.disk import RealDisk, read_file
 
         text = read_file(RealDisk(), config).decode("utf-8", "replace")
+    return load_given(Given(toml=text), config, overrides, options)
+
+
+def load_given(
+    given: Given,
+    config: str | None,
+    overrides: list[str] | None,
+    options: dict[str, Any] | None = None,
+) -> Loaded[Settings]:
+    """Return the settings from a file that was read already; otherwise as `load`."""
     return loader.load(
         Settings,
-        file_text=text,
+        file_text=given.toml,
         file_name=config or "",
+        values=given.values,
         environment=os.environ,
         overrides=overrides or (),
         options={name: value for name, value in (options or {}).items() if value is not None},

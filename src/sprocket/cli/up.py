@@ -4,17 +4,13 @@ What people read goes to stderr. Stdout gets exactly one line, when everything i
 `ready nameserver=HOST:PORT broker=HOST:PORT data=FOLDER`.
 """
 
-import asyncio
-import gc
 import os
-import signal
-import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sprocket.base.settings import Loaded
+from sprocket.cli import serving
 from sprocket.cli.settings import ConfigOption, SetOption, load
 from sprocket.rocketmq.settings import Geometry, Settings
 
@@ -23,9 +19,6 @@ if TYPE_CHECKING:
     from sprocket.rocketmq.store.recovery import RecoveryReport
 
 GEOMETRY_GROUPS = ("log.", "queue.", "index.")
-
-COLLECT_OBJECTS = 100_000
-"""New objects between two looks of the cycle collector; about 30 MiB of garbage at the worst."""
 
 _MEANING = {
     "sync": "on the disk (one fdatasync covers everybody who waits)",
@@ -62,70 +55,55 @@ def up(
             "store.flush": flush,
         },
     )
-    from sprocket.cli.logs import log_to_stderr
-    from sprocket.runtime import driver
+    folder = os.path.abspath(data)
 
-    log_to_stderr()
-    _tune_collector()
-    # numpy's arithmetic starts threads, one a core, that nothing here uses.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    driver.run(_run(loaded, os.path.abspath(data)))
+    async def start() -> "Node":
+        from sprocket.node.run import Node
 
+        return await Node.start(loaded.root, folder, geometry=wanted_geometry(loaded))
 
-async def _run(loaded: Loaded[Settings], folder: str) -> None:
-    """Start a node, say that it is ready, and stop it when a signal comes."""
-    from sprocket.node.run import Node
+    def say_so(node: "Node", seconds: float) -> None:
+        addresses = node.addresses
+        greet(
+            [
+                ("NameServer", addresses.nameserver),
+                ("broker", f"{addresses.broker} ({loaded.root.broker.name})"),
+                *store_rows(node, loaded.root, folder),
+            ],
+            seconds,
+        )
+        serving.ready(f"nameserver={addresses.nameserver} broker={addresses.broker} data={folder}")
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    started = time.perf_counter()
-    node = await Node.start(loaded.root, folder, geometry=_wanted_geometry(loaded))
-    try:
-        _greet(node, loaded.root, folder, time.perf_counter() - started)
-        await stop.wait()
-        _say("stopping …")
-    finally:
-        await node.stop()
-    _say("stopped; everything acknowledged is on the disk")
+    serving.serve(start, say_so)
+    serving.say("stopped; everything acknowledged is on the disk")
 
 
-def _tune_collector() -> None:
-    """Have the cycle collector look rarely: under load it took a seventh of the time.
-
-    A message makes a few tracked objects and no cycle, so the default of a look for each 700 of
-    them finds nothing again and again. What the imports made is not looked at any more.
-    """
-    gc.freeze()
-    gc.set_threshold(COLLECT_OBJECTS, 20, 50)
-
-
-def _wanted_geometry(loaded: Loaded[Settings]) -> Geometry | None:
+def wanted_geometry(loaded: Loaded[Settings]) -> Geometry | None:
     """Return the geometry if some source gave a part of it; else the store decides."""
     is_given = any(name.startswith(GEOMETRY_GROUPS) for name in loaded.origins)
     return loaded.root.geometry if is_given else None
 
 
-def _greet(node: "Node", settings: Settings, folder: str, seconds: float) -> None:
-    """Say where everything is, to people on stderr and to scripts on stdout."""
+def store_rows(node: "Node", settings: Settings, folder: str) -> list[tuple[str, str]]:
+    """Return what people want to know of a store that was opened: name and text."""
+    return [
+        ("data", folder),
+        ("acknowledged means", _MEANING[settings.store.flush]),
+        ("recovery", _recovery_text(node.report)),
+    ]
+
+
+def greet(rows: list[tuple[str, str]], seconds: float) -> None:
+    """Say where everything is, to people on stderr."""
     from rich.console import Console
     from rich.table import Table
 
-    addresses, report = node.addresses, node.report
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("NameServer", addresses.nameserver)
-    table.add_row("broker", f"{addresses.broker} ({settings.broker.name})")
-    table.add_row("data", folder)
-    table.add_row("acknowledged means", _MEANING[settings.store.flush])
-    table.add_row("recovery", _recovery_text(report))
+    for row in rows:
+        table.add_row(*row)
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]Sprocket[/] is ready after {seconds:.2f} s; Ctrl-C stops it.")
     console.print(table, soft_wrap=True)
-    sys.stdout.write(
-        f"ready nameserver={addresses.nameserver} broker={addresses.broker} data={folder}\n"
-    )
-    sys.stdout.flush()
 
 
 def _recovery_text(report: "RecoveryReport") -> str:
@@ -142,7 +120,3 @@ def _recovery_text(report: "RecoveryReport") -> str:
     if report.damage:
         text += f"; stepped over damage in {len(report.damage)} places"
     return text
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"sprocket: {text}\n")

@@ -1,0 +1,65 @@
+"""A settings file of ours, in TOML, or one of RocketMQ's, told apart by name or content."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from sprocket.rocketmq.aliases import ForeignSettings
+
+FileOption = Annotated[
+    str | None,
+    typer.Option(
+        "-c",
+        "--config",
+        metavar="FILE",
+        help="TOML with a table for each group, or RocketMQ's own file of settings.",
+    ),
+]
+
+_TABLE = re.compile(r"^[ \t]*\[[^\]\n]+\][ \t]*(#.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What a settings file gives, for `base.settings.load`."""
+
+    toml: str | None = None
+    values: Sequence[tuple[str, object, str]] = ()
+    folder: str | None = None
+    """Of the store, if a broker.conf names it."""
+
+
+def read(path: str | None, interpret: Callable[[bytes, str], ForeignSettings]) -> Given:
+    """Return what a file gives; settings of RocketMQ that we do not have are named on stderr.
+
+    Args:
+        path: The file, or None.
+        interpret: Reads one of RocketMQ's, of the kind that is expected here.
+
+    Raises:
+        SettingsError, DiskFailed: It cannot be read, or a setting is wrong.
+    """
+    if path is None:
+        return Given()
+    from sprocket.base.disk import RealDisk, read_file
+
+    content = read_file(RealDisk(), path)
+    text = content.decode("utf-8", "replace")
+    if is_toml(path, text):
+        return Given(toml=text)
+    found = interpret(content, path)
+    if found.ignored:
+        names = ", ".join(found.ignored)
+        sys.stderr.write(f"sprocket: {path}: ignored, as there is no such setting here: {names}\n")
+    return Given(values=found.values, folder=found.folder)
+
+
+def is_toml(path: str, text: str) -> bool:
+    """Tell TOML from Java properties: by the name, else by a line that begins a table."""
+    if path.endswith((".toml", ".conf", ".properties")):
+        return path.endswith(".toml")
+    return _TABLE.search(text) is not None

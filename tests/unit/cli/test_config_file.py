@@ -1,0 +1,59 @@
+"""A settings file of ours is told from one of RocketMQ's."""
+
+from pathlib import Path
+
+import pytest
+
+from sprocket.base.errors import DiskFailed, SettingsError
+from sprocket.cli import config_file
+from sprocket.cli.config_file import Given
+from sprocket.rocketmq.aliases import read_broker_conf
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_toml"),
+    [
+        ("a.toml", "brokerName=b", True),
+        ("a.conf", "[server]", False),
+        ("a.properties", "", False),
+        ("a", "# ours\n [server] # here\nhost = 'x'", True),
+        ("a", "brokerName=b\nnamesrvAddr=[::1]:9876", False),
+        ("a", "", False),
+    ],
+)
+def test_which_is_which(name: str, text: str, is_toml: bool) -> None:
+    """By the name's end, else by a line that begins a table."""
+    assert config_file.is_toml(name, text) is is_toml
+
+
+def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Values of a broker.conf, its folder, and a word about what is ignored."""
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=b\nstorePathRootDir=/data\nuseTLS=true\n")
+    given = config_file.read(str(path), read_broker_conf)
+    assert given == Given(values=[("broker.name", "b", f"{path} (brokerName)")], folder="/data")
+    assert capsys.readouterr().err == (
+        f"sprocket: {path}: ignored, as there is no such setting here: useTLS\n"
+    )
+    path.write_text("brokerName=b\n")
+    config_file.read(str(path), read_broker_conf)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_of_ours_is_left_to_the_loader(tmp_path: Path) -> None:
+    """And no file gives nothing."""
+    path = tmp_path / "a.toml"
+    path.write_text("[broker]\nname = 'b'\n")
+    given = config_file.read(str(path), read_broker_conf)
+    assert given == Given(toml="[broker]\nname = 'b'\n")
+    assert config_file.read(None, read_broker_conf) == Given()
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """Is one clear error."""
+    with pytest.raises(DiskFailed):
+        config_file.read(str(tmp_path / "none"), read_broker_conf)
+    path = tmp_path / "b.conf"
+    path.write_text("brokerNmae=b")
+    with pytest.raises(SettingsError, match="did you mean brokerName"):
+        config_file.read(str(path), read_broker_conf)
