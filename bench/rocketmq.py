@@ -1,55 +1,42 @@
-"""Sends per second and per CPU second: Sprocket and the real RocketMQ 5.3.3, side by side.
+"""Sends and pulls per second and per CPU second: Sprocket and the real RocketMQ 5.3.3.
 
-`make bench-rocketmq`. Both brokers run on this machine with sync flush, each on a new store on the
-same disk; the same load process speaks to one of them at a time while the other is stopped
-(SIGSTOP), so that its timers cost nothing. Both are warmed with 100,000 sends. Then, for each row,
-they take turns, three rounds; the figures are medians.
+`make bench-rocketmq`. Both brokers run on this machine in both flush modes, each on a new store on
+the same disk; the same load process speaks to one of the four at a time while the others are
+stopped (SIGSTOP), so that their timers cost nothing. Each is warmed with 100,000 sends. Then, for
+each row, they take turns, three rounds; the figures are medians.
 
 Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not run.
 """
 
 import argparse
 import json
-import os
-import platform
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.load import Load, Row
+from bench.goals import ASYNC, OURS, PULL, SYNC, THEIRS, Figures, Goal, Key
+from bench.load import Load, Row, Run
+from bench.pull_load import PullLoad
 from tests.interop import link, peers
 
-ROWS = (Row(connections=16, outstanding=1), Row(connections=4, outstanding=32))
-TOPIC = "Bench"
+from bench import goals, processes
+
+TOPIC, BACKLOG = "Bench", "Backlog"
 QUEUES = 4
 WARM_MESSAGES = 100_000
-CPU_RATIO_MAX = 0.40
-RATE_RATIO_MIN = 1.5
-REST_SECONDS = 0.3
-"""Between load and reading the CPU: work put off (index, queue files) belongs to the messages."""
-
-OURS, THEIRS = "sprocket", "rocketmq"
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+BACKLOG_MESSAGES = 200_000
+WARM_ROW = Row(connections=4, outstanding=32)
+FILL_ROW = Row(connections=4, outstanding=4, batch=32)
+GIB_MESSAGES = 790_000
+"""Of 1 KiB with their properties: a little more than 1 GiB of log."""
 
 THEIR_JVM_HEAP = "2g"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """What one run of one row against one broker gave; medians of such have the same shape."""
-
-    messages_per_s: float
-    cpu_us_per_message: float
-    p50_ms: float
-    p99_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +48,53 @@ class Report:
     medians: Sequence[Mapping[str, object]]
     runs: Sequence[Mapping[str, object]]
     memory: Mapping[str, Mapping[str, float]]
-    goals: Sequence["Goal"]
+    ready_seconds: Mapping[str, float]
+    goals: Sequence[Goal]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """One ratio that must hold."""
+class Bench:
+    """The brokers that run, by flush mode and whose they are."""
 
-    row: str
-    what: str
-    ratio: float
-    limit: float
-    is_met: bool
+    brokers: Mapping[tuple[str, str], peers.Broker]
+    seconds: float
 
-    def __str__(self) -> str:
-        """Say it in a line."""
-        sign = "≤" if self.what == "CPU" else "≥"
-        word = "met" if self.is_met else "MISSED"
-        return f"{self.row:8} {self.what:12} {self.ratio:5.2f} {sign} {self.limit:.2f}  {word}"
+    @contextmanager
+    def alone(self, flush: str, name: str) -> Iterator[peers.Broker]:
+        """Have the machine for one of them."""
+        broker = self.brokers[flush, name]
+        with processes.alone(broker.pid, [one.pid for one in self.brokers.values()]):
+            yield broker
+
+    def prepare(self, warm_messages: int) -> None:
+        """Create the topics, fill the backlog, warm each broker."""
+        for flush, name in self.brokers:
+            print(f"warming {name} {flush} with {warm_messages:,} sends", flush=True)
+            with self.alone(flush, name) as broker:
+                with link.Link(broker.address) as connection:
+                    for topic in (TOPIC, BACKLOG):
+                        link.create_topic(connection, topic, QUEUES)
+                _send(broker, TOPIC, WARM_ROW, warm_messages)
+                if flush == ASYNC:
+                    _send(broker, BACKLOG, FILL_ROW, BACKLOG_MESSAGES)
+
+    def sends(self, flush: str, name: str, row: Row) -> Figures:
+        """Measure one row of sends against one broker."""
+        with (
+            self.alone(flush, name) as broker,
+            Load(broker.address, TOPIC, row, queues=QUEUES) as load,
+        ):
+            load.run(messages=row.connections * row.outstanding * row.batch * 4)  # they are warm
+            return _measured(broker, lambda: load.run(seconds=self.seconds))
+
+    def pulls(self, flush: str, name: str) -> Figures:
+        """Measure the reading of a backlog from one broker."""
+        with (
+            self.alone(flush, name) as broker,
+            PullLoad(broker.address, BACKLOG, queues=QUEUES) as load,
+        ):
+            load.run(seconds=0.5)
+            return _measured(broker, lambda: load.run(seconds=self.seconds))
 
 
 def main() -> int:
@@ -104,52 +120,83 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.rocketmq", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of load, each time")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of load, each time")
     parser.add_argument("--warm", type=int, default=WARM_MESSAGES, help="sends before the first")
     parser.add_argument("--only", choices=[OURS, THEIRS], help="no comparison, no goals")
-    parser.add_argument("--flush", choices=["sync", "async"], default="sync")
+    parser.add_argument("--flush", choices=[SYNC, ASYNC], help="one mode only")
+    parser.add_argument("--rows", nargs="*", help="only rows whose name holds one of these words")
     parser.add_argument("--json", type=Path, default=peers.ROOT / "build/bench-rocketmq.json")
     return parser.parse_args()
 
 
 def _bench(folder: Path, options: argparse.Namespace) -> Report:
     names = [options.only] if options.only else [OURS, THEIRS]
-    runs: dict[tuple[str, str], list[Figures]] = {}
-    memory: dict[str, Mapping[str, float]] = {}
+    modes = [options.flush] if options.flush else [SYNC, ASYNC]
+    brokers: dict[tuple[str, str], peers.Broker] = {}
+    ready: dict[str, float] = {}
     with ExitStack() as stack:
-        brokers = {
-            name: stack.enter_context(_started(name, folder / name, options.flush))
-            for name in names
+        for flush in modes:
+            for name in names:
+                began = time.perf_counter()
+                started = _started(name, folder / f"{name}-{flush}", flush)
+                brokers[flush, name] = stack.enter_context(started)
+                ready[f"{name} {flush}, empty"] = time.perf_counter() - began
+        bench = Bench(brokers=brokers, seconds=options.seconds)
+        bench.prepare(options.warm)
+        runs = _rounds(bench, options)
+        memory = {
+            f"{name} {flush}": processes.memory(broker.pid)
+            for (flush, name), broker in brokers.items()
         }
-        for name, broker in brokers.items():
-            with _alone(broker, brokers.values()):
-                print(f"warming {name} with {options.warm:,} sends", flush=True)
-                _warm(broker, options.warm)
-        for turn in range(options.rounds):
-            for row in ROWS:
-                for name in names if turn % 2 == 0 else reversed(names):
-                    with _alone(brokers[name], brokers.values()):
-                        figures = _measure(brokers[name], row, options.seconds)
-                    runs.setdefault((row.name, name), []).append(figures)
-                    print(f"round {turn + 1}  {row.name:8} {name:9} {_line(figures)}", flush=True)
-        for name, broker in brokers.items():
-            memory[name] = _memory(broker.pid)
     medians = {key: _median(figures) for key, figures in runs.items()}
-    goals = [] if options.only else _goals(medians)
-    _print(medians, memory, goals, options)
+    found = goals.compare(medians)
+    if OURS in names:
+        for flush in modes:
+            found.append(goals.anonymous_memory(flush, memory[f"{OURS} {flush}"]["anonymous_mib"]))
+        killed = ready[f"{OURS}, killed"] = _killed_ready(folder / "killed")
+        empty = max(ready[f"{OURS} {flush}, empty"] for flush in modes)
+        found += goals.ready(empty_seconds=empty, killed_seconds=killed)
+    _print(medians, memory, ready, found, options.rounds)
     return Report(
-        machine=_machine(),
-        options={"rounds": options.rounds, "seconds": options.seconds, "flush": options.flush},
-        medians=[_named(key, figures) for key, figures in medians.items()],
-        runs=[_named(key, figures) for key, many in runs.items() for figures in many],
+        machine=processes.machine(),
+        options={"rounds": options.rounds, "seconds": options.seconds},
+        medians=[{**asdict(key), **asdict(figures)} for key, figures in medians.items()],
+        runs=[{**asdict(key), **asdict(one)} for key, many in runs.items() for one in many],
         memory=memory,
-        goals=goals,
+        ready_seconds=ready,
+        goals=found,
     )
 
 
-def _named(key: tuple[str, str], figures: Figures) -> Mapping[str, object]:
-    row, name = key
-    return {"row": row, "broker": name, **asdict(figures)}
+def _rounds(bench: Bench, options: argparse.Namespace) -> dict[Key, list[Figures]]:
+    """Measure every row that is wanted, the brokers taking turns, each round the other way."""
+    runs: dict[Key, list[Figures]] = {}
+    rows = [row for row in goals.SENDS if _is_wanted(row.name, options.rows)]
+    for turn in range(options.rounds):
+        order = list(bench.brokers)[:: 1 if turn % 2 == 0 else -1]
+        for row in rows:
+            for flush, name in order:
+                _note(runs, turn, row.name, flush, name, bench.sends(flush, name, row))
+        for flush, name in order:
+            if flush == ASYNC and _is_wanted(PULL, options.rows):
+                _note(runs, turn, PULL, flush, name, bench.pulls(flush, name))
+    return runs
+
+
+def _is_wanted(name: str, words: Sequence[str] | None) -> bool:
+    return words is None or any(word in name for word in words)
+
+
+def _note(
+    runs: dict[Key, list[Figures]], turn: int, row: str, flush: str, name: str, figures: Figures
+) -> None:
+    runs.setdefault(Key(row=row, flush=flush, broker=name), []).append(figures)
+    print(
+        f"round {turn + 1}  {row:10} {flush:5} {name:9} {figures.messages_per_s:9,.0f}/s"
+        f" {figures.cpu_us_per_message:7.1f} µs CPU  p50 {figures.p50_ms:.2f} ms"
+        f"  p99 {figures.p99_ms:.2f} ms",
+        flush=True,
+    )
 
 
 @contextmanager
@@ -170,56 +217,35 @@ def _started(name: str, folder: Path, flush: str) -> Iterator[peers.Broker]:
             yield theirs
 
 
-@contextmanager
-def _alone(broker: peers.Broker, brokers: Iterable[peers.Broker]) -> Iterator[None]:
-    """Stop every other broker meanwhile."""
-    others = [other.pid for other in brokers if other is not broker]
-    for pid in others:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in others:
-            os.kill(pid, signal.SIGCONT)
-        time.sleep(REST_SECONDS)  # what they put off while stopped is not the next one's
+def _killed_ready(folder: Path) -> float:
+    """Return how long our broker takes to be ready after 1 GiB was written and it was killed."""
+    ours = peers.Sprocket(folder, folder / "store")
+    with ours:
+        with link.Link(ours.address) as connection:
+            link.create_topic(connection, TOPIC, QUEUES)
+        _send(ours, TOPIC, FILL_ROW, GIB_MESSAGES)
+        ours.kill()
+        began = time.perf_counter()
+        ours.start()
+        return time.perf_counter() - began
 
 
-def _warm(broker: peers.Broker, messages: int) -> None:
-    with link.Link(broker.address) as connection:
-        link.create_topic(connection, TOPIC, QUEUES)
-    with Load(broker.address, TOPIC, ROWS[-1], queues=QUEUES) as load:
+def _send(broker: peers.Broker, topic: str, row: Row, messages: int) -> None:
+    with Load(broker.address, topic, row, queues=QUEUES) as load:
         load.run(messages=messages)
 
 
-def _measure(broker: peers.Broker, row: Row, seconds: float) -> Figures:
-    with Load(broker.address, TOPIC, row, queues=QUEUES) as load:
-        load.run(messages=row.connections * row.outstanding * 4)  # the connections are warm too
-        before = cpu_seconds(broker.pid)
-        run = load.run(seconds=seconds)
-        time.sleep(REST_SECONDS)
-        spent = cpu_seconds(broker.pid) - before
+def _measured(broker: peers.Broker, load: Callable[[], Run]) -> Figures:
+    before = processes.cpu_seconds(broker.pid)
+    run = load()
+    time.sleep(processes.REST_SECONDS)
+    spent = processes.cpu_seconds(broker.pid) - before
     return Figures(
         messages_per_s=run.messages / run.seconds,
         cpu_us_per_message=spent / run.messages * 1e6,
         p50_ms=run.percentile(0.50) * 1e3,
         p99_ms=run.percentile(0.99) * 1e3,
     )
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return user and system time of the whole process, all its threads, to 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-
-
-def _memory(pid: int) -> Mapping[str, float]:
-    """Return MiB: the peak of what was resident, and of what is now the part not of files."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    said = {line.partition(":")[0]: line.split()[1] for line in lines if "kB" in line}
-    return {
-        "peak_rss_mib": int(said["VmHWM"]) / 1024,
-        "anonymous_rss_mib": int(said["RssAnon"]) / 1024,
-    }
 
 
 def _median(runs: Sequence[Figures]) -> Figures:
@@ -231,70 +257,33 @@ def _median(runs: Sequence[Figures]) -> Figures:
     )
 
 
-def _goals(medians: Mapping[tuple[str, str], Figures]) -> list[Goal]:
-    goals = []
-    for row in ROWS:
-        ours, theirs = medians[row.name, OURS], medians[row.name, THEIRS]
-        cpu = ours.cpu_us_per_message / theirs.cpu_us_per_message
-        rate = ours.messages_per_s / theirs.messages_per_s
-        goals += [
-            Goal(
-                row=row.name,
-                what="CPU",
-                ratio=cpu,
-                limit=CPU_RATIO_MAX,
-                is_met=cpu <= CPU_RATIO_MAX,
-            ),
-            Goal(
-                row=row.name,
-                what="messages/s",
-                ratio=rate,
-                limit=RATE_RATIO_MIN,
-                is_met=rate >= RATE_RATIO_MIN,
-            ),
-        ]
-    return goals
-
-
 def _print(
-    medians: Mapping[tuple[str, str], Figures],
+    medians: Mapping[Key, Figures],
     memory: Mapping[str, Mapping[str, float]],
-    goals: Sequence[Goal],
-    options: argparse.Namespace,
+    ready: Mapping[str, float],
+    found: Iterable[Goal],
+    rounds: int,
 ) -> None:
-    print(f"\n1 KiB sends, {options.flush} flush, medians of {options.rounds} rounds\n")
-    print("| connections × outstanding | broker | messages/s | CPU µs/message | p50 ms | p99 ms |")
-    print("|---|---|---:|---:|---:|---:|")
-    for (row, name), figures in medians.items():
+    print(f"\n1 KiB messages, medians of {rounds} rounds\n")
+    print(
+        "| connections × outstanding (× batch) | flush | broker | messages/s | CPU µs/message"
+        " | p50 ms | p99 ms |"
+    )
+    print("|---|---|---|---:|---:|---:|---:|")
+    for key, figures in medians.items():
         print(
-            f"| {row} | {name} | {figures.messages_per_s:,.0f} | {figures.cpu_us_per_message:.1f}"
-            f" | {figures.p50_ms:.2f} | {figures.p99_ms:.2f} |"
+            f"| {key.row} | {key.flush} | {key.broker} | {figures.messages_per_s:,.0f}"
+            f" | {figures.cpu_us_per_message:.1f} | {figures.p50_ms:.2f} | {figures.p99_ms:.2f} |"
         )
     print()
     for name, said in memory.items():
-        peak, anonymous = said["peak_rss_mib"], said["anonymous_rss_mib"]
-        print(f"{name:9} peak RSS {peak:,.0f} MiB, of it not of files now {anonymous:,.0f} MiB")
-    if goals:
-        print("\nSprocket ÷ RocketMQ")
-        for goal in goals:
-            print(goal)
-
-
-def _line(figures: Figures) -> str:
-    return (
-        f"{figures.messages_per_s:9,.0f}/s {figures.cpu_us_per_message:7.1f} µs CPU  "
-        f"p50 {figures.p50_ms:.2f} ms  p99 {figures.p99_ms:.2f} ms"
-    )
-
-
-def _machine() -> dict[str, object]:
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
-    return {
-        "cpus": os.cpu_count(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "java": (java.stderr.splitlines() or ["none"])[0],
-    }
+        peak, anonymous = said["peak_rss_mib"], said["anonymous_mib"]
+        print(f"{name:16} peak RSS {peak:,.0f} MiB, of it not of files now {anonymous:,.0f} MiB")
+    for what, seconds in ready.items():
+        print(f"{what:24} ready in {seconds:.2f} s")
+    print("\nGoals, ratios are Sprocket ÷ RocketMQ")
+    for goal in found:
+        print(goal)
 
 
 if __name__ == "__main__":

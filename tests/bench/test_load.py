@@ -75,3 +75,13 @@ def test_strange_opaque_is_no_answer() -> None:
         pytest.raises(LoadError),
     ):
         load.run(messages=10)
+
+
+def test_a_batch_is_one_request_of_many_messages() -> None:
+    """Each message has keys of its own, and all of them count."""
+    row = Row(connections=1, outstanding=2, batch=3)
+    assert row.name == "1 × 2 × 3"
+    with broker(ok) as (address, windows), Load(address, "T", row, queues=4) as load:
+        run = load.run(messages=60)
+        assert run.messages == 3 * len(run.latencies) >= 60
+        assert max(windows) <= row.outstanding

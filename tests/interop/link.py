@@ -6,6 +6,7 @@ nothing else: no retries, no routes, no typed headers.
 
 import json
 import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -165,6 +166,14 @@ def send_ext(topic: str, queue_id: int, properties: str, **more: object) -> dict
     }
 
 
+def batch_part(body: bytes, properties: str) -> bytes:
+    """Return one message as the body of a batch holds it."""
+    text = properties.encode()
+    size = 22 + len(body) + len(text)
+    head = struct.pack(">iiiii", size, 0, 0, 0, len(body))
+    return head + body + struct.pack(">h", len(text)) + text
+
+
 def queue_end(link: Link, topic: str, queue_id: int) -> int:
     """Return the queue offset that the next message will get."""
     answer = link.call(GET_MAX_OFFSET, {"topic": topic, "queueId": queue_id})
@@ -173,22 +182,24 @@ def queue_end(link: Link, topic: str, queue_id: int) -> int:
 
 def pull(link: Link, topic: str, queue_id: int, offset: int, *, group: str = "link") -> Answer:
     """Pull up to 32 messages of any tag from `offset` on, without waiting for new ones."""
-    return link.ask(
-        PULL_MESSAGE,
-        {
-            "consumerGroup": group,
-            "topic": topic,
-            "queueId": queue_id,
-            "queueOffset": offset,
-            "maxMsgNums": 32,
-            "sysFlag": 4,
-            "commitOffset": 0,
-            "suspendTimeoutMillis": 0,
-            "subVersion": 0,
-            "subscription": "*",
-            "expressionType": "TAG",
-        },
-    )
+    return link.ask(PULL_MESSAGE, pull_ext(topic, queue_id, offset, group=group))
+
+
+def pull_ext(topic: str, queue_id: int, offset: int, *, group: str) -> dict[str, object]:
+    """Return the fields of such a pull."""
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "queueOffset": offset,
+        "maxMsgNums": 32,
+        "sysFlag": 4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subVersion": 0,
+        "subscription": "*",
+        "expressionType": "TAG",
+    }
 
 
 def _text(value: object) -> str:
