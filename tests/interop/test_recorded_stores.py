@@ -16,7 +16,7 @@ from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import SegmentFiles
+from sprocket.base.segments import SegmentFiles, Window
 from sprocket.base.units import PhysicalOffset
 from sprocket.cli.message import as_json
 from sprocket.rocketmq.codec import batch, properties, record
@@ -78,6 +78,12 @@ class Log:
             raise OffsetTooLarge(offset, self.end)
         segment = self.files.segment(offset)
         return segment.view[offset - segment.start : offset - segment.start + size]
+
+    def window(self, offset: int) -> Window:
+        """Return what the file that holds a byte has, as the log of a store does."""
+        self.slice(offset, 1)
+        segment = self.files.segment(offset)
+        return Window(segment.view, segment.start, min(segment.end, self.end))
 
 
 class Store:

@@ -13,6 +13,7 @@ Invariants
 import contextlib
 import os
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from sprocket.base.disk import Disk, File, remove_if_there
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore, OffsetTooLarge, OffsetTooSmall
@@ -25,6 +26,14 @@ NAME_DIGITS = 20
 def segment_name(start: int) -> str:
     """Return the file name for the segment that begins at `start` bytes."""
     return f"{start:020d}"
+
+
+class Window(NamedTuple):
+    """The written part of one file: `view` is `[start, end)` of the set."""
+
+    view: memoryview
+    start: int
+    end: int
 
 
 class Segment:

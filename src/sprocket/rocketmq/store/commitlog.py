@@ -28,7 +28,7 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     StoreFailed,
 )
-from sprocket.base.segments import Segment, SegmentFiles
+from sprocket.base.segments import Segment, SegmentFiles, Window
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import BLANK_BYTES
@@ -238,6 +238,20 @@ class CommitLog:
         """Return the files that hold bytes of `[start, end)`."""
         return [s for s in self.files.segments if s.start < end and start < s.end]
 
+    def window(self, offset: int) -> Window:
+        """Return what the file that holds `offset` has, without copying.
+
+        Raises:
+            OffsetTooSmall: It was cleaned away.
+            OffsetTooLarge: It is past what has been written.
+        """
+        if offset < self.files.first or offset < 0:
+            raise OffsetTooSmall(offset, self.files.first)
+        if offset >= self._written:
+            raise OffsetTooLarge(offset, self._written)
+        segment = self.files.segment(offset)
+        return Window(segment.view, segment.start, min(segment.end, self._written))
+
     def slice(self, offset: int, size: int) -> memoryview:
         """Return `size` stored bytes from `offset`, without copying and without a look at them.
 
@@ -245,15 +259,10 @@ class CommitLog:
             OffsetTooSmall: They were cleaned away.
             OffsetTooLarge: They are past what has been written, or reach beyond a file.
         """
-        if offset < self.files.first or offset < 0:
-            raise OffsetTooSmall(offset, self.files.first)
-        end = offset + size
-        if end > self._written:
-            raise OffsetTooLarge(offset, self._written)
-        segment = self.files.segment(offset)
-        if end > segment.end:
-            raise OffsetTooLarge(end, segment.end)
-        return segment.view[offset - segment.start : end - segment.start]
+        view, start, end = self.window(offset)
+        if offset + size > end:
+            raise OffsetTooLarge(offset + size, end)
+        return view[offset - start : offset - start + size]
 
     def record_at(self, offset: int) -> memoryview:
         """Return one whole record; its lengths and its place are checked, not its checksums.

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.base.segments import Window
 from sprocket.base.units import KIB, MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
@@ -53,6 +54,10 @@ def memory_bytes(setting: int) -> int:
     return setting or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 2 // 5
 
 
+_NOTHING = memoryview(b"")
+_NO_WINDOW = Window(_NOTHING, 0, 0)
+
+
 class LogReader(Protocol):
     """What reading needs of the log."""
 
@@ -62,6 +67,9 @@ class LogReader(Protocol):
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return stored bytes without a look at them; OffsetTooSmall, OffsetTooLarge."""
+
+    def window(self, offset: int) -> Window:
+        """Return what the file that holds `offset` has; errors as `slice`."""
 
 
 class GetStatus(Enum):
@@ -225,14 +233,16 @@ def _collect(
     is_light = queue.topic.startswith(LIGHT_PREFIX)
     queue_id = _ANY_QUEUE if is_light else queue.queue_id
     look_at = -(-scan_bytes // unit_bytes)
+    scan_end = start + look_at
     if wanted is None:
         look_at = min(look_at, max_count + SPARE_UNITS)
+    window = _NO_WINDOW
     for first, place, size, code, messages in queue.units(offset, look_at):
-        if (first - start) * unit_bytes >= scan_bytes:
+        if first >= scan_end:
             break
         if size == FILLER_SIZE:
             size = 0  # it stands for no bytes
-        if records and (
+        if count and (
             count + messages > max_count
             or total + size > max_bytes
             or (place < far_before and (total + size > FAR_BYTES_MAX or count >= FAR_COUNT_MAX))
@@ -245,14 +255,12 @@ def _collect(
         if wanted is not None and not _may_be_wanted(queue, wanted, code):
             result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
-        try:
-            stored = _record(log, place, size, queue_id, first)
-            if stored is not None and is_light and not _is_named(stored, queue.topic, first):
-                stored = None
-        except OffsetTooSmall as error:
-            stored = None
-            gone_before = error.lowest
-        if stored is None:
+        if not window.start <= place < window.end:
+            window = _window(log, place)
+            if not window.view:
+                gone_before = window.start
+        stored = _record(window, place, size, queue_id, first)
+        if stored is None or (is_light and not _is_named(stored, queue.topic, first)):
             result.status = GetStatus.MESSAGE_WAS_REMOVING
             continue
         if wanted is not None and not _is_wanted(wanted, stored):
@@ -267,6 +275,16 @@ def _collect(
     if records:
         result.status = GetStatus.FOUND
     return last_looked_at
+
+
+def _window(log: LogReader, place: int) -> Window:
+    """Return the file that holds a byte, empty if there is none: what lies before it is gone."""
+    try:
+        return log.window(place)
+    except OffsetTooSmall as error:
+        return Window(_NOTHING, error.lowest, error.lowest)
+    except OffsetTooLarge:
+        return _NO_WINDOW
 
 
 def _may_be_wanted(queue: Queue, wanted: Filter, code: int) -> bool:
@@ -296,32 +314,27 @@ def _is_named(stored: memoryview, light_queue: str, offset: int) -> bool:
 
 
 def _record(
-    log: LogReader, place: int, size: int, queue_id: int, queue_offset: int
+    window: Window, place: int, size: int, queue_id: int, queue_offset: int
 ) -> memoryview | None:
-    """Return the record that a unit points at, None if something else lies there.
+    """Return the record that a unit points at, None if something else lies there, or nothing.
 
     Args:
-        log: The log.
+        window: The file where it should be.
         place: The unit's physical offset.
         size: The unit's record size.
         queue_id: What the record must say, as well as `queue_offset`, or `_ANY_QUEUE`.
         queue_offset: See there.
-
-    Raises:
-        OffsetTooSmall: It was cleaned away with the file that held it.
     """
-    if size < record.RECORD_BYTES_MIN:
+    view, start, end = window
+    if size < record.RECORD_BYTES_MIN or not start <= place <= end - size:
         return None
-    try:
-        stored = log.slice(place, size)
-    except OffsetTooLarge:
-        return None
-    own_size, magic, own_queue, own_offset, own_place = _HEAD.unpack_from(stored)
+    at = place - start
+    own_size, magic, own_queue, own_offset, own_place = _HEAD.unpack_from(view, at)
     if own_size != size or own_place != place or magic not in _MAGICS:
         return None
     if (own_offset != queue_offset or own_queue != queue_id) and queue_id != _ANY_QUEUE:
         return None
-    return stored
+    return view[at : at + size]
 
 
 def stored_at_ms(queue: Queue, log: LogReader, offset: int) -> int:

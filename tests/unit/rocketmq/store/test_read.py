@@ -7,6 +7,7 @@ from msgspec import structs
 
 from sprocket.base import steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.base.segments import Window
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import ids, record
 from sprocket.rocketmq.codec.bloom import Bloom
@@ -47,6 +48,11 @@ class Log:
         if offset + size > len(self.data):
             raise OffsetTooLarge(offset, len(self.data))
         return memoryview(bytes(self.data[offset : offset + size]))
+
+    def window(self, offset: int) -> Window:
+        """Return all that is kept."""
+        self.slice(offset, 1)
+        return Window(memoryview(bytes(self.data[self.first :])), self.first, len(self.data))
 
     def add(self, *, tag: str = "", at_ms: int = 0, body: bytes = b"x", six: bool = False) -> None:
         """Add a message to the queue T/0."""
