@@ -4,7 +4,7 @@ Source: RocketMQ `RouteInfoManager`, `ClientRequestProcessor`, `ZoneRouteRPCHook
 requests, section 2.5.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sprocket.base.errors import RequestRefused
@@ -105,20 +105,19 @@ class Lookup:
 
     def unit_topics(self) -> list[str]:
         """Return the topics of a unit."""
-        return self._flagged(lambda flag: flag & UNIT != 0)
+        return self._flagged(UNIT)
 
     def unit_subscription_topics(self, *, without_units: bool = False) -> list[str]:
         """Return the topics that a unit subscribes to; perhaps only those of no unit."""
-        return self._flagged(
-            lambda flag: flag & UNIT_SUBSCRIPTION != 0 and not (without_units and flag & UNIT)
-        )
+        units = set(self.unit_topics()) if without_units else set()
+        return [name for name in self._flagged(UNIT_SUBSCRIPTION) if name not in units]
 
-    def _flagged(self, is_wanted: Callable[[int], bool]) -> list[str]:
-        """Return the topics whose first queues have a flag, as RocketMQ looks at the first only."""
+    def _flagged(self, flag: int) -> list[str]:
+        """Return the topics that have a flag on any broker; RocketMQ asks one, no matter which."""
         return [
             name
             for name, queues in self._tables.topics.items()
-            if is_wanted(next(iter(queues.values())).sys_flag)
+            if any(queue.sys_flag & flag for queue in queues.values())
         ]
 
     def _broker(self, topic: str, queue: QueueData) -> BrokerData:

@@ -4,7 +4,7 @@ Brokers tell it, again and again; it asks nobody and writes nothing of this down
 when it says so, when its connection closes, or when it has been silent for longer than it promised.
 
 Only a master speaks for the topics of its name. While there is none, the slave of the smallest id
-does, and its queues cannot be written to.
+does; where it may act as a master, its queues cannot be written to.
 
 Source: RocketMQ `RouteInfoManager`; the spec of requests, sections 2.2 to 2.4. Static topics are
 not built: their members of a registration are not looked at. Nobody is told of a new smallest id.
@@ -177,6 +177,7 @@ class Routes:
         if not is_master and not is_prime_slave:
             return
         name, tables = header.broker_name, self._tables
+        is_writable = is_master or not broker.enable_acting_master
         before = tables.live.get((header.cluster_name, header.broker_addr))
         is_changed = is_first or before is None or before.version != body.version
         if is_changed and self._config.now.forget_missing_topics and len(body.topics) > 1:
@@ -186,7 +187,7 @@ class Routes:
         for one in body.topics:
             queues = tables.topics.setdefault(one.name, {})
             if is_changed or name not in queues:
-                queues[name] = _queues(one, name, writable=is_master)
+                queues[name] = _queues(one, name, writable=is_writable)
 
     def _keep_alive(self, link: Hashable, header: RegisterBroker, body: RegisterBrokerBody) -> None:
         timeout_ms = header.heartbeat_timeout_millis or self._config.now.broker_expiry_ms

@@ -100,8 +100,10 @@ def test_lists_of_topics() -> None:
     assert told.topics_of_cluster("C") == ["X", "U", "S"]
     assert told.topics_of_cluster("D") == ["X", "Y", "S"]
     assert told.topics_of_cluster("none") == []
-    assert told.unit_topics() == ["Y", "U"]
+    assert told.unit_topics() == ["Y", "U", "S"]
     assert told.unit_subscription_topics() == ["U", "S"]
+    assert told.unit_subscription_topics(without_units=True) == []
+    tables.topics["S"]["b"] = queues("b")
     assert told.unit_subscription_topics(without_units=True) == ["S"]
     assert told.system_topics() == SystemTopics(["C", "a", "D", "b"], "1.1.1.1:1")
     assert lookup(Tables()).system_topics() == SystemTopics([], None)

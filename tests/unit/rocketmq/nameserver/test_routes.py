@@ -199,17 +199,19 @@ def test_nameless_brokers_are_refused(field: str) -> None:
 
 
 def test_without_a_master_the_first_slave_speaks() -> None:
-    """Its queues cannot be written to; a slave of before 5, and a later one, are not asked."""
-    routes = Both()
-    routes.register("old", header(broker_id=3), V1, [X, Y])
-    assert routes.topics() == []
-    routes.register("s2", header(addr="1.1.1.2:1", broker_id=2, acting=False), V1, [X, Y])
-    assert routes.perms() == {"a": 4}
-    later = header(addr="1.1.1.4:1", broker_id=4, acting=False)
-    routes.register("s4", later, V2, [X, Y, TopicConfig(name="Z")])
-    assert sorted(routes.topics()) == ["X", "Y"]
-    routes.register("m", header(addr="1.1.1.5:1", broker_id=0, acting=False), V1, [X, Y])
-    assert routes.perms() == {"a": 6}
+    """A slave of before 5, and a later one, are not asked; one that may act is read only."""
+    for acting, perm in ((True, 4), (False, 6)):
+        routes = Both()
+        routes.register("old", header(broker_id=3), V1, [X, Y])
+        assert routes.topics() == []
+        first = header(addr="1.1.1.2:1", broker_id=2, acting=acting)
+        routes.register("s2", first, V1, [X, Y])
+        assert routes.perms() == {"a": perm}
+        later = header(addr="1.1.1.4:1", broker_id=4, acting=acting)
+        routes.register("s4", later, V2, [X, Y, TopicConfig(name="Z")])
+        assert sorted(routes.topics()) == ["X", "Y"]
+        routes.register("m", header(addr="1.1.1.5:1", acting=acting), V1, [X, Y])
+        assert routes.perms() == {"a": 6}
 
 
 @pytest.mark.parametrize(("acting", "perm"), [(True, 4), (False, 6), (None, 6)])

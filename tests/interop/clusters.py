@@ -1,0 +1,144 @@
+"""NameServers and brokers one by one, ours and the real ones, for clusters of any shape."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.interop import link, peers
+from tests.interop.peers import ROOT, Process
+
+READY_SECONDS_MAX = 30.0
+
+
+class Cluster:
+    """The processes of one cluster; each is known by its address.
+
+    Args:
+        folder: Holds a folder of each process.
+        jars: Of RocketMQ; needed for the real ones only.
+    """
+
+    def __init__(self, folder: Path, jars: Path | None = None) -> None:
+        self._folder = folder
+        self._jars = jars
+        self._processes: dict[str, Process] = {}
+        self._count = 0
+
+    def nameserver(self, *options: str) -> str:
+        """Start `sprocket nameserver` on a free port and return its address."""
+        port = str(peers.free_port())
+        found = self._ours("nameserver", "--port", port, *options)
+        return found["nameserver"]
+
+    def broker(
+        self, name: str, nameservers: Sequence[str], *options: str, port: int | None = None
+    ) -> str:
+        """Start `sprocket broker` and return its address; its store is named like it."""
+        port = port or peers.free_port((-2, 0))
+        names = ["-n", ";".join(nameservers)] if nameservers else []
+        given = ["--port", str(port), *names, "--set", f"broker.name={name}", *options]
+        return self._ours("broker", *given, data=self._folder / name)["broker"]
+
+    def real_nameserver(self, settings: Mapping[str, object] | None = None) -> str:
+        """Start the NameServer of RocketMQ 5.3.3 and return its address."""
+        port = peers.free_port()
+        address = f"127.0.0.1:{port}"
+        given = {"listenPort": port, "bindAddress": "127.0.0.1", **(settings or {})}
+        self._real("namesrv.NamesrvStartup", address, given, heap="256m")
+        peers.wait_until(lambda: is_answered(address, link.CLUSTER_INFO), "the NameServer")
+        return address
+
+    def real_broker(
+        self, name: str, nameservers: Sequence[str], settings: Mapping[str, object] | None = None
+    ) -> str:
+        """Start the broker of RocketMQ 5.3.3, as a master, and return its address."""
+        port = peers.free_port((-2, 0, 1))
+        address = f"127.0.0.1:{port}"
+        store = self._folder / name
+        given = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": name,
+            "brokerId": 0,
+            "brokerIP1": "127.0.0.1",
+            "listenPort": port,
+            "haListenPort": port + 1,
+            "namesrvAddr": ";".join(nameservers),
+            "storePathRootDir": store,
+            "storePathCommitLog": store / "commitlog",
+            "mappedFileSizeCommitLog": 64 << 20,
+            "diskMaxUsedSpaceRatio": 95,
+            **(settings or {}),
+        }
+        self._real("broker.BrokerStartup", address, given, heap="512m")
+        peers.wait_until(
+            lambda: is_answered(address, link.BROKER_RUNTIME_INFO), "the RocketMQ broker"
+        )
+        return address
+
+    def kill(self, address: str) -> None:
+        """End one process with SIGKILL."""
+        self._processes.pop(address).end(peers.signal.SIGKILL)
+
+    def stop(self, address: str) -> int:
+        """End one process cleanly and return its code."""
+        return self._processes.pop(address).end()
+
+    def pid(self, address: str) -> int:
+        """Return the process behind an address."""
+        return self._processes[address].pid
+
+    def close(self) -> None:
+        """End what still runs, the latest first."""
+        for address in reversed(list(self._processes)):
+            self._processes.pop(address).end(peers.signal.SIGKILL)
+
+    def _ours(self, command: str, *options: str, data: Path | None = None) -> dict[str, str]:
+        self._count += 1
+        folder = self._folder / f"{command}-{self._count}"
+        folder.mkdir(parents=True)
+        process = Process(
+            [
+                *(sys.executable, "-m", "sprocket.cli.main", command),
+                *("--data", str(data or folder / "data"), *options),
+            ],
+            folder / "log",
+            {"PYTHONPATH": str(ROOT / "src")},
+        )
+        found: dict[str, str] = {}
+
+        def is_ready() -> bool:
+            process.check()
+            line = re.search(r"^ready (.*)$", process.said(), re.MULTILINE)
+            if line is not None:
+                found.update(part.partition("=")[::2] for part in line.group(1).split())
+            return line is not None
+
+        try:
+            peers.wait_until(
+                is_ready, f"`sprocket {command}`", seconds=READY_SECONDS_MAX, every=0.01
+            )
+        except BaseException:
+            process.end(peers.signal.SIGKILL)
+            raise
+        self._processes[found.get(command, "")] = process
+        return found
+
+    def _real(self, main: str, address: str, settings: Mapping[str, object], heap: str) -> None:
+        assert self._jars is not None, "the jars of RocketMQ are needed"
+        self._count += 1
+        folder = self._folder / f"real-{self._count}"
+        folder.mkdir(parents=True)
+        configuration = folder / "given.conf"
+        configuration.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = [*peers.java(self._jars, home=folder, heap=heap), f"org.apache.rocketmq.{main}"]
+        self._processes[address] = Process([*command, "-c", str(configuration)], folder / "log")
+
+
+def is_answered(address: str, code: int) -> bool:
+    """Say whether a server answers a request with success."""
+    try:
+        with link.Link(address, timeout=5) as connection:
+            return connection.ask(code, {}).code == link.SUCCESS
+    except OSError:
+        return False
