@@ -9,13 +9,12 @@ Two files hold it, both in `config/`:
   to the system, so no answered commit is lost with the process. The journal is not synced: a power
   loss may take the commits of the last interval, and consumers then see some messages again.
 
-A journal line is `crc TAB [sequence,"topic@group",queue,offset] LF`; crc is CRC-32 & 0x7FFFFFFF of
-the JSON in decimal, sequences rise by one. The file says in `sprocketSequence` which lines it
-covers; only later ones count, so that lines which a power loss brings back do no harm. A file that
-RocketMQ has written since lacks that member: then the journal is older than it and is dropped.
-Reading stops at the first line that is torn, fails its crc or breaks the sequence. When the file is
-durable its lines leave the journal: it is cut to nothing, or, when commits came in the meantime,
-replaced by a new one of these (written beside it, then renamed: a kill finds either of them whole).
+Lines of the journal hold `sequence, "topic@group", queue, offset`, or null for the offset where all
+of a group in a topic was forgotten; `broker.journal` has the rest. A file that RocketMQ has written
+since lacks our member `sprocketSequence`: then the journal is older than it and is dropped.
+
+A reset by an administrator is a commit that wins: until the group has pulled from the queue, and
+so learned of it, its own commits there are ignored.
 
 Invariants
 
@@ -23,19 +22,19 @@ Invariants
 2. A line leaves the journal only after a file that covers it is durable.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
 from sprocket.base import log
-from sprocket.base.checksum import crc31
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, File
+from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker import journal
 from sprocket.rocketmq.broker.config_file import ConfigFile
+from sprocket.rocketmq.broker.journal import SEQUENCE, FlushJob, Journal
 from sprocket.rocketmq.codec import values
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.store import config_rdb
@@ -46,26 +45,15 @@ _log = log.get_logger(__name__)
 JOURNAL_BYTES_MAX = 4 * 1024 * 1024
 """A journal of this size asks for a flush at once; about 80,000 commits."""
 
-Commit: TypeAlias = tuple[int, str, int, int]
-"""Sequence, `topic@group`, queue, offset."""
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Commit).decode
-
-SEQUENCE = "sprocketSequence"
-"""Our member of the file; RocketMQ passes over it when it reads."""
+Commit: TypeAlias = tuple[int, str, int, int | None]
+"""Sequence, `topic@group`, queue, offset; without an offset the key is forgotten."""
 
 VERSION_STEP = 500
 """Commits for each step of the data version, RocketMQ's `consumerOffsetUpdateVersionStep`."""
 
+_decode: Callable[[bytes], Commit] = msgspec.json.Decoder(Commit).decode
 
-@dataclass(frozen=True, slots=True)
-class FlushJob:
-    """The content of `consumerOffset.json` at one moment, to be written on any thread."""
-
-    run: Callable[[], None]
-    journal_end: int
-    """Bytes of the journal that the content covers."""
+_NOTHING: Mapping[int, int] = {}
 
 
 class ConsumerOffsets:
@@ -79,17 +67,19 @@ class ConsumerOffsets:
         layout = StoreLayout(folder)
         rocksdb = partial(config_rdb.offsets_json, disk, layout)
         self._file = ConfigFile(disk, layout.consumer_offsets, rocksdb)
-        self._disk = disk
         self._clock = clock
         self._table: dict[str, dict[int, int]] = {}
+        self._resets: dict[tuple[str, int], int] = {}
         self._version = DataVersion.new(clock.now_ms())
         self._commits = 0
-        self._sequence = 0
         covered = self._file.load(self._interpret)
-        self._journal_path = StoreLayout(folder).offset_journal
-        self._journal: File = disk.open(self._journal_path, write=True, create=True)
-        self._journal_end = self._replay(covered)
-        self._is_changed = covered is None or self._journal_end > 0
+        self._journal = Journal(disk, layout.offset_journal, _decode)
+        for _, key, queue_id, offset in self._journal.replay(covered):
+            if offset is None:
+                self._table.pop(key, None)
+            else:
+                self._table.setdefault(key, {})[queue_id] = offset
+        self._is_changed = covered is None or self._journal.end > 0
         if covered is None:
             self.flush()  # from now on the journal counts
 
@@ -98,32 +88,81 @@ class ConsumerOffsets:
         queues = self._table.get(f"{topic}@{group}")
         return None if queues is None else queues.get(queue_id)
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def of(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return the offsets of a group in a topic by queue."""
+        return self._table.get(f"{topic}@{group}", _NOTHING)
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Note where the group is in a queue; forwards or backwards.
+
+        Returns:
+            False when an administrator has reset the queue and the group has not pulled since: then
+            the commit is ignored.
 
         Raises:
             DiskFull, DiskFailed: The journal could not be written; the table is as before.
         Durability: written to the system when this returns, see the head of the module.
         """
         key = f"{topic}@{group}"
-        queues = self._table.setdefault(key, {})
-        if queues.get(queue_id) == offset:
-            return
-        content = _encode((self._sequence + 1, key, queue_id, offset))
-        line = b"%d\t%b\n" % (crc31(content), content)
-        self._journal.write([line], self._journal_end)
-        self._journal_end += len(line)
-        self._sequence += 1
-        queues[queue_id] = offset
-        self._is_changed = True
-        self._commits += 1
-        if self._commits % VERSION_STEP == 0:
-            self._version = self._version.next(self._clock.now_ms())
+        if self._resets and (key, queue_id) in self._resets:
+            return False
+        self._commit(key, queue_id, offset)
+        return True
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Set where the group goes on, over its own commits, until `take_reset`.
+
+        Raises:
+            DiskFull, DiskFailed: As `commit`.
+        Durability: as `commit`; that it wins over commits ends with the process.
+        """
+        key = f"{topic}@{group}"
+        self._commit(key, queue_id, offset)
+        self._resets[key, queue_id] = offset
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return where an administrator has sent the group, once; None almost always."""
+        if not self._resets:
+            return None
+        return self._resets.pop((f"{topic}@{group}", queue_id), None)
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Give one group the offsets of another in a topic, and no others there.
+
+        Raises:
+            DiskFull, DiskFailed: As `commit`; some may be cloned.
+        Durability: as `commit`.
+        """
+        key = f"{topic}@{target}"
+        offsets = dict(self.of(source, topic))
+        self._forget(key)
+        for queue_id, offset in offsets.items():
+            self._commit(key, queue_id, offset)
+
+    def forget(self, group: str) -> None:
+        """Forget everything that a group has committed, in every topic.
+
+        Raises:
+            DiskFull, DiskFailed: As `commit`; some may be forgotten.
+        Durability: as `commit`.
+        """
+        suffix = f"@{group}"
+        for key in [key for key in self._table if key.endswith(suffix)]:
+            self._forget(key)
+
+    def smallest(self, topic: str) -> dict[int, int]:
+        """Return by queue the smallest offset that any group has committed in the topic."""
+        found: dict[int, int] = {}
+        for key, queues in self._table.items():
+            if key.partition("@")[0] == topic:
+                for queue_id, offset in queues.items():
+                    found[queue_id] = min(offset, found.get(queue_id, offset))
+        return found
 
     @property
     def wants_flush(self) -> bool:
         """Tell whether the journal has grown so long that it should not wait for its time."""
-        return self._journal_end >= JOURNAL_BYTES_MAX
+        return self._journal.end >= JOURNAL_BYTES_MAX
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that committed an offset in the topic."""
@@ -146,10 +185,10 @@ class ConsumerOffsets:
                 "dataVersion": self._version.to_json(),
                 "groupTopicMap": groups,
                 "offsetTable": {key: dict(queues) for key, queues in self._table.items()},
-                SEQUENCE: self._sequence,
+                SEQUENCE: self._journal.sequence,
             }
         )
-        return FlushJob(run=lambda: self._file.replace(content), journal_end=self._journal_end)
+        return FlushJob(run=lambda: self._file.replace(content), journal_end=self._journal.end)
 
     def finish_flush(self, job: FlushJob, error: StoreError | None) -> None:
         """Cut from the journal what the file now holds; after an error nothing is cut."""
@@ -157,31 +196,11 @@ class ConsumerOffsets:
             self._is_changed = True
             _log.error("consumer offsets could not be written; trying again", why=str(error))
             return
-        rest_bytes = self._journal_end - job.journal_end
-        if rest_bytes == 0:
-            self._journal.resize(0)
-        else:
-            rest = self._journal.read(job.journal_end, rest_bytes)
-            path = self._journal_path  # not the handle's, which keeps the name it was opened by
-            fresh = self._disk.open(path + ".tmp", write=True, create=True)
-            fresh.resize(0)
-            fresh.write([rest], 0)
-            self._disk.rename(path + ".tmp", path)
-            self._journal.close()
-            self._journal = fresh
-        self._journal_end = rest_bytes
+        self._journal.cut(job.journal_end)
 
     def flush(self) -> None:
         """Write what changed, here and now: used when stopping and by tests."""
-        job = self.begin_flush()
-        if job is None:
-            return
-        try:
-            job.run()
-        except StoreError as error:
-            self.finish_flush(job, error)
-            raise
-        self.finish_flush(job, None)
+        journal.flush_now(self)
 
     def close(self) -> None:
         """Flush and give the journal up."""
@@ -190,12 +209,26 @@ class ConsumerOffsets:
         finally:
             self._journal.close()
 
-    def _interpret(self, content: dict[str, Any]) -> int | None:
-        """Take in what the file says; return up to where it covers the journal.
+    def _commit(self, key: str, queue_id: int, offset: int) -> None:
+        queues = self._table.setdefault(key, {})
+        if queues.get(queue_id) == offset:
+            return
+        self._journal.append(key, queue_id, offset)
+        queues[queue_id] = offset
+        self._is_changed = True
+        self._commits += 1
+        if self._commits % VERSION_STEP == 0:
+            self._version = self._version.next(self._clock.now_ms())
 
-        Returns:
-            None if the journal is void: RocketMQ has written the file since.
-        """
+    def _forget(self, key: str) -> None:
+        if key in self._table:
+            self._journal.append(key, 0, None)
+            del self._table[key]
+            self._is_changed = True
+        self._resets = {at: to for at, to in self._resets.items() if at[0] != key}
+
+    def _interpret(self, content: dict[str, Any]) -> int | None:
+        """Take in what the file says; return up to where it covers the journal."""
         version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
         found = values.mapping(content.get("offsetTable"), "offsetTable")
         self._table = {
@@ -206,43 +239,4 @@ class ConsumerOffsets:
             for key, queues in found.items()
         }
         self._version = version
-        if not content:
-            return 0
-        covered = content.get(SEQUENCE)
-        return covered if isinstance(covered, int) else None
-
-    def _replay(self, covered: int | None) -> int:
-        """Apply the journal's lines behind `covered`; return where the good part of it ends."""
-        size = self._journal.size()
-        data = self._journal.read(0, size)
-        end = 0
-        self._sequence = covered or 0
-        for line_end, (sequence, key, queue_id, offset) in _lines(data):
-            end = line_end
-            if covered is not None and sequence > covered:
-                self._table.setdefault(key, {})[queue_id] = offset
-            self._sequence = max(self._sequence, sequence)
-        if end < size:
-            _log.warning("the end of the offset journal is torn and was cut", bytes=size - end)
-            self._journal.resize(end)
-            self._journal.sync()
-        return end
-
-
-def _lines(data: bytes) -> Iterator[tuple[int, Commit]]:
-    """Yield each good line with the position behind it."""
-    position = 0
-    previous: int | None = None
-    while (end := data.find(b"\n", position)) >= 0:
-        try:
-            crc_text, content = data[position:end].split(b"\t", 1)
-            if int(crc_text) != crc31(content):
-                return
-            commit = _decode(content)
-        except (ValueError, msgspec.DecodeError):
-            return
-        if previous is not None and commit[0] != previous + 1:
-            return
-        previous = commit[0]
-        position = end + 1
-        yield position, commit
+        return journal.covered_by(content)

@@ -230,3 +230,60 @@ def test_the_example_of_the_format_page() -> None:
     other = fresh()
     replace_file(other, JOURNAL, shown)
     assert opened(other).get("dashboards", "flights", 3) == 1232
+
+
+def test_a_reset_wins_over_commits_until_it_is_taken() -> None:
+    """And is where the group goes on after a kill."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 5)
+    offsets.reset("g", "t", 0, 2)
+    assert not offsets.commit("g", "t", 0, 6)
+    assert offsets.commit("g", "t", 1, 6)
+    assert table(offsets) == [2, 6, None]
+    assert table(opened(disk.kill())) == [2, 6, None]
+    assert [offsets.take_reset("g", "t", 0) for _ in range(2)] == [2, None]
+    assert offsets.commit("g", "t", 0, 6)
+    assert table(offsets) == [6, 6, None]
+
+
+def test_a_clone_replaces_what_the_other_group_had() -> None:
+    """In this topic; a kill keeps it."""
+    disk = fresh()
+    offsets = opened(disk)
+    for queue in (0, 1):
+        offsets.commit("old", "t", queue, 5 + queue)
+    offsets.commit("g", "t", 2, 9)
+    offsets.commit("g", "other", 0, 1)
+    offsets.clone("old", "g", "t")
+    assert table(offsets) == table(opened(disk.kill())) == [5, 6, None]
+    assert offsets.get("g", "other", 0) == 1
+    offsets.clone("g", "g", "t")
+    assert table(offsets) == [5, 6, None]
+
+
+def test_what_is_forgotten_stays_forgotten() -> None:
+    """After a kill, after a flush, and its resets with it; other groups keep theirs."""
+    disk = fresh()
+    offsets = opened(disk)
+    for group in ("g", "xg"):
+        offsets.commit(group, "t", 0, 5)
+        offsets.flush()
+    offsets.reset("g", "t", 0, 2)
+    offsets.forget("g")
+    assert table(offsets) == table(opened(disk.kill())) == [None] * 3
+    assert offsets.take_reset("g", "t", 0) is None
+    offsets.flush()
+    again = opened(disk.kill())
+    assert (table(again), again.get("xg", "t", 0)) == ([None] * 3, 5)
+
+
+def test_the_smallest_offset_of_each_queue() -> None:
+    """Over all groups of a topic."""
+    offsets = opened(fresh())
+    for group, queue, offset in (("a", 0, 5), ("b", 0, 3), ("b", 1, 9)):
+        offsets.commit(group, "t", queue, offset)
+    offsets.commit("a", "other", 0, 1)
+    assert offsets.smallest("t") == {0: 3, 1: 9}
+    assert dict(offsets.of("b", "t")) == {0: 3, 1: 9}
+    assert dict(offsets.of("b", "nothing")) == {}
