@@ -22,6 +22,7 @@ from sprocket.rocketmq.server.handlers.clients import ClientHandlers, notify_ids
 from sprocket.rocketmq.server.handlers.offsets import OffsetHandlers
 from sprocket.rocketmq.server.handlers.pull import PullHandlers
 from sprocket.rocketmq.server.handlers.queries import QueryHandlers
+from sprocket.rocketmq.server.handlers.retry import RetryHandlers
 from sprocket.rocketmq.server.handlers.send import SendHandlers
 from sprocket.rocketmq.server.handlers.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.topics import TopicHandlers
@@ -168,6 +169,7 @@ def _serve(
     watch = Watch(broker.left)
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
+        RetryHandlers(broker.send_back, broker.durable),
         PullHandlers(broker.puller, broker.hold, broker.thread, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
         ClientHandlers(broker.members, broker.groups, broker.topics, broker.locks, watch),

@@ -91,7 +91,8 @@ class StoreSettings:
         Meta(
             min_length=2,
             description="How long the messages of each delay level wait, level 1 first; "
-            "messageDelayLevel. To change it moves no message that waits already.",
+            "messageDelayLevel. A message that waits already keeps its time, unless that is "
+            "further off than its level lasts now: then it is delivered at once.",
         ),
     ] = DELAY_LEVELS
     bytes_in_memory: Annotated[

@@ -2,10 +2,14 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 from tests.stores import filled, new
 
 from sprocket.base.disk import RealDisk, read_file
+from sprocket.rocketmq.broker.delay_progress import DelayProgress
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.codec import ids, properties, record
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.extra import Extra
@@ -129,6 +133,25 @@ def test_the_checkpoint_on_its_page() -> None:
     wanted = Checkpoint(1_700_000_003_000, 1_700_000_003_000, 0, 0, 1192)
     assert checkpoint.decode(example("checkpoint.md")) == wanted
     assert checkpoint.encode(wanted) == example("checkpoint.md")
+
+
+def test_the_journals_on_their_pages() -> None:
+    """They are read as told, and writing the same gives them."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    log = SimpleNamespace(written=0, synced=0)
+    progress = DelayProgress(disk, "/s", FakeClock(), cast("Any", log))
+    for log.written, level, offset in ((40960, 1, 64), (41216, 3, 1)):
+        progress.note(level, offset)
+    offsets = ConsumerOffsets(disk, "/s", FakeClock())
+    offsets.commit("dashboards", "flights", 3, 1200)
+    offsets.commit("dashboards", "flights", 3, 1232)
+    assert read_file(disk, "/s/config/sprocket.delays") == example("delay-offsets.md")
+    assert read_file(disk, "/s/config/sprocket.offsets") == example("consumer-offsets.md")
+    again = disk.kill()
+    assert ConsumerOffsets(again, "/s", FakeClock()).get("dashboards", "flights", 3) == 1232
+    found = DelayProgress(again, "/s", FakeClock(), cast("Any", log))
+    assert [found.get(level) for level in (1, 2, 3)] == [64, 0, 1]
 
 
 def test_the_padding_on_the_folders_page() -> None:

@@ -6,18 +6,24 @@ that it needs.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.delay import Delays
+from sprocket.rocketmq.broker.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.hold import PullHold
+from sprocket.rocketmq.broker.journal import Flushed
 from sprocket.rocketmq.broker.locks import QueueLocks
 from sprocket.rocketmq.broker.members import Link, Members
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.pull import Puller
 from sprocket.rocketmq.broker.query import Queries
+from sprocket.rocketmq.broker.retry import SendBack
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
@@ -86,6 +92,7 @@ class Broker:
         self.upkeep = Upkeep(store, self.thread, settings.retention)
         self.durable.someone_waits = lambda: self.hold.count > 0
         unique_ids = ids.UniqueIds(clock, store_host[:-4])
+        levels = DelayLevels(settings.store.delay_levels)
         self.sender = Sender(
             self.topics,
             self.groups,
@@ -93,7 +100,13 @@ class Broker:
             settings.broker,
             store_host,
             clock,
+            levels,
             unique_ids.next,
+        )
+        self.send_back = SendBack(store, self.topics, self.groups, levels, store_host)
+        self.delay_progress = DelayProgress(disk, folder, clock, store)
+        self.delays = Delays(
+            store, self.durable, self.delay_progress, levels, store_host, loop, clock
         )
         self.puller = Puller(
             store, self.topics, self.groups, self.members, self.offsets, settings.pull
@@ -101,11 +114,12 @@ class Broker:
         self.queries = Queries(store)
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")
-        self._is_flushing = False
+        self._flushing: set[Flushed] = set()
 
     def start(self) -> None:
         """Begin what happens now and then."""
         self.durable.start()
+        self.delays.start()
         for seconds, work, name in (
             (MAINTAIN_SECONDS, self._maintain, "maintain"),
             (RECHECK_SECONDS, self._recheck, "recheck"),
@@ -121,34 +135,42 @@ class Broker:
 
     async def settle(self) -> None:
         """Answer everything that waits: held pulls now, sends when they are synced."""
+        self.delays.stop()
         self.hold.end_all()
         await self.durable.settle()
 
     async def stop(self) -> None:
         """End everything and close the store: what was answered is on the disk after this."""
         await self._tasks.close()
+        self.delays.stop()
         self.durable.close()
         await self.thread.stop()
         self.upkeep.close()
-        try:
-            self.offsets.close()
-        finally:
-            self.store.close()
+        with ExitStack() as last:
+            last.callback(self.store.close)
+            last.callback(self.delay_progress.close)
+            last.callback(self.offsets.close)
+            self.store.sync()  # so that the progress of delays is safe to note
 
     def flush_offsets(self) -> None:
-        """Have committed offsets made durable, on the disk thread."""
-        if self._is_flushing:
+        """Have committed offsets and progress made durable, on the disk thread."""
+        self._flush(self.offsets)
+        self._flush(self.delay_progress)
+
+    def _flush(self, table: Flushed) -> None:
+        """Flush one table, one flush at a time."""
+        if table in self._flushing:
             return
-        job = self.offsets.begin_flush()
+        job = table.begin_flush()
         if job is None:
             return
-        self._is_flushing = True
+        self._flushing.add(table)
 
         def done(_: object, caught: BaseException | None) -> None:
-            self._is_flushing = False
+            self._flushing.discard(table)
             if caught is not None and not isinstance(caught, StoreError):
                 raise caught
-            self.offsets.finish_flush(job, caught)
+            table.finish_flush(job, caught)
 
         self.thread.submit(job.run, done)
 

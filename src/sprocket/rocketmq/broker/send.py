@@ -12,8 +12,10 @@ from collections.abc import Callable
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rocketmq.broker.delay_levels import TIMER_NAMES, DelayLevels
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.locks import QueueLocks
+from sprocket.rocketmq.broker.retry import retries_max
 from sprocket.rocketmq.broker.topics import (
     DEAD_LETTER_PREFIX,
     FORBIDDEN_TO_SEND,
@@ -38,22 +40,14 @@ from sprocket.rocketmq.settings import BrokerSettings
 REGION = "DefaultRegion"
 """RocketMQ's default; clients copy it into traces."""
 
-MAX_RECONSUME_VERSION = 121
-"""3.4.9: from here on a retry's own `maxReconsumeTimes` overrides the group's."""
-
-_TIMER_NAMES = (
-    properties.TIMER_DELIVER_MS,
-    properties.TIMER_DELAY_SEC,
-    properties.TIMER_DELAY_MS,
-)
 _OURS = (properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER)
 _POP_CK = "POP_CK"
 
 _REWRITTEN = frozenset({*_OURS, _POP_CK, properties.CRC32})
 """With one of these the property string is made anew instead of being added to."""
 
-_LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *_TIMER_NAMES})
-"""What may be refused."""
+_LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
+"""What may be refused, or go elsewhere first."""
 
 _SPECIAL = _REWRITTEN | _LOOKED_AT
 """What asks for a further look; most messages have none of it."""
@@ -72,6 +66,7 @@ class Sender:
         broker: Names that become properties.
         store_host: The address that clients reach the broker at, as records hold it.
         clock: For delivery times.
+        levels: Where messages with a delay wait.
         new_unique_key: Gives a message without `UNIQ_KEY` one.
         below: `below(n)` picks a queue from 0 to n − 1 for who leaves it to us.
     """
@@ -84,6 +79,7 @@ class Sender:
         broker: BrokerSettings,
         store_host: bytes,
         clock: Clock,
+        levels: DelayLevels,
         new_unique_key: Callable[[], str],
         *,
         below: Callable[[int], int] = random.randrange,
@@ -93,6 +89,7 @@ class Sender:
         self._locks = locks
         self._store_host = store_host
         self._clock = clock
+        self._levels = levels
         self._new_unique_key = new_unique_key
         self._below = below
         self._added = {
@@ -130,7 +127,9 @@ class Sender:
                 found[properties.DELAY] = "-1"
                 is_special = True
         if is_special:
-            self._refuse_unsupported(found)
+            level = self._delay_level(found)
+            if level > 0:
+                topic_name, queue_id = self._levels.divert(level, topic_name, queue_id, found)
         if topic.attributes:
             _check_compaction(topic, found)
         sys_flag = header.sys_flag
@@ -254,18 +253,17 @@ class Sender:
         """Return the dead-letter topic if this retry is one too many, else None."""
         group_name = header.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find(group_name)
-        limit = group.retry_times_max
-        if version >= MAX_RECONSUME_VERSION and header.max_reconsume_times is not None:
-            limit = header.max_reconsume_times
-        if (header.reconsume_times) <= limit and not self._locks.is_held(group_name):
+        limit = retries_max(group, header.max_reconsume_times, version)
+        if header.reconsume_times <= limit and not self._locks.is_held(group_name):
             return None
         return self._topics.make_internal(DEAD_LETTER_PREFIX + group_name, 1)
 
-    def _refuse_unsupported(self, found: dict[str, str]) -> None:
-        """Refuse by name what would need a delay, a timer or a transaction.
+    def _delay_level(self, found: dict[str, str]) -> int:
+        """Return the delay level of a message, 0 or less for none; refuse what is not supported.
 
         Raises:
-            RequestRefused: with the code that RocketMQ gives where the feature is switched off.
+            RequestRefused: It is transactional, timed or an inner batch, with the code that
+                RocketMQ gives where the feature is switched off; or a number is none.
         """
         if found.get(properties.TRAN_MSG, "").lower() == "true":
             raise RequestRefused(
@@ -273,10 +271,12 @@ class Sender:
             )
         if properties.INNER_NUM in found:
             raise _illegal("an inner batch needs a topic of batch queues")
-        delay = found.get(properties.DELAY)
-        if delay is not None and _number(delay, ResponseCode.SYSTEM_ERROR, "DELAY") > 0:
-            raise _illegal("delayed messages are not supported")
-        for name in _TIMER_NAMES:
+        text = found.get(properties.DELAY)
+        if text is not None:
+            level = _number(text, ResponseCode.SYSTEM_ERROR, properties.DELAY)
+            if level > 0:
+                return level
+        for name in TIMER_NAMES:
             value = found.get(name)
             if value is None:
                 continue
@@ -285,13 +285,15 @@ class Sender:
                 due -= self._clock.now_ms()
             if due > 0:
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, "timed messages are not supported")
+        return 0
 
     def _refuse_unsupported_in_batch(self, found: dict[str, str]) -> None:
         if _LOOKED_AT.isdisjoint(found):
             return
         if found.get(properties.TRAN_MSG, "").lower() == "true":
             raise _illegal("a batch may not be transactional")
-        self._refuse_unsupported(found)
+        if self._delay_level(found) > 0:
+            raise _illegal("a batch may not be delayed")
 
     def _rewritten(self, found: dict[str, str]) -> str:
         kept = {name: value for name, value in found.items() if name not in _REWRITTEN}

@@ -17,6 +17,7 @@ from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec import tables, values
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
@@ -39,7 +40,7 @@ NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 SYSTEM_TOPICS = frozenset(
     {
-        "SCHEDULE_TOPIC_XXXX",
+        SCHEDULE_TOPIC,
         "BenchmarkTest",
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRACE_TOPIC",
@@ -55,9 +56,12 @@ SYSTEM_TOPICS = frozenset(
 
 SYSTEM_PREFIX = "rmq_sys_"
 
+SCHEDULE_QUEUES = 18
+"""Queues of the topic of delayed messages, whatever the levels are: RocketMQ's number of them."""
+
 FORBIDDEN_TO_SEND = frozenset(
     {
-        "SCHEDULE_TOPIC_XXXX",
+        SCHEDULE_TOPIC,
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
@@ -87,6 +91,11 @@ def check_name(topic: str) -> None:
         )
 
 
+def reply_topic(cluster: str) -> str:
+    """Return the topic to which consumers send what they reply to requests."""
+    return f"{cluster}_REPLY_TOPIC"
+
+
 def _nobody(_: list[TopicConfig]) -> None:
     """Tell nobody of changed topics."""
 
@@ -105,7 +114,7 @@ class Topics:
         self._file = ConfigFile(disk, layout.topics, rocksdb)
         self._clock = clock
         self._settings = settings
-        self._system = SYSTEM_TOPICS | {broker.name, broker.cluster}
+        self._system = SYSTEM_TOPICS | {broker.name, broker.cluster, reply_topic(broker.cluster)}
         self.changed: Callable[[list[TopicConfig]], None] = _nobody
         """Told of topics that are new or differ; the registration with NameServers sets it."""
         self.version = DataVersion.new(clock.now_ms())
@@ -216,6 +225,13 @@ class Topics:
             (broker.cluster, 16, everything),
             (broker.name, 1, everything),
             ("OFFSET_MOVED_EVENT", 1, READ | WRITE),
+            (SCHEDULE_TOPIC, SCHEDULE_QUEUES, READ | WRITE),
+            (reply_topic(broker.cluster), 1, READ | WRITE),
+            ("RMQ_SYS_TRANS_HALF_TOPIC", 1, READ | WRITE),
+            ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, READ | WRITE),
+            (f"rmq_sys_REVIVE_LOG_{broker.cluster}", 8, READ | WRITE),
+            (f"rmq_sys_SYNC_BROKER_MEMBER_{broker.name}", 1, INHERIT),
+            ("rmq_sys_wheel_timer", 1, READ | WRITE),
         ]
         if self._settings.auto_create:
             wanted.append((TEMPLATE, self._settings.auto_create_queues, everything))

@@ -126,6 +126,16 @@ class StoreLayout:
         """The commits since that flush (Sprocket's own file)."""
         return f"{self.config}/sprocket.offsets"
 
+    @property
+    def delay_offsets(self) -> str:
+        """How far the delivery of each delay level is, as of the last flush."""
+        return f"{self.config}/delayOffset.json"
+
+    @property
+    def delay_journal(self) -> str:
+        """How far it is now (Sprocket's own file)."""
+        return f"{self.config}/sprocket.delays"
+
     def queue(self, topic: str, queue_id: int) -> str:
         """Return the folder of one queue; see `check_topic`."""
         return f"{self.consumequeue}/{check_topic(topic)}/{queue_id}"

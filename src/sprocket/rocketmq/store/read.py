@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
 from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, STORED_AT_MS_END
 from sprocket.rocketmq.store.filters import Filter, TagFilter
-from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue
+from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue, UnitRead
 from sprocket.rocketmq.store.queues.extension import is_address
 
 SCAN_BYTES_MIN = 16_000
@@ -335,6 +335,22 @@ def _record(
     if (own_offset != queue_offset or own_queue != queue_id) and queue_id != _ANY_QUEUE:
         return None
     return view[at : at + size]
+
+
+def units(queue: Queue, offset: int, count: int) -> list[UnitRead]:
+    """Return up to `count` units from `offset` on; none where the queue has none.
+
+    A code that is the address of an extended unit is replaced by the code in it.
+    """
+    if not queue.min_offset <= offset < queue.max_offset:
+        return []
+    return [_resolved(queue, unit) for unit in queue.units(offset, count)]
+
+
+def _resolved(queue: Queue, unit: UnitRead) -> UnitRead:
+    first, place, size, code, messages = unit
+    extended = queue.extended(code) if is_address(code) else None
+    return unit if extended is None else (first, place, size, extended.tags_code, messages)
 
 
 def stored_at_ms(queue: Queue, log: LogReader, offset: int) -> int:

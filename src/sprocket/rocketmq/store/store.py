@@ -37,6 +37,7 @@ from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
 from sprocket.rocketmq.store.keeper import Keeper
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.place import Placing
+from sprocket.rocketmq.store.queues.engine import UnitRead
 from sprocket.rocketmq.store.read import Boundary, GetResult, QueueRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.retention import Retention
@@ -276,6 +277,27 @@ class Store:
         if cause is not None and offset >= got.max_offset:
             raise cause  # the message may be there all the same
         return got
+
+    def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[UnitRead]:
+        """Return units of a queue, without a look at their records; dispatches first.
+
+        Codes are those of the units; what stands in extended ones is put in their place.
+
+        Args:
+            topic: The queue's topic.
+            queue_id: Its number there.
+            offset: The first message wanted.
+            count: Most units wanted.
+
+        Returns:
+            Up to `count` units; none at the end of the queue and outside of it.
+
+        Raises:
+            DiskFull, DiskFailed: What was stored last cannot be dispatched now.
+        """
+        self._dispatch_now()
+        queue = self._queues.queue(topic, queue_id)
+        return [] if queue is None else read.units(queue, offset, count)
 
     def _try_dispatch(self) -> DiskFull | DiskFailed | None:
         """Dispatch what is due; return why it could not be done."""

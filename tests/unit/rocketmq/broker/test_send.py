@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.locks import QueueLocks
 from sprocket.rocketmq.broker.send import Sender
@@ -42,6 +43,7 @@ class Desk:
             BrokerSettings(),
             HERE,
             clock,
+            DelayLevels("1s 5s 10s"),
             lambda: f"NEW{next(numbers)}",
             below=self._below,
         )

@@ -35,6 +35,13 @@ def test_system_topics_are_there() -> None:
         "DefaultCluster",
         "broker-a",
         "OFFSET_MOVED_EVENT",
+        "SCHEDULE_TOPIC_XXXX",
+        "DefaultCluster_REPLY_TOPIC",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "rmq_sys_REVIVE_LOG_DefaultCluster",
+        "rmq_sys_SYNC_BROKER_MEMBER_broker-a",
+        "rmq_sys_wheel_timer",
         "TBW102",
     }
     assert opened(fresh(), auto_create=False).get("TBW102") is None

@@ -13,11 +13,13 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.send import Sender
-from sprocket.rocketmq.codec import send_answer
+from sprocket.rocketmq.codec import properties, send_answer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
+from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
+from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.dispatch import Answer, Handler, encoded
 from sprocket.rocketmq.store.append import Appended
 from sprocket.runtime.driver import Peer
@@ -53,7 +55,11 @@ class SendHandlers:
             self._send_batch(peer, request, header)
             return
         record = self._sender.record(header, request.body, peer.host_bytes, request.version)
-        self._durable.append(record, self._stored, peer, request)
+        if record.topic is header.topic:
+            self._durable.append(record, self._stored, peer, request)
+        else:
+            asked = request, real_queue_id(record, header)
+            self._durable.append(record, self._stored_elsewhere, peer, asked)
 
     def _stored(
         self, peer: Peer, request: Command, stored: Appended | None, error: StoreError | None
@@ -73,6 +79,30 @@ class SendHandlers:
                 ),
             )
         return self._stored_batch(peer, request, None if stored is None else (stored,), error)
+
+    def _stored_elsewhere(
+        self,
+        _peer: Peer,
+        asked: tuple[Command, int],
+        stored: Appended | None,
+        error: StoreError | None,
+    ) -> Sequence[Buffer]:
+        """Make the answer to a send that waits first, or went to the dead letters.
+
+        It names the queue that was asked for, and where the message lies now, as RocketMQ's does.
+        """
+        request, queue_id = asked
+        if stored is None:
+            return encoded(request, _refused(error))
+        header = SendMessageAnswer(
+            msg_id=f"{self._id_prefix}{stored.physical_offset:016X}",
+            queue_id=queue_id,
+            queue_offset=stored.queue_offset,
+            transaction_id=stored.keys[0],
+        )
+        if error is None:
+            return encoded(request, Answer(0, header))
+        return encoded(request, Answer(_code(error), header, str(error)))
 
     def _send_batch(self, peer: Peer, request: Command, header: SendMessage) -> None:
         records = self._sender.records(header, request.body, peer.host_bytes)
@@ -98,6 +128,14 @@ class SendHandlers:
         if error is None:
             return encoded(request, Answer(0, header))
         return encoded(request, Answer(_code(error), header, str(error)))
+
+
+def real_queue_id(record: NewRecord, header: SendMessage) -> int:
+    """Return the queue in which a record that waits will be, or that its sender named."""
+    found = properties.find(record.properties, properties.REAL_QID)
+    if found is None or record.topic != SCHEDULE_TOPIC:
+        return max(0, header.queue_id)
+    return int(found)
 
 
 def _refused(error: StoreError | None) -> Answer:

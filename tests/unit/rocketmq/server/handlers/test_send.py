@@ -145,7 +145,6 @@ CHECKS: list[tuple[dict[str, Any], bytes, int]] = [
     ({"e": "abc"}, b"x", 1),
     ({"j": "abc"}, b"x", 1),
     ({"i": "TRAN_MSG\x01true\x02"}, b"x", 16),
-    ({"i": "DELAY\x013\x02"}, b"x", 13),
     ({"i": "DELAY\x01three\x02"}, b"x", 1),
     ({"i": "DELAY\x010\x02"}, b"x", 0),
     ({"i": "TIMER_DELAY_SEC\x0110\x02"}, b"x", 1),

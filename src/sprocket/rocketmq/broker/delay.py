@@ -1,0 +1,291 @@
+"""Delivers messages that wait for their delay level, each at its time.
+
+Theory of operation
+
+A message sent with a level waits in the level's queue of `SCHEDULE_TOPIC_XXXX`, and the unit there
+holds the time of its delivery; see `broker.delay_levels`. Each level has one timer. When it fires,
+`_look` reads the next units and appends a copy of every message that is due, `BATCH` at the most,
+through `broker.durable` like any send, which shares its write and sync with whatever else comes.
+When all copies are answered the level's progress is noted (`broker.delay_progress`), and it looks
+again: at once if more may be due, at the time of the next message, or, with nothing waiting, after
+the level's own delay, since what comes meanwhile cannot be due before. A clock that was set is
+noticed within `LOOK_SECONDS_MAX`.
+
+A copy keeps everything of the message, `DELAY`, `REAL_TOPIC` and `REAL_QID` included, as those of
+RocketMQ do. Its topic is not looked up: one that was deleted meanwhile gets its message all the
+same, as there, and shows it when it is made again.
+
+Invariants
+
+1. A message is noted as delivered only after its copy is stored as the flush mode says: whatever
+   happens, it is delivered at least once.
+2. A message that cannot be read, or that no log can take, is said in the log with its place, and
+   the level goes on behind it. Any other failure keeps the level where it is and is tried again.
+3. A level has at most one batch under way.
+
+Source: RocketMQ `ScheduleMessageService`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Buffer
+from sprocket.base.errors import (
+    CorruptRecord,
+    MessageIllegal,
+    MessageTooLarge,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    StoreError,
+    WireError,
+)
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.broker.copies import Original
+from sprocket.rocketmq.broker.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.delay_progress import DelayProgress
+from sprocket.rocketmq.broker.durable import Durable
+from sprocket.rocketmq.broker.timers import Timer, Timers
+from sprocket.rocketmq.codec import properties
+from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.store.append import Appended
+from sprocket.rocketmq.store.queues.engine import FILLER_SIZE
+from sprocket.rocketmq.store.store import Store
+
+_log = log.get_logger(__name__)
+
+BATCH = 64
+"""Messages that a level delivers in one go; takes about 2 ms of the loop."""
+
+LOOK_SECONDS_MIN = 0.01
+"""How long a level waits at least, so that messages which are due one after the other share a sync;
+they come so much late."""
+
+LOOK_SECONDS_MAX = 1.0
+"""How long a level waits at most: all levels together cost some 60 µs a second."""
+
+RETRY_SECONDS = 1.0
+"""How long a level pauses after a failure; the disk may be full."""
+
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+"""A message that says it came from here is not delivered there: it would be no message of ours."""
+
+_UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueError)
+"""The message that waits is not there, or damaged; another try would find the same."""
+
+_REFUSED_FOR_GOOD = (MessageTooLarge, MessageIllegal, CorruptRecord)
+"""The copy itself cannot be appended, now or later."""
+
+
+class _Level:
+    """One delay level and where its delivery is.
+
+    Attributes:
+        number: From 1; its waiting queue is one less.
+        offset: The first message that was not delivered.
+        end: Where the batch under way ends.
+        failed_at: The first message of it that has to be tried again, None without one.
+        pending: Copies of it that are not answered yet.
+    """
+
+    __slots__ = ("end", "failed_at", "look", "number", "offset", "pending", "timer", "wait_ms")
+
+    def __init__(self, number: int, offset: int) -> None:
+        self.number = number
+        self.offset = offset
+        self.end = offset
+        self.failed_at: int | None = None
+        self.pending = 0
+        self.wait_ms: int | None = None
+        self.timer: Timer | None = None
+        self.look: Callable[[], None] = lambda: None
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Take answers, as a client would; there are none."""
+        assert not buffers, "a delivery is not answered"
+
+
+class Delays:
+    """The delivery of all levels.
+
+    Args:
+        store: Where messages wait.
+        durable: Stores the copies.
+        progress: How far each level is.
+        levels: How long each lasts.
+        store_host: The broker's address, for the copies.
+        timers: The event loop's.
+        clock: Says what is due.
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        durable: Durable,
+        progress: DelayProgress,
+        levels: DelayLevels,
+        store_host: bytes,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._durable = durable
+        self._progress = progress
+        self._delays = levels
+        self._store_host = store_host
+        self._timers = timers
+        self._clock = clock
+        self._levels: list[_Level] = []
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Begin to deliver, where the last process stopped.
+
+        Levels that the settings do not have any more are delivered as long as something waits.
+        """
+        waiting = [
+            queue_id + 1 for topic, queue_id, _ in self._store.queues() if topic == SCHEDULE_TOPIC
+        ]
+        for number in range(1, max([self._delays.count, *waiting]) + 1):
+            level = _Level(number, self._progress.get(number))
+            level.look = partial(self._look, level)
+            self._levels.append(level)
+            self._into_range(level)
+            self._timers.call_soon(level.look)
+
+    def look(self) -> None:
+        """Look at every level now: after the clock was set, in tests."""
+        for level in self._levels:
+            self._look(level)
+
+    def stop(self) -> None:
+        """Begin no further batch; the one under way is answered by `Durable.settle` or `close`."""
+        self._is_stopped = True
+        for level in self._levels:
+            if level.timer is not None:
+                level.timer.cancel()
+                level.timer = None
+
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Return by level where its delivery is, and where its next message will wait."""
+        return {
+            level.number: (
+                level.offset,
+                self._store.queue_range(SCHEDULE_TOPIC, level.number - 1).max,
+            )
+            for level in self._levels
+        }
+
+    def _look(self, level: _Level) -> None:
+        """Deliver what is due in one level, and see to the next look."""
+        if level.timer is not None:
+            level.timer.cancel()
+            level.timer = None
+        if self._is_stopped or level.pending:
+            return
+        try:
+            units = self._store.units(SCHEDULE_TOPIC, level.number - 1, level.offset, BATCH)
+            if not units:
+                self._into_range(level)
+        except StoreError as error:
+            _log.error("a delay level cannot be read", level=level.number, why=str(error))
+            self._later(level, RETRY_SECONDS)
+            return
+        delay_ms = self._delays.delay_ms(level.number)
+        if not units:
+            self._later(level, delay_ms / 1000)
+            return
+        now = self._clock.now_ms()
+        level.end, level.failed_at, level.wait_ms = level.offset, None, None
+        level.pending = 1  # this loop, so that an answer within it does not end the batch
+        for offset, place, size, due_at_ms, count in units:
+            if now < due_at_ms <= now + delay_ms:  # later still: the clock was set back
+                level.wait_ms = due_at_ms - now
+                break
+            level.end = offset + count
+            if size == FILLER_SIZE:
+                continue
+            try:
+                record = self._copy(level, offset, place)
+            except _UNREADABLE as error:
+                _lost(level, offset, error)
+                continue
+            level.pending += 1
+            self._durable.append(record, self._stored, level, offset)
+        self._answered(level)
+
+    def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:
+        """Return the copy of a message that is due. Raises one of `_UNREADABLE`."""
+        original = Original.read(self._store.record_at(PhysicalOffset(place)))
+        found = original.message
+        here = (SCHEDULE_TOPIC, level.number - 1, offset)
+        if (found.topic, found.queue_id, found.queue_offset) != here:
+            raise WireError("another record lies where the queue says")
+        topic = found.properties.get(properties.REAL_TOPIC, "")
+        queue_id = int(found.properties.get(properties.REAL_QID, ""))
+        if topic in ("", HALF_TOPIC, SCHEDULE_TOPIC) or queue_id < 0:
+            raise WireError(f"it wants to go to queue {queue_id} of {topic!r}")
+        return original.copy(topic, queue_id, self._store_host)
+
+    def _stored(
+        self, level: _Level, offset: int, stored: Appended | None, error: StoreError | None
+    ) -> Sequence[Buffer]:
+        """Take note of what became of one copy."""
+        if stored is None:
+            if isinstance(error, _REFUSED_FOR_GOOD):
+                _lost(level, offset, error)
+            elif level.failed_at is None or offset < level.failed_at:
+                level.failed_at = offset
+                _log.warning(
+                    "delayed messages could not be delivered; trying again",
+                    level=level.number,
+                    why=str(error),
+                )
+        self._answered(level)
+        return ()
+
+    def _answered(self, level: _Level) -> None:
+        """End the batch when nothing of it is under way any more."""
+        level.pending -= 1
+        if level.pending:
+            return
+        reached = level.end if level.failed_at is None else level.failed_at
+        if reached != level.offset:
+            level.offset = reached
+            try:
+                self._progress.note(level.number, reached)
+            except StoreError as error:
+                _log.error(
+                    "the progress of a delay level could not be noted; a kill would have its "
+                    "messages delivered again",
+                    level=level.number,
+                    why=str(error),
+                )
+        if level.failed_at is not None:
+            self._later(level, RETRY_SECONDS)
+        elif level.wait_ms is not None:
+            self._later(level, (level.wait_ms + 1) / 1000)
+        elif not self._is_stopped:
+            self._timers.call_soon(level.look)
+
+    def _later(self, level: _Level, seconds: float) -> None:
+        if not self._is_stopped:
+            seconds = min(max(seconds, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX)
+            level.timer = self._timers.call_later(seconds, level.look)
+
+    def _into_range(self, level: _Level) -> None:
+        """Move a level to where its queue is: old messages may be deleted, or a log cut."""
+        low, high = self._store.queue_range(SCHEDULE_TOPIC, level.number - 1)
+        level.offset = min(max(level.offset, low), high)
+
+
+def _lost(level: _Level, offset: int, why: Exception | None) -> None:
+    _log.error(
+        "a delayed message cannot be delivered and is passed over",
+        level=level.number,
+        queue_offset=offset,
+        why=str(why),
+    )

@@ -1,0 +1,42 @@
+"""Requests that give messages back: 36."""
+
+from collections.abc import Sequence
+
+from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.durable import Durable
+from sprocket.rocketmq.broker.retry import SendBack
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.frame import Buffer
+from sprocket.rocketmq.codec.headers import SendMessageBack
+from sprocket.rocketmq.server.dispatch import Answer, Handler, encoded
+from sprocket.rocketmq.store.append import Appended
+from sprocket.runtime.driver import Peer
+
+
+class RetryHandlers:
+    """Messages that consumers could not handle."""
+
+    def __init__(self, send_back: SendBack, durable: Durable) -> None:
+        self._send_back = send_back
+        self._durable = durable
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
+
+    def send_back(self, peer: Peer, request: Command) -> Answer | None:
+        """Store a message for another try, or among the dead letters."""
+        record = self._send_back.record(request.header(SendMessageBack), request.version)
+        if record is None:
+            return Answer()
+        self._durable.append(record, self._stored, peer, request)
+        return None
+
+    def _stored(
+        self, _peer: Peer, request: Command, stored: Appended | None, error: StoreError | None
+    ) -> Sequence[Buffer]:
+        """Make the answer: a success only when it is certain that the message comes again."""
+        if stored is not None and error is None:
+            return encoded(request, Answer())
+        return encoded(request, Answer(ResponseCode.SYSTEM_ERROR, None, str(error)))
