@@ -202,3 +202,16 @@ def test_modified_at_is_in_milliseconds(disk: Disk, folder: str) -> None:
     """A file that was written has a time of change."""
     disk.open(f"{folder}/a", write=True, create=True).write([b"x"], 0)
     assert disk.modified_at_ms(f"{folder}/a") >= 0
+
+
+def test_a_folder_is_renamed_with_all_it_holds(disk: Disk, folder: str) -> None:
+    """Files and folders in it; the old name is free."""
+    disk.make_folder(f"{folder}/a/b")
+    disk.make_folder(f"{folder}/c")
+    disk.open(f"{folder}/a/b/x", write=True, create=True).write([b"content"], 0)
+    disk.rename(f"{folder}/a", f"{folder}/c/d")
+    disk.sync_folder(folder)
+    assert disk.list(folder) == ["c"]
+    assert read_file(disk, f"{folder}/c/d/b/x") == b"content"
+    disk.make_folder(f"{folder}/a")
+    assert disk.list(f"{folder}/a") == []

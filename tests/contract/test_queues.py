@@ -573,3 +573,28 @@ def test_random_lives_equal_lists(engine: Engine, seed: int) -> None:
     for step in model.random.choices(steps, weights, k=60):
         step(model)
         model.check()
+
+
+def test_a_topic_is_deleted_with_all_its_queues(engine: Engine) -> None:
+    """Others stay; made again it begins anew, before and after its files are removed."""
+    queues = engine.queues
+    queues.put_round([entry(n // 3, 100 * n, queue=n % 3) for n in range(75)])
+    queues.put_round([entry(0, 7500, topic="TT")])
+    queues.flush()
+    assert queues.delete_topic("none") is None
+    remove_files = queues.delete_topic("T")
+    assert [(queue.topic, queue.queue_id) for queue in queues] == [("TT", 0)]
+    assert queues.put_round([entry(0, 7600)]) == 1
+    if remove_files is not None:
+        remove_files()
+    for left in lives(engine):
+        assert left.next_offsets() == {("TT", 0): 1, ("T", 0): 1}
+        assert units(only(left), 0) == [(7600, 100, -5)]
+
+
+def test_files_of_a_deleted_topic_go_with_the_next_load(engine: Engine) -> None:
+    """If nobody removed them."""
+    engine.queues.put_round([entry(n) for n in range(25)])
+    engine.queues.flush()
+    engine.queues.delete_topic("T")
+    assert len(engine.stop()) == 0

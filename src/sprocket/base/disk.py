@@ -140,7 +140,7 @@ class Disk(Protocol):
         """Remove a folder with all it holds, or do nothing if it is not there."""
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file, replacing `target`. Durable after `sync_folder`."""
+        """Rename a file, replacing `target`, or a folder. Durable after `sync_folder` of both."""
 
     def sync_folder(self, path: str) -> None:
         """Return when the names in the folder are on the disk."""

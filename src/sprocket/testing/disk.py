@@ -381,12 +381,33 @@ class SimulatedDisk:
 
     def rename(self, source: str, target: str) -> None:
         """See `Disk.rename`."""
+        if source in self._folders:
+            self._rename_folder(source, target)
+            return
         node = self._node(source)
         with self._entering("rename", source) as kept:
             if kept:
                 del self._files[source]
                 self._files[target] = node
                 self._changes.append((os.path.dirname(target), source, target, node))
+
+    def _rename_folder(self, source: str, target: str) -> None:
+        """Rename a folder with all it holds, durably at once as `make_folder` makes it."""
+        with self._entering("rename", source) as kept:
+            if not kept:
+                return
+
+            def moved(path: str) -> str:
+                inside = path == source or path.startswith(source + "/")
+                return target + path[len(source) :] if inside else path
+
+            self._folders = {moved(path) for path in self._folders}
+            self._files = {moved(path): node for path, node in self._files.items()}
+            self._durable = {moved(path): node for path, node in self._durable.items()}
+            self._changes = [
+                (moved(folder), old and moved(old), new and moved(new), node)
+                for folder, old, new, node in self._changes
+            ]
 
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""

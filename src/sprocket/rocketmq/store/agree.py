@@ -32,8 +32,6 @@ COMPARED_BYTES = {
     (False, False): 256 * MIB,
 }
 """How much of the log to look at, by how the store was left: some ms, or a quarter of a second."""
-_UNITS = Units()
-"""Where units belong does not depend on settings."""
 READS_MAX = 1000
 """Reads in queues; a store with very many queues is compared in part."""
 _LOOKUPS_MAX = 256
@@ -50,7 +48,13 @@ class _Place(NamedTuple):
 
 
 def wrong_queues(
-    files: SegmentFiles, queues: Queues, start: int, until: int, *, absent_too: bool
+    files: SegmentFiles,
+    queues: Queues,
+    start: int,
+    until: int,
+    units_of: Units,
+    *,
+    absent_too: bool,
 ) -> set[tuple[str, int]]:
     """Return the queues, by topic and id, whose units are not those of the records in a range.
 
@@ -59,6 +63,7 @@ def wrong_queues(
         queues: They should have every record before `until`.
         start: Physical offset from where to compare; any place, not only where a record begins.
         until: Where to stop.
+        units_of: Says which units records get.
         absent_too: A queue that is not there at all is wrong, and not one that was deleted.
     """
     wrong: set[tuple[str, int]] = set()
@@ -67,7 +72,7 @@ def wrong_queues(
     for found in Walk(files.segments, start, check_crc=False, until=until).batches():
         if reads >= READS_MAX and not absent_too:
             break
-        for key, places in _places(found):
+        for key, places in _places(found, units_of):
             if places[0].queue_offset <= last.get(key, -1):
                 wrong.discard(key)  # the topic was made again
             last[key] = places[-1].queue_offset
@@ -82,10 +87,10 @@ def wrong_queues(
     return wrong
 
 
-def _places(found: Found) -> Iterator[tuple[tuple[str, int], Sequence[_Place]]]:
+def _places(found: Found, units_of: Units) -> Iterator[tuple[tuple[str, int], Sequence[_Place]]]:
     """Give what the units of some records must say, queue by queue, as far as offsets go up."""
     runs: dict[tuple[str, int], list[_Place]] = {}
-    for key, place in _one_by_one(found):
+    for key, place in _one_by_one(found, units_of):
         run = runs.setdefault(key, [])
         if run and run[-1].queue_offset >= place.queue_offset:
             yield key, runs[key]
@@ -94,16 +99,16 @@ def _places(found: Found) -> Iterator[tuple[tuple[str, int], Sequence[_Place]]]:
     yield from runs.items()
 
 
-def _one_by_one(found: Found) -> Iterator[tuple[tuple[str, int], _Place]]:
+def _one_by_one(found: Found, units_of: Units) -> Iterator[tuple[tuple[str, int], _Place]]:
     """Give what the units must say, in the order of the log within each queue.
 
     Those in light queues are among them.
     """
-    if not isinstance(found, list) and not found.is_plain:
+    if not isinstance(found, list) and not units_of.are_records(found):
         found = found.entries()
     if isinstance(found, list):
         for entry in found:
-            for e in _UNITS.each(entry) if entry.queueable else ():
+            for e in units_of.each(entry) if entry.queueable else ():
                 yield (e.topic, e.queue_id), _Place(e.queue_offset, e.physical_offset, e.size)
         return
     for topic, queue_id, rows in found.runs:

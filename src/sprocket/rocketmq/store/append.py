@@ -75,6 +75,17 @@ class Appender:
         self._stopped: str | None = None
         self._paused: str | None = None
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether records wait for `write`."""
+        return bool(self._turn)
+
+    def forget(self, topic: str) -> None:
+        """Give the queue offsets of a topic from 0 on again; none of its records may wait."""
+        assert not self._turn, "records of the topic may wait to be written"
+        for key in [key for key in self._next if key[0] == topic]:
+            del self._next[key]
+
     def stop(self, why: str) -> None:
         """Take nothing more, for good: `append` raises StoreFailed with this text."""
         self._stopped = why

@@ -20,6 +20,7 @@ from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store import check_units
 from sprocket.rocketmq.store.check_log import LogCheck
 from sprocket.rocketmq.store.check_units import StoredUnits, UnitFiles
+from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.finding import Finding, Rule
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues import choice
@@ -99,7 +100,7 @@ class QueueCheck:
         self._is_open = is_open
         self._queues: dict[QueueKey, _Queue] = {}
         self._passed_over = passed_over
-        self._units = Units()
+        self._units = Units(deleted=Deletions(disk, layout).ends)
         self._extensions: dict[QueueKey, Extension] = {}
         self._handles = Handles()
 
@@ -124,7 +125,7 @@ class QueueCheck:
 
     def take(self, found: Found) -> Iterator[Finding]:
         """Check the units of records that follow each other in the log."""
-        if not isinstance(found, list) and found.is_plain:
+        if not isinstance(found, list) and self._units.are_records(found):
             for topic, queue_id, rows in found.runs:
                 queue = self._queue((topic, queue_id))
                 if topic not in self._passed_over and not self._agrees(queue, found, rows):

@@ -41,6 +41,10 @@ class Keeper:
         self._reached: deque[tuple[int, int]] = deque(maxlen=_PLACES_MAX)
         self._queues_noted = -1  # the table on the disk may be older than recovery
 
+    def topics_changed(self) -> None:
+        """Have the table of queues written by the next call of `keep_steps`."""
+        self._queues_noted = -1
+
     def keep_steps(self) -> Steps:
         """Make durable what was dispatched, as far as the log is durable.
 

@@ -95,6 +95,11 @@ class StoreLayout:
         return f"{self.config}/queueEnds.json"
 
     @property
+    def deleted_topics(self) -> str:
+        """Which topics were deleted, and where in the log (Sprocket's own file)."""
+        return f"{self.config}/deletedTopics.json"
+
+    @property
     def config_database(self) -> str:
         """Where RocketMQ may keep topics, groups and offsets instead of in the files below."""
         return f"{self.config}/rdb"
@@ -139,6 +144,11 @@ class StoreLayout:
     def queue(self, topic: str, queue_id: int) -> str:
         """Return the folder of one queue; see `check_topic`."""
         return f"{self.consumequeue}/{check_topic(topic)}/{queue_id}"
+
+
+def trash(folder: str) -> str:
+    """Return where the files of deleted queues wait for their removal (Sprocket's own folder)."""
+    return f"{folder}.deleted"
 
 
 def check_topic(topic: str) -> str:

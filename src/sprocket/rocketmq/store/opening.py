@@ -14,6 +14,7 @@ from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import recovery
 from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues import choice
@@ -114,6 +115,7 @@ def _parts(
         extend=settings.extended_units,
         batch_topics=_batch_topics(disk, layout),
     )
+    deletions = Deletions(disk, layout)
     index = None
     if settings.index_messages:
         index = Indexes(disk, layout.index, geometry.index, clock, write=write)
@@ -124,8 +126,10 @@ def _parts(
         files=files,
         queues=choice.make(disk, layout, geometry.queue, others, write=write),
         index=index,
+        deletions=deletions,
         units=Units(
             files,
+            deleted=deletions.ends,
             delays=delays_ms(settings.delay_levels),
             subscriptions=subscriptions,
             batch_topics=others.batch_topics,

@@ -3,7 +3,8 @@
 The log is the truth; queues and index are made to agree with it. In this order:
 
 1. *Mark.* `abort` is written before anything changes, so that a crash from here on is known.
-2. *Load.* Log files, checkpoint, queues and index are taken up as they are.
+2. *Load.* Log files, checkpoint, queues and index are taken up as they are; queues of deleted
+   topics go (`deletions`).
 3. *Start.* Choose from where the log is looked at. After a clean stop that is its end, as the
    queues or our own note tell it; after a crash the first record that is younger than the
    checkpoint (in a store that RocketMQ left: the file it begins in), or where queues or index end
@@ -38,6 +39,7 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import agree, mend
 from sprocket.rocketmq.store import checkpoint as checkpoints
 from sprocket.rocketmq.store.checkpoint import Checkpoint
+from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
@@ -139,6 +141,7 @@ class Parts:
     files: SegmentFiles
     queues: Queues
     index: Indexes | None
+    deletions: Deletions
     units: Units = field(default_factory=Units)
 
 
@@ -238,6 +241,7 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
     life = _last_life(parts.disk, parts.layout)
     mark_open(parts.disk, parts.layout, process_id, doubtful=life.doubtful)
     _load(parts, clean=life.clean)
+    parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
     start = _choose_start(parts, life)
     lasts = _distrust(parts, life, start)
     walk, rebuild, damage = _walk(parts, life, start, lasts)
@@ -445,7 +449,12 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
     compared = agree.COMPARED_BYTES[life.clean, life.ours]
     begin, until = max(parts.files.first, walk.start - compared), walk.start + compared
     rebuild.missing |= agree.wrong_queues(
-        parts.files, parts.queues, begin, min(until, end), absent_too=not life.ours
+        parts.files,
+        parts.queues,
+        begin,
+        min(until, end),
+        parts.units,
+        absent_too=not life.ours,
     )
     if parts.index is not None and not index_too:
         index_too = agree.index_is_wrong(parts.files, parts.index, begin, min(until, end))

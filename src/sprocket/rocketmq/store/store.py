@@ -19,7 +19,7 @@ Threads: one, but for `SyncJob.run`, `FillJob.run` and the calls that `maintain_
 `clean_steps` give (see `base.steps`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from sprocket.base import steps
 from sprocket.base.clock import Clock
@@ -30,6 +30,7 @@ from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import find, opening, read
 from sprocket.rocketmq.store.append import Appender
+from sprocket.rocketmq.store.deletions import Deleter
 from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
 from sprocket.rocketmq.store.filters import Filter
 from sprocket.rocketmq.store.find import FIND_COUNT, FindResult
@@ -54,6 +55,7 @@ class Store:
     Attributes:
         append: Take one record up; see `append.Appender.append`.
         append_batch: Take up several as one; see `append.Appender.append_batch`.
+        deletions: Which topics were deleted; the owner finishes what is `pending`.
         batch_topics: Topics whose queues are batch queues; add to it before a new one is used.
         write: Hand what was taken up to the file system; see `append.Appender.write`.
     """
@@ -65,6 +67,7 @@ class Store:
         self._queues = parts.queues
         self._index = parts.index
         self._files = parts.files
+        self.deletions = parts.deletions
         self._clock = opened.clock
         self._log = opened.log
         self._lock = opened.lock
@@ -79,6 +82,7 @@ class Store:
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
         self.write = self._appender.write
+        self._deleter = Deleter(parts.deletions, opened.log, self._appender, parts.queues)
         self._retention = Retention(parts, self._appender, opened.clock, self._safe_end)
         self._is_keeping = False
         self._is_sync = parts.settings.flush == "sync"
@@ -447,6 +451,24 @@ class Store:
         """
         if self._can_keep:
             yield from self._alone(self._retention.clean_steps(settings, at_once=at_once))
+
+    def delete_topic_steps(self, topic: str, then: Callable[[], None]) -> Steps:
+        """Delete a topic's queues; made again, it begins at queue offset 0. See `deletions`.
+
+        Its records stay in the log until that is cleaned, and are found by key until then. Not to
+        be begun while another one, `maintain_steps` or `clean_steps`, is under way.
+
+        Args:
+            topic: What to delete; it need not be there.
+            then: Deletes what the caller has of it. Nothing else runs between both.
+
+        Raises:
+            StoreError: See `deletions.delete_steps`; and whatever `then` raises.
+        """
+        if not self._can_keep:
+            raise StoreFailed(self._flush.failure or "the store is closed or only read")
+        yield from self._alone(self._deleter.steps(topic, then))
+        self._keeper.topics_changed()
 
     @property
     def _can_keep(self) -> bool:

@@ -74,6 +74,8 @@ class Units:
         subscriptions: Filters to try.
         bloom: The size of bit maps.
         batch_topics: Topics whose records get units in batch queues.
+        deleted: Records of a topic before this place get no units; see `deletions`. Whoever owns
+            it may change it.
     """
 
     def __init__(
@@ -84,12 +86,14 @@ class Units:
         subscriptions: Subscriptions | None = None,
         bloom: Bloom | None = None,
         batch_topics: set[str] | None = None,
+        deleted: Mapping[str, int] | None = None,
     ) -> None:
         self.batch_topics = set() if batch_topics is None else batch_topics
         self._files = files
         self._delays = delays
         self._subscriptions = {} if subscriptions is None else subscriptions
         self._bloom = bloom or Bloom()
+        self._deleted = {} if deleted is None else deleted
 
     def of(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Return the units of records that follow each other in the log, as entries.
@@ -98,6 +102,8 @@ class Units:
         """
         if self._subscriptions:
             entries = [self._tried(entry) for entry in entries]
+        if self._deleted and entries and entries[0].physical_offset < max(self._deleted.values()):
+            return [unit for entry in entries for unit in self.each(entry)]
         for entry in entries:
             if entry.extra is not None:
                 return [unit for entry in entries for unit in self.each(entry)]
@@ -105,10 +111,22 @@ class Units:
 
     def are_records(self, batch: "RecordBatch") -> bool:
         """Say whether records in columns are their own units, all of them."""
-        return not self._subscriptions and batch.is_plain
+        if self._subscriptions or not batch.is_plain:
+            return False
+        deleted = self._deleted
+        return not deleted or not any(
+            batch.physical_offset[run.rows[0]] < deleted.get(run.topic, 0) for run in batch.runs
+        )
 
     def each(self, entry: Entry) -> Sequence[Entry]:
         """Return the units of one record, its own queue's first; no filter is tried."""
+        units = self._each(entry)
+        if self._deleted:
+            place, deleted = entry.physical_offset, self._deleted
+            units = [unit for unit in units if place >= deleted.get(unit.topic, 0)]
+        return units
+
+    def _each(self, entry: Entry) -> Sequence[Entry]:
         extra = entry.extra
         if extra is None:
             return (entry,)

@@ -29,7 +29,9 @@ def _parts(store: Store) -> Parts:
 
 def _wrong(store: Store, start: int = 0, *, absent_too: bool = False) -> set[tuple[str, int]]:
     parts = _parts(store)
-    return agree.wrong_queues(parts.files, parts.queues, start, store.end, absent_too=absent_too)
+    return agree.wrong_queues(
+        parts.files, parts.queues, start, store.end, parts.units, absent_too=absent_too
+    )
 
 
 def _lacks(store: Store, start: int = 0) -> bool:

@@ -16,7 +16,7 @@ Invariants of both
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sprocket.base.steps import Steps
@@ -220,6 +220,17 @@ class Queues(Protocol):
 
     def remove(self, topic: str, queue_id: int) -> None:
         """Delete a queue, or do nothing if it is not there."""
+
+    def delete_topic(self, topic: str) -> Callable[[], None] | None:
+        """Delete all queues of a topic: they are gone at once, and can be made again.
+
+        Not while `flush_steps` or `clean_steps` are under way.
+
+        Returns:
+            What removes their files, to be called once on any thread; None if there is nothing to
+            do. If it is not called the next `load` does it.
+        Durability: none before `flush`; a crash may bring back all that was flushed.
+        """
 
     def reset(self) -> None:
         """Delete every queue, to be made again from the log."""

@@ -19,7 +19,7 @@ Invariants
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic
+from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic, trash
 from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queues.engine import (
     QUEUES_PER_STEP,
@@ -48,7 +48,13 @@ from sprocket.rocketmq.store.queues.engine import (
 )
 from sprocket.rocketmq.store.queues.extension import Extension
 from sprocket.rocketmq.store.queues.file_queue import Ends, FileQueue
-from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles, Unsynced, uncollected
+from sprocket.rocketmq.store.queues.queue_files import (
+    Handles,
+    QueueFiles,
+    Unsynced,
+    move_away,
+    uncollected,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,8 @@ class FileQueues:
         """
         self._queues.clear()
         self._dirty.clear()
+        if self._write:
+            self._disk.remove_tree(trash(self._folder))
         others = self._others
         if others is not None:
             self._extends = others.extend or self._disk.is_folder(others.extension_folder)
@@ -253,16 +261,8 @@ class FileQueues:
     def put_round(self, entries: Iterable[Entry]) -> int:
         """Put the units of records that follow each other in the log.
 
-        Entries whose record gets no unit, and those that are there already, are passed over: a
-        record is there if it ends at or before the queue's physical end, or if its queue offset
-        is below the queue's next one. Putting a round again is harmless.
-
-        Returns:
-            How many units were put.
-
-        Raises:
-            CorruptRecord: A message is missing before one of these; units before it are put.
-            DiskFull, DiskFailed: Some units may be put; the round may be put again.
+        See `engine.Queues.put_round`. A record is there already if it ends at or before the queue's
+        physical end, or if its queue offset is below the queue's next one.
         """
         pack = UNIT.pack
         rounds: dict[FileQueue | BatchQueue, _Run] = {}
@@ -301,15 +301,7 @@ class FileQueues:
     def put_batch(self, batch: "RecordBatch") -> int:
         """Put the units of a batch, of which each queue has all already or needs all, next.
 
-        Args:
-            batch: Its records are their own units, see `Units.are_records`.
-
-        Returns:
-            How many units were put.
-
-        Raises:
-            CorruptRecord: A queue does not go on with its first unit of the batch.
-            DiskFull, DiskFailed: Some units may be put; put the rest by `put_round`.
+        See `engine.Queues.put_batch`.
         """
         units = np.empty(len(batch), _UNITS)
         units["physical_offset"] = batch.physical_offset
@@ -350,11 +342,7 @@ class FileQueues:
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
         """Put fillers for messages that are lost, so that the next one may be `offset`.
 
-        Only for recovery that found a damaged record in the log and goes on behind it. A queue
-        without files needs none: it begins anywhere.
-
-        Returns:
-            How many fillers were put.
+        See `engine.Queues.fill_to`.
         """
         queue = self._queues.get((topic, queue_id))
         if queue is None:
@@ -408,6 +396,21 @@ class FileQueues:
         if queue is not None:
             self._dirty.discard(queue)
             queue.remove(self._disk)
+
+    def delete_topic(self, topic: str) -> Callable[[], None] | None:
+        """Delete all queues of a topic; see `engine.Queues.delete_topic`.
+
+        Their folders are moved away, so that new ones can be made at once. Durable on return.
+        """
+        for key in [key for key in self._queues if key[0] == topic]:
+            queue = self._queues.pop(key)
+            self._dirty.discard(queue)
+            queue.close()
+        folders = [self._folder]
+        if self._others is not None:
+            folders += [self._others.extension_folder, self._others.batch_folder]
+            self._others.batch_topics.discard(topic)
+        return move_away(self._disk, folders, check_topic(topic), trash(self._folder))
 
     def reset(self) -> None:
         """Delete every queue, to be made again from the log."""

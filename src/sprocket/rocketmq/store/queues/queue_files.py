@@ -7,8 +7,9 @@ together and the oldest is given back. Which files the disk does not have yet is
 
 import gc
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from sprocket.base.disk import Disk, sync_file
@@ -215,6 +216,24 @@ class QueueFiles:
     def close(self) -> None:
         """Close the handles."""
         self._files.close()
+
+
+def move_away(
+    disk: Disk, folders: Iterable[str], name: str, target: str
+) -> Callable[[], None] | None:
+    """Move what has a name out of some folders, so that new files can be made there at once.
+
+    Returns:
+        What removes `target`, where it went, on any thread; None if nothing was there.
+    Durability: on the disk when this returns.
+    """
+    found = [folder for folder in folders if disk.is_folder(f"{folder}/{name}")]
+    for folder in found:
+        disk.make_folder(target)
+        disk.rename(f"{folder}/{name}", f"{target}/{len(disk.list(target))}")
+        disk.sync_folder(folder)
+        disk.sync_folder(target)
+    return partial(disk.remove_tree, target) if found else None
 
 
 @contextmanager

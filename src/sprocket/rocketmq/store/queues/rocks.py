@@ -364,6 +364,11 @@ class RocksQueues:
                 batch.delete(keys.offset_key(topic, queue_id, which), offsets)
             self._database.write(batch)
 
+    def delete_topic(self, topic: str) -> None:
+        """Delete all queues of a topic; see `engine.Queues.delete_topic`."""
+        for key in [key for key in self._queues if key[0] == topic]:
+            self.remove(*key)
+
     def reset(self) -> None:
         """Delete every queue, to be made again from the log."""
         self.close()
