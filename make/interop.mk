@@ -1,23 +1,47 @@
 # The judges: the real RocketMQ 5.3.3, its Java client, and processes killed under load.
-# These need Java 17 (a JDK) and, the first time, Maven and about 100 MB from Maven's registry.
+# These need Java 17 (a JDK) and, the first time, Maven and about 110 MB from Maven's registry; the Go
+# client needs Go 1.21 and, the first time, about 10 MB from Go's module proxy.
 
 ROCKETMQ := .peers/rocketmq-5.3.3
 ROCKETMQ_JAR := $(ROCKETMQ)/lib/rocketmq-broker-5.3.3.jar
-# Nothing is fetched for who says where the jars are.
-PEERS := $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR))
+CLIENT_4 := .peers/rocketmq-4.9.8
+CLIENT_4_JAR := $(CLIENT_4)/lib/rocketmq-client-4.9.8.jar
+GO_PEER := .peers/go/peer
+# Nothing is fetched for who says where the jars are, or the program with the Go client.
+PEERS := $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) $(if $(SPROCKET_ROCKETMQ_4_LIB),,$(CLIENT_4_JAR))
+PEERS_GO := $(if $(SPROCKET_GO_PEER),,$(GO_PEER))
+NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
+COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
 
-.PHONY: peers interop-java bench-rocketmq torture
+.PHONY: peers peers-go interop-java interop-go bench-rocketmq torture
 
-peers: $(ROCKETMQ_JAR) ## fetch the real RocketMQ 5.3.3 and its Java client, once
+peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) ## fetch the real RocketMQ 5.3.3, and its Java clients 5.3.3 and 4.9.8, once
 
 $(ROCKETMQ_JAR): tests/interop/java/pom.xml
-	@command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
+	@$(NEEDS_MAVEN)
 	@echo "peers: RocketMQ 5.3.3 into $(ROCKETMQ), about 100 MB"
-	@mvn --batch-mode --quiet --file tests/interop/java/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(ROCKETMQ)/lib
+	@$(COPY_JARS) --file tests/interop/java/pom.xml -DoutputDirectory=$(CURDIR)/$(ROCKETMQ)/lib
 	@touch $@
 
-interop-java: $(STAMP) $(PEERS) ## the official Java client, mqadmin and the real broker against ours
-	@$(BIN)/python -m pytest tests/interop -m interop -v -rs
+$(CLIENT_4_JAR): tests/interop/java/pom-4.xml
+	@$(NEEDS_MAVEN)
+	@echo "peers: RocketMQ's Java client 4.9.8 into $(CLIENT_4), about 14 MB"
+	@$(COPY_JARS) --file tests/interop/java/pom-4.xml -DoutputDirectory=$(CURDIR)/$(CLIENT_4)/lib
+	@touch $@
+
+peers-go: $(GO_PEER) ## build the program that uses RocketMQ's Go client, once
+
+$(GO_PEER): $(wildcard tests/interop/go/*)
+	@command -v go >/dev/null || { echo "peers-go: needs Go 1.21 or newer; on Debian: apt-get install golang-go" >&2; exit 1; }
+	@echo "peers-go: rocketmq-client-go/v2 into $(GO_PEER)"
+	@mkdir -p $(dir $@)
+	@cd tests/interop/go && go build -o $(CURDIR)/$(GO_PEER) .
+
+interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the real broker against ours
+	@$(BIN)/python -m pytest tests/interop -m interop -v -rs --deselect tests/interop/test_go_client.py
+
+interop-go: $(STAMP) $(PEERS_GO) ## the official Go client against ours
+	@$(BIN)/python -m pytest tests/interop/test_go_client.py -m interop -v -rs
 
 bench-rocketmq: $(STAMP) $(PEERS) ## sends per second and per CPU second, ours and RocketMQ's
 	@$(BIN)/python -m bench.rocketmq

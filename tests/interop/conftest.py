@@ -1,7 +1,8 @@
 """Fixtures of the interop tests: the peers, or a loud skip that names what prepares them."""
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,26 @@ def jars() -> Path:
 
 
 @pytest.fixture(scope="session")
-def classes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder with the compiled `Interop.java`."""
-    return peers.compile_interop(jars, tmp_path_factory.mktemp("classes"))
+def java_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], JavaClient]:
+    """Return what gives the official Java client of a version, under orders, or skips the test."""
+
+    @functools.cache
+    def prepare(version: str) -> JavaClient:
+        try:
+            jars = peers.library(version)
+        except peers.PeerMissing as missing:
+            pytest.skip(f"NOT RUN: {missing}")
+        classes = peers.compile_interop(jars, tmp_path_factory.mktemp("classes"))
+        folder = tmp_path_factory.mktemp("java")
+        return JavaClient(version=version, jars=jars, classes=classes, folder=folder)
+
+    return prepare
 
 
 @pytest.fixture(scope="module")
-def java(jars: Path, classes: Path, tmp_path_factory: pytest.TempPathFactory) -> JavaClient:
-    """Return the official Java client, under orders."""
-    return JavaClient(jars=jars, classes=classes, folder=tmp_path_factory.mktemp("java"))
+def java(java_of: Callable[[str], JavaClient]) -> JavaClient:
+    """Return the official Java client 5.3.3, under orders."""
+    return java_of("5.3.3")
 
 
 @pytest.fixture(scope="module")

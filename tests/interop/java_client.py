@@ -1,4 +1,4 @@
-"""Runs `java/Interop.java`, the official Java client under orders, and reads what it wrote."""
+"""Runs the program in `java`, the official Java client under orders, and reads what it wrote."""
 
 import base64
 import json
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.interop import peers
+from tests.interop import peers, told
 from tests.interop.samples import Sample
-
-RUN_SECONDS_MAX = 240.0
+from tests.interop.told import Telling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +55,7 @@ class Found:
 class JavaClient:
     """The compiled program, with a folder for its files and logs."""
 
+    version: str
     jars: Path
     classes: Path
     folder: Path
@@ -96,6 +96,16 @@ class JavaClient:
         ]
         return pulled, found
 
+    def start_scenarios(self, nameserver: str, prefix: str, killed: Path) -> Telling:
+        """Start every scenario of `Scenarios.java`; `killed` is the file that it waits for."""
+        out = self.folder / "scenarios.jsonl"
+        return Telling(self._start("show", nameserver, prefix, killed, out), out)
+
+    def start_victim(self, nameserver: str, topic: str, *, group: str) -> Telling:
+        """Start an ordered consumer that goes on until it is killed."""
+        out = self.folder / "victim.jsonl"
+        return Telling(self._start("victim", nameserver, topic, group, out), out)
+
     def _start(self, *arguments: object) -> subprocess.Popen[str]:
         command = peers.java(self.jars, home=self.folder, classes=self.classes)
         return subprocess.Popen(
@@ -107,7 +117,7 @@ class JavaClient:
         )
 
     def _finish(self, child: subprocess.Popen[str]) -> None:
-        _wait(child)
+        told.wait(child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +129,8 @@ class Consumer:
 
     def finish(self) -> list[Received]:
         """Wait for its end and return what it received, in the order of arrival."""
-        _wait(self.child)
+        told.wait(self.child)
         return [_received(line) for line in _read_lines(self.out)]
-
-
-def _wait(child: subprocess.Popen[str]) -> None:
-    try:
-        said, _ = child.communicate(timeout=RUN_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        said, _ = child.communicate()
-        raise AssertionError(f"the Java client did not end:\n{said[-4000:]}") from None
-    assert child.returncode == 0, f"the Java client failed:\n{said[-4000:]}"
 
 
 def _sent(line: Mapping[str, Any]) -> Iterable[Sent]:

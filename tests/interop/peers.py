@@ -24,6 +24,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PREPARE = "make peers"
 """The one command that fetches what is missing."""
 
+CLIENTS = {"5.3.3": "SPROCKET_ROCKETMQ_LIB", "4.9.8": "SPROCKET_ROCKETMQ_4_LIB"}
+"""Versions of the Java client, and the variable that names the folder with a version's jars."""
+
+GO_CLIENT = "v2.1.2"
+"""Version of `rocketmq-client-go/v2`, as `go/go.mod` names it."""
+GO_PREPARE = "make peers-go"
+"""The one command that builds the Go program."""
+
 ADD_OPENS = (
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -56,26 +64,49 @@ class Broker(Protocol):
         """End it with SIGKILL."""
 
 
-def library() -> Path:
-    """Return the folder with the RocketMQ jars, `SPROCKET_ROCKETMQ_LIB` or what `make peers` made.
+def library(version: str = "5.3.3") -> Path:
+    """Return the folder with the jars of one version, 5.3.3 (broker and client) or 4.9.8 (client).
+
+    The environment names it (see `CLIENTS`), or it is what `make peers` made.
 
     Raises:
         PeerMissing: The jars, `java` or `javac` are not there.
     """
-    folder = Path(os.environ.get("SPROCKET_ROCKETMQ_LIB", ROOT / ".peers/rocketmq-5.3.3/lib"))
-    if not (folder / "rocketmq-broker-5.3.3.jar").exists():
-        raise PeerMissing(f"no RocketMQ 5.3.3 jars in {folder}; prepare them with: {PREPARE}")
+    made = ROOT / f".peers/rocketmq-{version}/lib"
+    folder = Path(os.environ.get(CLIENTS[version], made))
+    part = "broker" if version == "5.3.3" else "client"
+    if not (folder / f"rocketmq-{part}-{version}.jar").exists():
+        raise PeerMissing(f"no RocketMQ {version} jars in {folder}; prepare them with: {PREPARE}")
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             raise PeerMissing(f"no {tool}: install a JDK of version 17, then: {PREPARE}")
     return folder
 
 
+def go_program() -> Path:
+    """Return the Go program, `SPROCKET_GO_PEER` or what `make peers-go` built.
+
+    Raises:
+        PeerMissing: It is not there, or older than its source.
+    """
+    made = os.environ.get("SPROCKET_GO_PEER")
+    program = Path(made) if made else ROOT / ".peers/go/peer"
+    if not program.exists():
+        raise PeerMissing(
+            f"no program with the Go client at {program}; build it with: {GO_PREPARE}"
+        )
+    sources = (Path(__file__).parent / "go").iterdir()
+    if not made and max(file.stat().st_mtime for file in sources) > program.stat().st_mtime:
+        raise PeerMissing(f"{program} is older than its source; build it with: {GO_PREPARE}")
+    return program
+
+
 def compile_interop(jars: Path, folder: Path) -> Path:
-    """Compile `java/Interop.java` against `jars` and return the folder with its classes."""
-    source = Path(__file__).parent / "java" / "Interop.java"
-    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), str(source)]
-    subprocess.run(command, check=True, capture_output=True)
+    """Compile `java/*.java` against `jars` and return the folder with the classes."""
+    sources = sorted(map(str, (Path(__file__).parent / "java").glob("*.java")))
+    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), *sources]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return folder
 
 

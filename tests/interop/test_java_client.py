@@ -1,8 +1,9 @@
-"""The official Java client 5.3.3, unmodified, and mqadmin cannot tell Sprocket from RocketMQ."""
+"""The unmodified Java client, 4.9.8 and 5.3.3, and mqadmin cannot tell us from RocketMQ."""
 
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +19,11 @@ pytestmark = [
     pytest.mark.xdist_group("interop-java"),  # one worker, or each would hold the talk anew
 ]
 
-TOPIC = "InteropJava"
 QUEUES = 4
 GROUP = "interop_group"
 TAG = "A"
+ONE_VERSION = pytest.mark.parametrize("java", ["5.3.3"], indirect=True)
+"""For what the client's version makes no difference to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +35,26 @@ class Talk:
     received: list[Received]
 
 
+@pytest.fixture(scope="module", params=list(peers.CLIENTS))
+def java(request: pytest.FixtureRequest, java_of: Callable[[str], JavaClient]) -> JavaClient:
+    """Return each version of the Java client."""
+    return java_of(request.param)
+
+
 @pytest.fixture(scope="module")
-def talk(broker: peers.Broker, java: JavaClient) -> Talk:
+def topic(java: JavaClient) -> str:
+    """Return the topic of this version's talk."""
+    return "InteropJava" + java.version.replace(".", "")
+
+
+@pytest.fixture(scope="module")
+def talk(broker: peers.Broker, java: JavaClient, topic: str) -> Talk:
     """Send 3,000 messages in three ways while a push consumer with a tag listens."""
     with link.Link(broker.address) as connection:
-        link.create_topic(connection, TOPIC, QUEUES)
-    messages = samples.three_thousand(TOPIC)
+        link.create_topic(connection, topic, QUEUES)
+    messages = samples.three_thousand(topic)
     wanted = len(samples.tagged(messages, TAG))
-    consumer = java.start_consumer(broker.nameserver, TOPIC, TAG, group=GROUP, count=wanted)
+    consumer = java.start_consumer(broker.nameserver, topic, TAG, group=GROUP, count=wanted)
     sent = java.send(broker.nameserver, messages)
     return Talk(samples=messages, sent=sent, received=consumer.finish())
 
@@ -88,7 +102,7 @@ def test_push_consumer_gets_exactly_its_tag(talk: Talk) -> None:
         check_equal(talk.samples[number], sent, by_place[place(sent)])
 
 
-def test_consumer_committed_what_it_consumed(talk: Talk, broker: peers.Broker) -> None:
+def test_consumer_committed_what_it_consumed(talk: Talk, broker: peers.Broker, topic: str) -> None:
     """When the consumer has shut down, each queue's offset lies past its last message."""
     last = {
         queue_id: max(got.queue_offset for got in talk.received if got.queue_id == queue_id)
@@ -96,14 +110,14 @@ def test_consumer_committed_what_it_consumed(talk: Talk, broker: peers.Broker) -
     }
     with link.Link(broker.address) as connection:
         for queue_id in range(QUEUES):
-            asked = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id}
+            asked = {"consumerGroup": GROUP, "topic": topic, "queueId": queue_id}
             answer = connection.call(link.QUERY_CONSUMER_OFFSET, asked)
             committed = int(answer.ext["offset"])
-            assert last[queue_id] < committed <= link.queue_end(connection, TOPIC, queue_id)
+            assert last[queue_id] < committed <= link.queue_end(connection, topic, queue_id)
 
 
 def test_pull_and_queries_find_every_message(
-    talk: Talk, broker: peers.Broker, java: JavaClient
+    talk: Talk, broker: peers.Broker, java: JavaClient, topic: str
 ) -> None:
     """Pull returns all 3,000 as sent; key, unique key and offset id find the right ones."""
     rng = random.Random(samples.SEED)
@@ -115,7 +129,7 @@ def test_pull_and_queries_find_every_message(
     keys = [{"key": talk.samples[number].keys.split()[0]} for number in by_key]
     ids = [{"id": talk.sent[number].id} for number in by_id]
     offset_ids = [{"id": talk.sent[number].offset_id} for number in by_offset_id]
-    pulled, found = java.read(broker.nameserver, TOPIC, [*keys, *ids, *offset_ids])
+    pulled, found = java.read(broker.nameserver, topic, [*keys, *ids, *offset_ids])
     by_place = {place(got): got for got in pulled}
     assert len(pulled) == len(by_place) == 3000
     for number, sample in enumerate(talk.samples):
@@ -126,11 +140,11 @@ def test_pull_and_queries_find_every_message(
 
 
 def test_shared_key_finds_all_its_messages(
-    talk: Talk, broker: peers.Broker, java: JavaClient
+    talk: Talk, broker: peers.Broker, java: JavaClient, topic: str
 ) -> None:
     """A key that several messages share, and one that is not ASCII, find exactly these."""
     keys = ["shared-7", "schlüssel-11"]
-    _, found = java.read(broker.nameserver, TOPIC, [{"key": key} for key in keys])
+    _, found = java.read(broker.nameserver, topic, [{"key": key} for key in keys])
     for key, answer in zip(keys, found, strict=True):
         wanted = [
             place(talk.sent[number])
@@ -140,16 +154,21 @@ def test_shared_key_finds_all_its_messages(
         assert sorted(wanted) == sorted(place(got) for got in answer.messages)
 
 
-def test_topic_is_created_by_the_first_send(broker: peers.Broker, java: JavaClient) -> None:
+def test_topic_is_created_by_the_first_send(
+    broker: peers.Broker, java: JavaClient, topic: str
+) -> None:
     """A send to a topic that nobody created makes it, and pull finds the message."""
-    sample = samples.draw(random.Random(1), "InteropMadeBySend", "sync")
+    sample = samples.draw(random.Random(1), f"{topic}MadeBySend", "sync")
     sent = java.send(broker.nameserver, [sample])
     pulled, _ = java.read(broker.nameserver, sample.topic, [])
     assert len(pulled) == 1
     check_equal(sample, sent[0], pulled[0])
 
 
-def test_cluster_list(talk: Talk, broker: peers.Broker, jars: Path, tmp_path: Path) -> None:
+@ONE_VERSION
+def test_cluster_list(
+    talk: Talk, broker: peers.Broker, topic: str, jars: Path, tmp_path: Path
+) -> None:
     """`mqadmin clusterList` shows one master at our address, with its version."""
     said = peers.mqadmin(jars, tmp_path, broker.nameserver, "clusterList")
     rows = [line.split() for line in said.splitlines() if broker.address in line]
@@ -158,29 +177,38 @@ def test_cluster_list(talk: Talk, broker: peers.Broker, jars: Path, tmp_path: Pa
     assert rows[0][4] == "V5_3_3"
 
 
-def test_topic_route(talk: Talk, broker: peers.Broker, jars: Path, tmp_path: Path) -> None:
+@ONE_VERSION
+def test_topic_route(
+    talk: Talk, broker: peers.Broker, topic: str, jars: Path, tmp_path: Path
+) -> None:
     """`mqadmin topicRoute` shows our address and the four queues."""
-    said = peers.mqadmin(jars, tmp_path, broker.nameserver, "topicRoute", "-t", TOPIC)
+    said = peers.mqadmin(jars, tmp_path, broker.nameserver, "topicRoute", "-t", topic)
     assert f'"{broker.address}"' in said
     assert re.search(r'"readQueueNums"\s*:\s*4', said)
     assert re.search(r'"writeQueueNums"\s*:\s*4', said)
 
 
-def test_topic_status(talk: Talk, broker: peers.Broker, jars: Path, tmp_path: Path) -> None:
+@ONE_VERSION
+def test_topic_status(
+    talk: Talk, broker: peers.Broker, topic: str, jars: Path, tmp_path: Path
+) -> None:
     """`mqadmin topicStatus` shows each queue from 0 to what was sent to it."""
-    said = peers.mqadmin(jars, tmp_path, broker.nameserver, "topicStatus", "-t", TOPIC)
+    said = peers.mqadmin(jars, tmp_path, broker.nameserver, "topicStatus", "-t", topic)
     rows = [line.split() for line in said.splitlines()]
     shown = {int(row[1]): (int(row[2]), int(row[3])) for row in rows if _is_status(row)}
     count = Counter(sent.queue_id for sent in talk.sent)
     assert {queue_id: (0, count[queue_id]) for queue_id in range(QUEUES)} == shown
 
 
-def test_query_by_key(talk: Talk, broker: peers.Broker, jars: Path, tmp_path: Path) -> None:
+@ONE_VERSION
+def test_query_by_key(
+    talk: Talk, broker: peers.Broker, topic: str, jars: Path, tmp_path: Path
+) -> None:
     """`mqadmin queryMsgByKey` shows the message's id, queue and offset."""
     for number in (0, 1500, 2999):  # sent synchronously, asynchronously, in a batch
         sent = talk.sent[number]
         key = talk.samples[number].keys.split()[0]
-        arguments = ["queryMsgByKey", "-t", TOPIC, "-k", key]
+        arguments = ["queryMsgByKey", "-t", topic, "-k", key]
         said = peers.mqadmin(jars, tmp_path, broker.nameserver, *arguments)
         rows = [line.split() for line in said.splitlines() if _is_found(line.split())]
         assert [[str(sent.queue_id), str(sent.queue_offset)]] == [row[1:] for row in rows]
@@ -197,7 +225,9 @@ def _is_found(row: list[str]) -> bool:
     return len(row) == 3 and all(part.isdigit() for part in row[1:])
 
 
-def test_group_goes_on_after_kill(talk: Talk, broker: peers.Broker, java: JavaClient) -> None:
+def test_group_goes_on_after_kill(
+    talk: Talk, broker: peers.Broker, java: JavaClient, topic: str
+) -> None:
     """After `kill -9` and a restart the group receives what is new, and nothing again."""
     if isinstance(broker, peers.RocketMQ):
         pytest.skip("RocketMQ writes committed offsets every 5 s; a kill may take them back")
@@ -205,10 +235,10 @@ def test_group_goes_on_after_kill(talk: Talk, broker: peers.Broker, java: JavaCl
     broker.kill()
     broker.start()
     rng = random.Random(2)
-    more = [samples.draw(rng, TOPIC, "sync") for _ in range(60)]
+    more = [samples.draw(rng, topic, "sync") for _ in range(60)]
     sent = java.send(broker.nameserver, more)
     wanted = samples.tagged(more, TAG)
-    consumer = java.start_consumer(broker.nameserver, TOPIC, TAG, group=GROUP, count=len(wanted))
+    consumer = java.start_consumer(broker.nameserver, topic, TAG, group=GROUP, count=len(wanted))
     assert sorted(place(sent[number]) for number in wanted) == sorted(
         place(got) for got in consumer.finish()
     )

@@ -1,16 +1,10 @@
-import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
-import com.alibaba.fastjson.serializer.SerializerFeature;
 import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -26,18 +20,19 @@ import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
-import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * The official Java client 5.3.3, unmodified, told what to do by files and answering by files, one
- * JSON object a line, so that the tests in Python decide what is right.
+ * The official Java client, unmodified, told what to do by files and answering by files, one JSON
+ * object a line, so that the tests in Python decide what is right. It compiles against 4.9.8 and 5.3.3.
  *
  * <pre>
  * send    NAMESERVER MESSAGES RESULTS                            send what MESSAGES lists
  * consume NAMESERVER TOPIC TAG GROUP COUNT QUIET_MS MAX_MS OUT   push consumer with a tag
  * read    NAMESERVER TOPIC QUESTIONS OUT                         pull every queue, then query
+ * show    NAMESERVER PREFIX KILLED OUT                           every scenario, see Scenarios.java
+ * victim  NAMESERVER TOPIC GROUP OUT                             an ordered consumer, to be killed
  * </pre>
  *
  * A message to send: how (sync, async, batch), batch (number; equal neighbours go together), topic,
@@ -64,6 +59,8 @@ public final class Interop {
             case "send" -> send(arguments[1], Path.of(arguments[2]), Path.of(arguments[3]));
             case "consume" -> consume(arguments);
             case "read" -> read(arguments[1], arguments[2], Path.of(arguments[3]), Path.of(arguments[4]));
+            case "show" -> Scenarios.show(arguments[1], arguments[2], Path.of(arguments[3]), Path.of(arguments[4]));
+            case "victim" -> Scenarios.victim(arguments[1], arguments[2], arguments[3], Path.of(arguments[4]));
             default -> throw new IllegalArgumentException("unknown command " + arguments[0]);
         }
     }
@@ -76,15 +73,15 @@ public final class Interop {
         producer.setSendMsgTimeout(API_TIMEOUT_MS);
         producer.setMqClientApiTimeout(API_TIMEOUT_MS);
         producer.start();
-        List<JSONObject> lines = readLines(messages);
-        try (PrintStream out = open(results)) {
+        List<JSONObject> lines = Lines.read(messages);
+        try (PrintStream out = Lines.open(results)) {
             Semaphore room = new Semaphore(ASYNC_OUTSTANDING_MAX);
             int at = 0;
             while (at < lines.size()) {
                 JSONObject line = lines.get(at);
                 switch (line.getString("how")) {
                     case "sync" -> {
-                        print(out, result(List.of(at), producer.send(message(line))));
+                        Lines.print(out, result(List.of(at), producer.send(message(line))));
                         at += 1;
                     }
                     case "async" -> {
@@ -100,7 +97,7 @@ public final class Interop {
                             numbers.add(at);
                             at += 1;
                         }
-                        print(out, result(numbers, producer.send(batch)));
+                        Lines.print(out, result(numbers, producer.send(batch)));
                     }
                     default -> throw new IllegalArgumentException(line.toString());
                 }
@@ -119,7 +116,7 @@ public final class Interop {
         producer.send(message(line), new SendCallback() {
             @Override
             public void onSuccess(SendResult sent) {
-                print(out, result(List.of(number), sent));
+                Lines.print(out, result(List.of(number), sent));
                 room.release();
             }
 
@@ -128,7 +125,7 @@ public final class Interop {
                 JSONObject line = new JSONObject(true);
                 line.put("numbers", List.of(number));
                 line.put("status", "FAILED: " + error);
-                print(out, line);
+                Lines.print(out, line);
                 room.release();
             }
         });
@@ -173,10 +170,10 @@ public final class Interop {
         consumer.subscribe(arguments[2], arguments[3]);
         AtomicLong received = new AtomicLong();
         AtomicLong lastAt = new AtomicLong(System.currentTimeMillis());
-        try (PrintStream out = open(Path.of(arguments[8]))) {
+        try (PrintStream out = Lines.open(Path.of(arguments[8]))) {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
                 for (MessageExt message : messages) {
-                    print(out, describe(message));
+                    Lines.print(out, Lines.describe(message));
                     received.incrementAndGet();
                 }
                 lastAt.set(System.currentTimeMillis());
@@ -205,12 +202,12 @@ public final class Interop {
         consumer.setNamesrvAddr(nameserver);
         consumer.setMqClientApiTimeout(API_TIMEOUT_MS);
         consumer.start();
-        try (PrintStream out = open(answers)) {
+        try (PrintStream out = Lines.open(answers)) {
             for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {
                 pullQueue(consumer, queue, out);
             }
-            for (JSONObject question : readLines(questions)) {
-                print(out, answer(consumer, topic, question));
+            for (JSONObject question : Lines.read(questions)) {
+                Lines.print(out, answer(consumer, topic, question));
             }
         }
         consumer.shutdown();
@@ -224,7 +221,7 @@ public final class Interop {
             PullResult pulled = consumer.pull(queue, "*", offset, 32);
             if (pulled.getMsgFoundList() != null) {
                 for (MessageExt message : pulled.getMsgFoundList()) {
-                    print(out, describe(message));
+                    Lines.print(out, Lines.describe(message));
                 }
             }
             if (pulled.getNextBeginOffset() <= offset) {
@@ -240,12 +237,12 @@ public final class Interop {
         JSONArray found = new JSONArray();
         try {
             if (question.containsKey("id")) {
-                found.add(describe(consumer.viewMessage(topic, question.getString("id"))));
+                found.add(Lines.describe(consumer.viewMessage(topic, question.getString("id"))));
             } else {
                 QueryResult result =
                         consumer.queryMessage(topic, question.getString("key"), 64, 0, Long.MAX_VALUE);
                 for (MessageExt message : result.getMessageList()) {
-                    found.add(describe(message));
+                    found.add(Lines.describe(message));
                 }
             }
         } catch (Exception error) {
@@ -253,47 +250,5 @@ public final class Interop {
         }
         line.put("found", found);
         return line;
-    }
-
-    // ---- shared
-
-    private static JSONObject describe(MessageExt message) {
-        JSONObject line = new JSONObject(true);
-        line.put("topic", message.getTopic());
-        line.put("queue_id", message.getQueueId());
-        line.put("queue_offset", message.getQueueOffset());
-        line.put("physical_offset", message.getCommitLogOffset());
-        line.put("id", message.getMsgId());
-        line.put("offset_id", message instanceof MessageClientExt
-                ? ((MessageClientExt) message).getOffsetMsgId() : message.getMsgId());
-        line.put("tag", message.getTags());
-        line.put("keys", message.getKeys());
-        line.put("flag", message.getFlag());
-        line.put("sys_flag", message.getSysFlag());
-        line.put("reconsume_times", message.getReconsumeTimes());
-        line.put("store_host", message.getStoreHost().toString());
-        Map<String, String> properties = new TreeMap<>(message.getProperties());
-        line.put("properties", properties);
-        line.put("body", Base64.getEncoder().encodeToString(message.getBody()));
-        return line;
-    }
-
-    private static List<JSONObject> readLines(Path path) throws Exception {
-        List<JSONObject> lines = new ArrayList<>();
-        for (String text : Files.readAllLines(path, StandardCharsets.UTF_8)) {
-            lines.add(JSON.parseObject(text));
-        }
-        return lines;
-    }
-
-    private static PrintStream open(Path path) throws Exception {
-        return new PrintStream(Files.newOutputStream(path), false, StandardCharsets.UTF_8);
-    }
-
-    private static void print(PrintStream out, JSONObject line) {
-        String text = JSON.toJSONString(line, SerializerFeature.WriteMapNullValue);
-        synchronized (out) {
-            out.println(text);
-        }
     }
 }
