@@ -17,7 +17,10 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-RUN_ELSEWHERE = {"docs/guides/spark.md": "tests/unit/spark/test_guide.py"}
+RUN_ELSEWHERE = {
+    "docs/guides/spark.md": "tests/unit/spark/test_guide.py",
+    "docs/guides/testing.md": "tests/unit/testing/test_pytest_plugin.py",
+}
 """Pages whose examples build on each other, and the test that runs them."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -7,11 +7,14 @@ import pytest
 from sprocket.base.disk import Disk, RealDisk, read_file, replace_file
 from sprocket.base.errors import DiskFailed, FileMissing, StoreLocked
 from sprocket.testing.disk import SimulatedDisk
+from sprocket.testing.twin_disk import TwinDisk
 
 
-@pytest.fixture(params=["real", "simulated"])
-def disk(request: pytest.FixtureRequest) -> Disk:
+@pytest.fixture(params=["real", "simulated", "twin"])
+def disk(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Disk:
     """The disk under test."""
+    if request.param == "twin":
+        return TwinDisk(str(tmp_path))
     return RealDisk() if request.param == "real" else SimulatedDisk()
 
 

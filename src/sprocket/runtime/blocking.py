@@ -21,11 +21,19 @@ class Portal:
 
     It does not survive a fork: the child must make its own.
 
+    Args:
+        name: Of the thread.
+        make_loop: Makes the loop; called at once.
+
     Threads: any, but for the loop's own.
     """
 
-    def __init__(self, name: str = "sprocket-loop") -> None:
-        self._loop = new_event_loop()
+    def __init__(
+        self,
+        name: str = "sprocket-loop",
+        make_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
+    ) -> None:
+        self._loop = make_loop()
         self._lock = threading.Lock()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)

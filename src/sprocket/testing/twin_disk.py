@@ -1,0 +1,213 @@
+"""A folder on the machine's disk that can lose what was not synced, as in a loss of power.
+
+Every change is made twice: to the real files, which other programs can read meanwhile, and to a
+`SimulatedDisk`, which remembers what has been synced. Nothing is really synced, so it is quick on
+any disk. A loss of power makes the real files what the simulated ones would be found as.
+
+Invariants
+
+1. Content and names of the two are equal whenever no call is under way.
+2. After `kill` or `cut` nothing that still holds this disk changes a file; they give a new disk.
+
+Files that are not opened through a `Disk`, RocksDB's, have no twin and lose nothing.
+"""
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sprocket.base.disk import Buffer, File, Lock, RealDisk, read_file
+from sprocket.base.errors import DiskFailed
+from sprocket.testing.disk import Choose, SimulatedDisk
+
+
+class _TwinFile:
+    """A real file and its simulated twin; it is read from the real one."""
+
+    def __init__(self, disk: "TwinDisk", real: File, twin: File) -> None:
+        self.path = real.path
+        self.size = real.size
+        self.data_end = real.data_end
+        self.read = real.read
+        self.view = real.view
+        self._disk = disk
+        self._real = real
+        self._twin = twin
+
+    def write(self, buffers: Sequence[Buffer], position: int) -> int:
+        with self._disk._changing("write", self.path):
+            self._twin.write(buffers, position)
+            return self._real.write(buffers, position)
+
+    def start_writing(self, position: int, size: int) -> None:
+        """Do nothing: what counts as written is the twin's matter."""
+
+    def resize(self, size: int) -> None:
+        with self._disk._changing("resize", self.path):
+            self._twin.resize(size)
+            self._real.resize(size)
+
+    def sync(self) -> None:
+        with self._disk._changing("sync", self.path):
+            self._twin.sync()
+
+    def close(self) -> None:
+        self._real.close()
+        self._twin.close()
+
+
+class TwinDisk:
+    """The machine's disk, for one folder and what is in it.
+
+    Args:
+        folder: Whose files have twins; what is there already counts as synced.
+
+    Threads: any.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._real = RealDisk()
+        self._twin = SimulatedDisk()
+        self._lock = threading.RLock()
+        self._is_dead = False
+        self._real.make_folder(folder)
+        self._twin.make_folder(folder)
+        self._adopt(folder)
+
+    def kill(self) -> "TwinDisk":
+        """Let nobody write any more who has this disk; return the one that the next process has."""
+        with self._lock:
+            self._is_dead = True
+            return self._succeed(self._twin.kill())
+
+    def cut(self, choose: Choose) -> "TwinDisk":
+        """Lose power: make the files what they may be found as, and return the disk with them.
+
+        Args:
+            choose: Says which of what was not synced is there all the same.
+        """
+        with self._lock:
+            self._is_dead = True
+            found = self._twin.crash(choose)
+            shutil.rmtree(self.folder)
+            self._write_down(found, self.folder)
+            return self._succeed(found)
+
+    def _succeed(self, twin: SimulatedDisk) -> "TwinDisk":
+        made = TwinDisk.__new__(TwinDisk)
+        made.folder = self.folder
+        made._real = self._real
+        made._twin = twin
+        made._lock = threading.RLock()
+        made._is_dead = False
+        return made
+
+    def _adopt(self, folder: str) -> None:
+        """Give everything in a folder its twin, synced."""
+        for name in self._real.list(folder):
+            path = os.path.join(folder, name)
+            if self._real.is_folder(path):
+                self._twin.make_folder(path)
+                self._adopt(path)
+                continue
+            twin = self._twin.open(path, write=True, create=True)
+            twin.write([read_file(self._real, path)], 0)
+            twin.sync()
+        self._twin.sync_folder(folder)
+
+    def _write_down(self, found: SimulatedDisk, folder: str) -> None:
+        self._real.make_folder(folder)
+        for name in found.list(folder):
+            path = os.path.join(folder, name)
+            if found.is_folder(path):
+                self._write_down(found, path)
+                continue
+            file = self._real.open(path, write=True, create=True)
+            data = read_file(found, path)
+            end = len(data.rstrip(b"\0"))
+            file.resize(len(data))  # what is zero takes no space
+            file.write([data[:end]], 0)
+            file.close()
+
+    @contextmanager
+    def _changing(self, call: str, path: str) -> Iterator[None]:
+        """Keep the two equal while a change is made; refuse it after the process died."""
+        with self._lock:
+            if self._is_dead:
+                raise DiskFailed(f"{call} {path}: the process was killed")
+            yield
+
+    # -- the protocol
+
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, size: int | None = None
+    ) -> File:
+        """See `Disk.open`."""
+        with self._changing("open", path):
+            twin = self._twin.open(path, write=write, create=create, size=size)
+            real = self._real.open(path, write=write, create=create, size=size)
+            return _TwinFile(self, real, twin)
+
+    def exists(self, path: str) -> bool:
+        """See `Disk.exists`."""
+        return self._real.exists(path)
+
+    def is_folder(self, path: str) -> bool:
+        """See `Disk.is_folder`."""
+        return self._real.is_folder(path)
+
+    def size(self, path: str) -> int:
+        """See `Disk.size`."""
+        return self._real.size(path)
+
+    def modified_at_ms(self, path: str) -> int:
+        """See `Disk.modified_at_ms`."""
+        return self._real.modified_at_ms(path)
+
+    def list(self, folder: str) -> list[str]:
+        """See `Disk.list`."""
+        return self._real.list(folder)
+
+    def make_folder(self, path: str) -> None:
+        """See `Disk.make_folder`."""
+        with self._changing("mkdir", path):
+            self._twin.make_folder(path)
+            self._real.make_folder(path)
+
+    def remove(self, path: str) -> None:
+        """See `Disk.remove`."""
+        with self._changing("remove", path):
+            self._twin.remove(path)
+            self._real.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        """See `Disk.remove_tree`."""
+        with self._changing("remove", path):
+            self._twin.remove_tree(path)
+            self._real.remove_tree(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Disk.rename`."""
+        with self._changing("rename", source):
+            self._twin.rename(source, target)
+            self._real.rename(source, target)
+
+    def sync_folder(self, path: str) -> None:
+        """See `Disk.sync_folder`."""
+        with self._changing("fsync", path):
+            self._twin.sync_folder(path)
+
+    def lock(self, path: str) -> Lock:
+        """See `Disk.lock`; the end of the process frees it, as everywhere."""
+        with self._changing("lock", path):
+            if not self._twin.exists(path):
+                self._twin.open(path, write=True, create=True)
+            return self._real.lock(path)
+
+    def used_ratio(self, path: str) -> float:
+        """See `Disk.used_ratio`; half, so that no test depends on what else the machine holds."""
+        self._real.used_ratio(path)  # which tells whether there is such a folder
+        return 0.5
