@@ -21,6 +21,7 @@ SprocketError
 ├── ClientError             what users of the clients catch
 │   ├── BrokerRefused       the broker answered with a code that is an error
 │   ├── RequestTimeout      no answer in time; the request may have been carried out
+│   │   └── ReplyTimeout    a request by message was stored, but nobody replied in time
 │   ├── NotConnected        no connection to the peer, or it was lost
 │   ├── NoRoute             no NameServer knows a broker for the topic
 │   ├── ClientBusy          a limit of the client on unanswered messages is reached
@@ -137,6 +138,10 @@ class BrokerRefused(ClientError):
 
 class RequestTimeout(ClientError):
     """No answer came in time; the request may have been carried out all the same."""
+
+
+class ReplyTimeout(RequestTimeout):
+    """A request by message was stored, but no reply to it came in time."""
 
 
 class NotConnected(ClientError):

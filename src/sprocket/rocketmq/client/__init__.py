@@ -9,11 +9,12 @@ Programs without an event loop find the same names in `client.blocking`.
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
 from sprocket.rocketmq.client.lease import Client
-from sprocket.rocketmq.client.outgoing import SendResult, SendStatus
+from sprocket.rocketmq.client.outgoing import SendResult, SendStatus, split_batch
 from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.client.puller import Puller
 from sprocket.rocketmq.client.push import PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client.requests import reply_to
 from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
@@ -34,4 +35,6 @@ __all__ = [
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
+    "reply_to",
+    "split_batch",
 ]

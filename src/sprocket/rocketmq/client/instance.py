@@ -180,6 +180,9 @@ class Instance:
         """Take what a broker asks by itself; what nobody here knows is refused."""
         if command.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
             is_taken = any(take(peer, command) for take in self.on_reply)
+            if not is_taken:  # too late: there is nothing that the broker could do about it
+                peer.send(response(command, ResponseCode.SUCCESS))
+                return
         else:
             fields = command.ext_map()
             consumer = self._consumers.get(fields.get("consumerGroup") or fields.get("group", ""))

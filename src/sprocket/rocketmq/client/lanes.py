@@ -30,13 +30,11 @@ from collections.abc import Callable, Sequence
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.connections import Channel
 from sprocket.rocketmq.client.dialing import Dialer
-from sprocket.rocketmq.client.outgoing import Outgoing
+from sprocket.rocketmq.client.faults import Faults
+from sprocket.rocketmq.client.outgoing import BATCH_MESSAGES_MAX, Outgoing
 from sprocket.rocketmq.client.post import Again, Post
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.model.route import MessageQueue
-
-_PARTS_MAX = 1024
-"""Messages in one request of an ordered lane; its answer holds a list of as many ids."""
 
 
 class OrderedLane:
@@ -95,7 +93,7 @@ class OrderedLane:
         if taken[0].is_alone:
             return taken
         left = self._post.settings.batch_bytes_max - taken[0].wire_size
-        while waiting and not waiting[0].is_alone and len(taken) < _PARTS_MAX:
+        while waiting and not waiting[0].is_alone and len(taken) < BATCH_MESSAGES_MAX:
             left -= waiting[0].wire_size
             if left < 0:
                 break
@@ -145,15 +143,23 @@ class FreeLane:
         first: Index of the queue to begin with.
         post: Writes requests.
         dialer: Knows connections.
+        faults: Says which brokers to avoid, and is told of every outcome; None avoids none but the
+            one that failed last.
     """
 
     def __init__(
-        self, queues: Sequence[MessageQueue], first: int, post: Post, dialer: Dialer
+        self,
+        queues: Sequence[MessageQueue],
+        first: int,
+        post: Post,
+        dialer: Dialer,
+        faults: Faults | None = None,
     ) -> None:
         self.queues = queues
         self._next = first
         self._post = post
         self._dialer = dialer
+        self._faults = faults
         self._waiting: deque[Outgoing] = deque()
         self._again: list[Outgoing] = []
         self._again_timer: asyncio.Handle | None = None
@@ -185,7 +191,9 @@ class FreeLane:
     ) -> None:
         queue = sent[0].queue
         assert queue is not None, "an answer to what was sent"
-        again = self._post.settle(queue, sent, command, error)
+        if self._faults is not None:
+            self._note(self._faults, queue.broker_name, sent[0].sent_at, command, error)
+        again = self._post.settle(queue, sent, command, error, is_ordered=False)
         if again.messages:
             self._send_again(again)
 
@@ -193,18 +201,41 @@ class FreeLane:
         """Return the next queue in turn that can be reached, best on another broker."""
         queues = self.queues
         count = len(queues)
-        second: tuple[MessageQueue, Channel] | None = None
+        best: tuple[MessageQueue, Channel] | None = None
+        best_rank = 0
         for _ in range(count):
             self._next = (self._next + 1) % count
             queue = queues[self._next]
-            channel = self._dialer.channel(queue.broker_name)
+            name = queue.broker_name
+            channel = self._dialer.channel(name)
             if channel is None:
-                self._dialer.dial(queue.broker_name)
-            elif queue.broker_name != failed_broker:
+                self._dialer.dial(name)
+                continue
+            rank = 3 if name != failed_broker else 1
+            if self._faults is not None and rank == 3 and not self._faults.is_available(name):
+                rank = 2 if self._faults.is_reachable(name) else 1
+            if rank == 3:
                 return queue, channel
-            elif second is None:
-                second = queue, channel
-        return second or (queues[self._next % count], None)
+            if rank > best_rank:
+                best, best_rank = (queue, channel), rank
+        return best or (queues[self._next % count], None)
+
+    def _note(
+        self,
+        faults: Faults,
+        broker_name: str,
+        sent_at: float,
+        command: Command | None,
+        error: ClientError | None,
+    ) -> None:
+        """Tell how a send went: in time, late, refused, or not at all."""
+        is_stored = command is not None and self._post.is_stored(command)
+        faults.note(
+            broker_name,
+            self._post.clock.monotonic() - sent_at,
+            is_failed=not is_stored,
+            is_reachable=is_stored or (error is not None and not self._post.settings.probe_brokers),
+        )
 
     def _send_again(self, again: Again) -> None:
         self._again += again.messages

@@ -2,22 +2,32 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from sprocket.base.compression import Method
 from sprocket.base.errors import InvalidMessage
+from sprocket.base.units import KIB
+from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import batch, compression, properties
 from sprocket.rocketmq.codec.ids import UniqueIds
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 
+REPLY = "reply"
+"""The value of property MSG_TYPE of a message that answers a request."""
 NAME_BYTES_MAX = 127
 GROUP_BYTES_MAX = 255
 
+BATCH_MESSAGES_MAX = 1024
+"""Messages in one request; its answer holds a list of as many ids."""
+
+_PART_BYTES = 150
+"""What a batch adds to a message: sizes, checksum and flag, its unique key, and names."""
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _FORBIDDEN_TOPICS = frozenset(
     (
@@ -29,10 +39,13 @@ _FORBIDDEN_TOPICS = frozenset(
         "OFFSET_MOVED_EVENT",
     )
 )
-_GIVEN_AS_FIELDS = {properties.TAGS: "tag", properties.KEYS: "keys"}
-_DELAYS = frozenset(
+_GIVEN_AS_FIELDS = {
+    properties.TAGS: "tag",
+    properties.KEYS: "keys",
+    properties.DELAY: "delay_level",
+}
+_TIMERS = frozenset(
     (
-        properties.DELAY,
         properties.TIMER_DELAY_MS,
         properties.TIMER_DELAY_SEC,
         properties.TIMER_DELIVER_MS,
@@ -86,6 +99,9 @@ class Outgoing(Struct, eq=False, gc=False):
         last_broker: Where the last try went.
         queue: Where it is going now.
         error: What the last try met, in words.
+        sent_at: When the last try went out, on the monotonic clock.
+        stored: What a broker said that stored it, but not as safely as it should.
+        is_reply: Whether it answers a request and goes to the one client that waits for it.
 
     Thousands of these are alive at once. They hold nothing that leads back to them, so the
     garbage collector is spared the sight of them; that is a third of the cost of a send.
@@ -107,6 +123,9 @@ class Outgoing(Struct, eq=False, gc=False):
     last_broker: str = ""
     queue: MessageQueue | None = None
     error: str = ""
+    sent_at: float = 0.0
+    stored: SendResult | None = None
+    is_reply: bool = False
 
     @property
     def wire_size(self) -> int:
@@ -145,12 +164,7 @@ def check_topic(topic: str) -> str:
 
 
 def prepare(
-    message: Message,
-    ids: UniqueIds,
-    born_at_ms: int,
-    *,
-    body_bytes_max: int,
-    compress_bytes_min: int,
+    message: Message, ids: UniqueIds, born_at_ms: int, settings: ProducerSettings
 ) -> Outgoing:
     """Make one message ready.
 
@@ -159,18 +173,19 @@ def prepare(
     """
     check_topic(message.topic)
     body = message.body
-    if not body or len(body) > body_bytes_max:
+    if not body or len(body) > settings.body_bytes_max:
         raise InvalidMessage(
             f"message to {message.topic} has a body of {len(body)} bytes;"
-            f" expected 1 to {body_bytes_max} (setting body_bytes_max)"
+            f" expected 1 to {settings.body_bytes_max} (setting body_bytes_max)"
         )
     encoded, unique_key, is_delayed = _properties(message, ids)
     sys_flag = 0
-    if len(body) >= compress_bytes_min:
-        packed, bits = compression.compress(body)
+    if len(body) >= settings.compress_bytes_min:
+        method = Method(settings.compress_method.upper())
+        packed, bits = compression.compress(body, method=method, level=settings.compress_level)
         if len(packed) < len(body):
             body, sys_flag = packed, bits
-    return Outgoing(
+    one = Outgoing(
         message.topic,
         body,
         encoded,
@@ -181,6 +196,9 @@ def prepare(
         False,
         is_delayed or sys_flag != 0 or message.topic.startswith("%RETRY%"),
     )
+    if message.properties and message.properties.get(properties.MSG_TYPE) == REPLY:
+        one.is_reply = one.is_alone = True
+    return one
 
 
 def prepare_batch(
@@ -215,6 +233,39 @@ def prepare_batch(
     return Outgoing(topic, body, b"", 0, 0, born_at_ms, tuple(keys), True, True)
 
 
+def split_batch(
+    messages: Iterable[Message], *, bytes_max: int = 128 * KIB
+) -> Iterator[list[Message]]:
+    """Cut many messages into lists that `send_batch` takes, in their order.
+
+        for part in split_batch(messages):
+            await producer.send_batch(part)
+
+    A list ends where the topic changes, and where its messages would take more than `bytes_max`
+    bytes together; one that is longer by itself makes a list of its own. At most 1,024 messages go
+    into one.
+    """
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        own_size = _size_in_batch(message)
+        is_full = size + own_size > bytes_max or len(part) == BATCH_MESSAGES_MAX
+        if part and (is_full or message.topic != part[0].topic):
+            yield part
+            part, size = [], 0
+        part.append(message)
+        size += own_size
+    if part:
+        yield part
+
+
+def _size_in_batch(message: Message) -> int:
+    """Return about how many bytes a message takes in a batch; rather too many than too few."""
+    pairs = sum(4 * (len(name) + len(value)) + 2 for name, value in message.properties.items())
+    keys = sum(4 * len(key) + 1 for key in message.keys)
+    return len(message.body) + pairs + keys + 4 * len(message.tag) + _PART_BYTES
+
+
 def _properties(message: Message, ids: UniqueIds) -> tuple[bytes, str, bool]:
     """Return the encoded properties, the unique key, and whether delivery is to be delayed."""
     own = message.properties
@@ -225,12 +276,17 @@ def _properties(message: Message, ids: UniqueIds) -> tuple[bytes, str, bool]:
     if message.keys:
         pairs[properties.KEYS] = _keys(message.keys)
     is_delayed = False
+    if message.delay_level:
+        if message.delay_level < 0:
+            raise InvalidMessage(f"delay_level {message.delay_level}: expected 1 to 18, or 0")
+        pairs[properties.DELAY] = str(message.delay_level)
+        is_delayed = True
     if own:
         for name, field in _GIVEN_AS_FIELDS.items():
             if name in own:
                 raise InvalidMessage(f"give property {name} as Message({field}=…)")
         pairs |= own
-        is_delayed = not _DELAYS.isdisjoint(own)
+        is_delayed = is_delayed or not _TIMERS.isdisjoint(own)
     encoded = properties.encode(pairs)
     if len(encoded) > properties.PROPERTIES_BYTES_MAX:
         raise InvalidMessage(

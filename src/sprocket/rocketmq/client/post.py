@@ -89,6 +89,7 @@ class Post:
             one.tries += 1
             one.last_broker = queue.broker_name
             one.queue = queue
+            one.sent_at = now
             last = max(last, one.deadline)
         opaque = channel.next_opaque()
         deadline = min(last, now + self.settings.try_timeout_ms / 1000)
@@ -118,8 +119,17 @@ class Post:
             properties="" if is_batch else first.properties.decode(),
             batch=is_batch,
         )
-        code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+        code = RequestCode.SEND_MESSAGE_V2
+        if is_batch:
+            code = RequestCode.SEND_BATCH_MESSAGE
+        elif first.is_reply:
+            code = RequestCode.SEND_REPLY_MESSAGE_V2
         return request(code, opaque, header, body, oneway=oneway)
+
+    @staticmethod
+    def is_stored(command: Command) -> bool:
+        """Whether an answer says that the message is stored, however safely."""
+        return command.code in _STATUS
 
     def settle(
         self,
@@ -127,13 +137,22 @@ class Post:
         sent: list[Outgoing],
         command: Command | None,
         error: ClientError | None,
+        *,
+        is_ordered: bool = True,
     ) -> Again:
-        """Tell the senders what is decided, and return the messages that must go out again."""
+        """Tell the senders what is decided, and return the messages that must go out again.
+
+        Args:
+            queue: Where they went.
+            sent: What went out in one request.
+            command: The answer, if one came.
+            error: Why none came.
+            is_ordered: Whether they may not go to another queue.
+        """
         if command is not None:
             if command.code in _STATUS:
                 try:
-                    self._stored(queue, sent, command)
-                    return _NOTHING_AGAIN
+                    return self._stored(queue, sent, command, is_ordered)
                 except RequestRefused as wrong:
                     error = BrokerRefused(command.code, f"unreadable answer to a send: {wrong}")
             else:
@@ -163,15 +182,19 @@ class Post:
         self.fail(one, error)
         return _NOTHING_AGAIN
 
-    def _stored(self, queue: MessageQueue, sent: list[Outgoing], command: Command) -> None:
+    def _stored(
+        self, queue: MessageQueue, sent: list[Outgoing], command: Command, is_ordered: bool
+    ) -> Again:
         header = command.header(SendMessageAnswer)
         status = _STATUS[command.code]
         if len(sent) == 1 and not sent[0].is_batch:
             one = sent[0]
-            self.succeed(
-                one, SendResult(one.ids[0], header.msg_id, queue, header.queue_offset, status)
-            )
-            return
+            result = SendResult(one.ids[0], header.msg_id, queue, header.queue_offset, status)
+            if not (status is SendStatus.OK or is_ordered) and self._is_worth_another_try(one):
+                one.stored = result
+                return Again(sent, 0.0)
+            self.succeed(one, result)
+            return _NOTHING_AGAIN
         ids = header.msg_id.split(",")
         offset = header.queue_offset
         place = 0
@@ -182,6 +205,15 @@ class Post:
                 results.append(SendResult(unique_key, offset_id, queue, offset + place, status))
                 place += 1
             self.succeed(one, results if one.is_batch else results[0])
+        return _NOTHING_AGAIN
+
+    def _is_worth_another_try(self, one: Outgoing) -> bool:
+        return (
+            self.settings.retry_when_not_ok
+            and self._closed_by is None
+            and one.tries < self.settings.tries_when_refused
+            and one.deadline > self.clock.monotonic()
+        )
 
     def succeed(self, one: Outgoing, result: SendResult | list[SendResult]) -> None:
         """Tell the sender that the broker has stored its message."""
@@ -191,7 +223,10 @@ class Post:
         self._ended(one)
 
     def fail(self, one: Outgoing, error: ClientError) -> None:
-        """Tell the sender that its message was given up."""
+        """Tell the sender that its message was given up, or what an earlier try brought."""
+        if one.stored is not None:
+            self.succeed(one, one.stored)
+            return
         reply = cast("asyncio.Future[Any]", one.reply)
         if not reply.done():
             reply.set_exception(error)

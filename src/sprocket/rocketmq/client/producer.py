@@ -14,9 +14,11 @@ from sprocket.base.errors import (
     InvalidMessage,
     NoRoute,
     NotConnected,
+    ReplyTimeout,
     RequestTimeout,
 )
 from sprocket.rocketmq.client.dialing import Dialer
+from sprocket.rocketmq.client.faults import Faults, Prober
 from sprocket.rocketmq.client.instance import Instance
 from sprocket.rocketmq.client.lease import Lease, Options, Where
 from sprocket.rocketmq.client.outgoing import (
@@ -27,8 +29,16 @@ from sprocket.rocketmq.client.outgoing import (
     prepare_batch,
 )
 from sprocket.rocketmq.client.post import Post
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client.requests import Requests
 from sprocket.rocketmq.client.settings import ProducerSettings
-from sprocket.rocketmq.client.topic_lanes import TopicLanes, queue_of_key
+from sprocket.rocketmq.client.topic_lanes import (
+    Place,
+    Selection,
+    Selector,
+    TopicLanes,
+    queue_at,
+)
 from sprocket.rocketmq.codec.ids import UniqueIds, host_bytes
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
@@ -93,14 +103,19 @@ class Producer:
         """Begin; connections are made when they are needed."""
         lease = self._lease
         instance = lease.begin()
-        lease.watch(instance.routes.on_change, self._route_changed)
         lease.join_as_producer(self._group)
+        lease.watch(instance.routes.on_change, self._route_changed)
         self._parts = _Parts(
             instance=instance,
             post=Post(self._group, self._settings, instance.clock, self._ended),
             dialer=Dialer(instance.connections, instance.routes, lease.tasks, instance.settings),
             ids=UniqueIds(instance.clock, host_bytes(instance.ip, 0)[:-4]),
+            requests=Requests(instance.client_id, instance.clock),
+            faults=Faults(instance.clock) if self._settings.avoid_slow_brokers else None,
         )
+        lease.watch(instance.on_reply, self._parts.requests.take)
+        if self._parts.faults is not None and self._settings.probe_brokers:
+            lease.tasks.spawn(self._prober(self._parts.faults).run(), "probe brokers")
 
     async def close(self, *, flush: bool = True) -> None:
         """Wait for the outcome of every accepted message, then take leave of the brokers.
@@ -141,6 +156,7 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
         """Send one message and wait until the broker has it.
@@ -149,6 +165,8 @@ class Producer:
             message: What to send.
             sharding_key: Messages with one key keep their order, in one queue.
             queue: Send to this queue, in order, instead.
+            selector: Gets the queues of the topic and the message, and returns one of the queues;
+                send to that, in order.
             timeout_ms: Deadline with all tries; by default that of the settings.
 
         Raises:
@@ -159,7 +177,11 @@ class Producer:
         if self.is_full:
             timeout_ms = await self._room_within(timeout_ms)
         return await self.send_soon(
-            message, sharding_key=sharding_key, queue=queue, timeout_ms=timeout_ms
+            message,
+            sharding_key=sharding_key,
+            queue=queue,
+            selector=selector,
+            timeout_ms=timeout_ms,
         )
 
     def send_soon(
@@ -168,6 +190,7 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> "asyncio.Future[SendResult]":
         """Accept one message and return a future of its result; arguments as for `send`.
@@ -186,16 +209,8 @@ class Producer:
                 f"{self._unanswered} messages of {self._unanswered_bytes} bytes are unanswered;"
                 " await drain() before send_soon, or raise unanswered_messages_max"
             )
-        clock = parts.instance.clock
-        settings = self._settings
-        one = prepare(
-            message,
-            parts.ids,
-            clock.now_ms(),
-            body_bytes_max=settings.body_bytes_max,
-            compress_bytes_min=settings.compress_bytes_min,
-        )
-        return self._accept(one, sharding_key if queue is None else queue, timeout_ms)
+        one = prepare(message, parts.ids, parts.instance.clock.now_ms(), self._settings)
+        return self._accept(one, _place(message, sharding_key, queue, selector), timeout_ms)
 
     async def send_batch(
         self,
@@ -203,6 +218,7 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> list[SendResult]:
         """Send messages of one topic that are stored one behind the other, or not at all.
@@ -218,9 +234,8 @@ class Producer:
             parts.instance.clock.now_ms(),
             body_bytes_max=self._settings.body_bytes_max,
         )
-        results: list[SendResult] = await self._accept(
-            one, sharding_key if queue is None else queue, timeout_ms
-        )
+        place = _place(messages[0], sharding_key, queue, selector)
+        results: list[SendResult] = await self._accept(one, place, timeout_ms)
         return results
 
     async def send_oneway(
@@ -229,6 +244,7 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
     ) -> None:
         """Send one message that nobody acknowledges; it may be lost, and nobody will know.
 
@@ -238,26 +254,71 @@ class Producer:
             NotConnected: Its broker cannot be reached.
         """
         parts = self._started()
-        one = prepare(
-            message,
-            parts.ids,
-            parts.instance.clock.now_ms(),
-            body_bytes_max=self._settings.body_bytes_max,
-            compress_bytes_min=self._settings.compress_bytes_min,
-        )
+        one = prepare(message, parts.ids, parts.instance.clock.now_ms(), self._settings)
         routes = parts.instance.routes
         await routes.find_for_sending(message.topic, self._settings.topic_queues)
         queues = routes.publish_queues(message.topic)
-        if queue is None:
-            if not queues:
-                raise NoRoute(f"topic {message.topic} has no queue that takes messages")
-            if sharding_key is None:
-                queue = random.choice(queues)  # noqa: S311 - balance, no secret
-            else:
-                queue = queue_of_key(sharding_key, queues)
+        if not queues:
+            raise NoRoute(f"topic {message.topic} has no queue that takes messages")
+        place = _place(message, sharding_key, queue, selector)
+        queue = random.choice(queues) if place is None else queue_at(place, queues)  # noqa: S311
         address = routes.require_master(queue.broker_name)
         channel = await parts.instance.connections.channel(address)
         parts.post.send_oneway(channel, queue, one)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int = 3_000,
+    ) -> ReceivedMessage:
+        """Send a request and wait for the message that answers it; see `reply_to`.
+
+        Args:
+            message: What is asked.
+            sharding_key: As for `send`.
+            queue: As for `send`.
+            selector: As for `send`.
+            timeout_ms: Longest wait for the reply, the send included; consumers are told.
+
+        Raises:
+            ReplyTimeout: The request was stored, but nobody replied in time.
+            ClientError: It could not be sent; as for `send`.
+        """
+        parts = self._started()
+        clock = parts.instance.clock
+        deadline = clock.monotonic() + timeout_ms / 1000
+        await self._be_known(message.topic)
+        number, marked, reply = parts.requests.expect(message, timeout_ms)
+        try:
+            await self.send(
+                marked,
+                sharding_key=sharding_key,
+                queue=queue,
+                selector=selector,
+                timeout_ms=max(1, int((deadline - clock.monotonic()) * 1000)),
+            )
+            async with asyncio.timeout(max(0.0, deadline - clock.monotonic())):
+                return await reply
+        except TimeoutError:
+            raise ReplyTimeout(
+                f"request {number} to topic {message.topic} was stored, but no reply came within"
+                f" {timeout_ms} ms; does a consumer answer it with reply_to?"
+            ) from None
+        finally:
+            parts.requests.forget(number)
+
+    async def _be_known(self, topic: str) -> None:
+        """Introduce ourselves to the brokers of a topic, so that they can push replies to us."""
+        instance = self._started().instance
+        route = await instance.routes.find_for_sending(topic, self._settings.topic_queues)
+        for broker in route.brokers:
+            address = instance.routes.master_address(broker.name)
+            if address is not None and instance.connections.open_channel(address) is None:
+                await instance.heartbeat(address)
 
     async def drain(self) -> None:
         """Wait until `send_soon` has room again; returns at once if it has."""
@@ -290,13 +351,23 @@ class Producer:
             ) from None
         return max(1, wait_ms - int((clock.monotonic() - began) * 1000))
 
+    def _prober(self, faults: Faults) -> Prober:
+        instance = self._lease.instance
+        return Prober(
+            faults,
+            instance.connections,
+            instance.routes,
+            timeout_ms=self._settings.probe_timeout_ms,
+            every_ms=self._settings.probe_ms,
+        )
+
     def _started(self) -> "_Parts":
         if self._parts is None:
             raise NotConnected("the producer is not open; use `async with` or `await start()`")
         return self._parts
 
     def _accept(
-        self, one: Outgoing, place: str | MessageQueue | None, timeout_ms: int | None
+        self, one: Outgoing, place: Place | None, timeout_ms: int | None
     ) -> "asyncio.Future[Any]":
         parts = self._started()
         if isinstance(place, MessageQueue) and place.topic != one.topic:
@@ -315,6 +386,7 @@ class Producer:
                 random.randrange(1 << 16),  # noqa: S311 - balance, no secret
                 parts.post,
                 parts.dialer,
+                parts.faults,
             )
             self._lease.tasks.spawn(self._route(one.topic, lanes), f"route {one.topic}")
         lanes.put(one, place)
@@ -375,3 +447,19 @@ class _Parts(Struct, frozen=True):
     post: Post
     dialer: Dialer
     ids: UniqueIds
+    requests: Requests
+    faults: Faults | None
+
+
+def _place(
+    message: Message,
+    sharding_key: str | None,
+    queue: MessageQueue | None,
+    selector: Selector | None,
+) -> Place | None:
+    """Return how the queue of a message is decided. Raises InvalidMessage if in two ways."""
+    if queue is None and selector is None:
+        return sharding_key
+    if (sharding_key, queue, selector).count(None) != 2:
+        raise InvalidMessage("give one of sharding_key, queue and selector")
+    return Selection(selector, message) if selector is not None else queue

@@ -178,17 +178,31 @@ class Routes:
 
     async def refresh_broker(self, broker_name: str) -> None:
         """Ask anew for one topic that the broker serves, to learn whether the broker has moved."""
-        for topic, route in list(self._routes.items()):
+        topic = self.topic_of(broker_name)
+        if topic is not None:
+            with contextlib.suppress(ClientError):
+                await self.refresh(topic)
+
+    def topic_of(self, broker_name: str) -> str | None:
+        """Return a topic in use that the broker serves, or None."""
+        for topic, route in self._routes.items():
             if any(broker.name == broker_name for broker in route.brokers):
-                with contextlib.suppress(ClientError):
-                    await self.refresh(topic)
-                return
+                return topic
+        return None
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that take messages: writable, of a broker whose master is there."""
+        """Return the queues that take messages: writable, of a broker whose master is there.
+
+        Where an administrator has fixed the queues of a topic, for an order that holds for the
+        whole topic, these are they, whether the broker is there or not.
+        """
         route = self._routes.get(topic)
         if route is None:
             return []
+        if route.order_conf:
+            fixed = _fixed_queues(topic, route.order_conf)
+            if fixed:
+                return fixed
         masters = {broker.name for broker in route.brokers if MASTER_ID in broker.addresses}
         return [
             MessageQueue(topic, one.broker_name, queue_id)
@@ -261,6 +275,18 @@ class Routes:
         if route != known:
             for changed in list(self.on_change):
                 changed(topic)
+
+
+def _fixed_queues(topic: str, order_conf: str) -> list[MessageQueue]:
+    """Read `broker:count;…`; a text that is none of that kind counts as absent."""
+    queues = []
+    for part in order_conf.split(";"):
+        broker_name, _, count = part.strip().rpartition(":")
+        if not broker_name or not count.isdecimal():
+            _log.warning("unreadable order configuration", topic=topic, text=order_conf)
+            return []
+        queues += [MessageQueue(topic, broker_name, number) for number in range(int(count))]
+    return queues
 
 
 def _asking(topic: str) -> GetRoute:

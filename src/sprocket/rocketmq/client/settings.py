@@ -5,7 +5,7 @@ Intervals and limits follow RocketMQ's `ClientConfig`, `DefaultMQProducer` and
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -90,9 +90,46 @@ class ProducerSettings:
         Meta(ge=1, description="Refuse a longer body before sending; the broker has a limit too."),
     ] = 4 * MIB
     compress_bytes_min: Annotated[
-        int,
-        Meta(ge=1, description="Bodies from this size on are packed with zlib, at level 5."),
+        int, Meta(ge=1, description="Bodies from this size on are packed.")
     ] = 4 * KIB
+    compress_method: Annotated[
+        Literal["zlib", "lz4", "zstd"],
+        Meta(
+            description="How they are packed; consumers older than RocketMQ 5.0 know zlib only.",
+        ),
+    ] = "zlib"
+    compress_level: Annotated[
+        int, Meta(ge=1, le=9, description="Higher packs smaller and slower.")
+    ] = 5
+    retry_when_not_ok: Annotated[
+        bool,
+        Meta(
+            description="Send again a message that a broker has stored, but without the flush or"
+            " the replica it should have, to another broker if there is one; it may then be stored"
+            " twice. Not for messages with a key.",
+        ),
+    ] = False
+    avoid_slow_brokers: Annotated[
+        bool,
+        Meta(
+            description="Send to brokers that answer late, or not at all, for a while only where"
+            " there is no other: 2 s after an answer of 550 ms, up to 30 s after one of 15 s."
+            " Messages with a key go where they belong all the same.",
+        ),
+    ] = False
+    probe_brokers: Annotated[
+        bool,
+        Meta(
+            description="With `avoid_slow_brokers`, ask a broker that failed whether it is back"
+            " before it is used again.",
+        ),
+    ] = False
+    probe_timeout_ms: Annotated[
+        int, Meta(ge=1, description="Longest wait for the answer to such a question.")
+    ] = 200
+    probe_ms: Annotated[
+        int, Meta(ge=1, description="Ask a broker that did not answer again after this time.")
+    ] = 2_000
     batch_bytes_max: Annotated[
         int,
         Meta(

@@ -1,14 +1,18 @@
 """The lanes of one topic: which message goes into which."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
 
 from sprocket.base.checksum import cached_hash32
-from sprocket.base.errors import ClientError
+from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.dialing import Dialer
+from sprocket.rocketmq.client.faults import Faults
 from sprocket.rocketmq.client.lanes import FreeLane, OrderedLane
 from sprocket.rocketmq.client.outgoing import Outgoing
 from sprocket.rocketmq.client.post import Post
+from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -22,6 +26,42 @@ def queue_of_key(key: str, queues: Sequence[MessageQueue]) -> MessageQueue:
     return queues[value % count if value >= 0 else -value % count]
 
 
+Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+"""A user's own choice: gets all queues of the topic, in their order, and returns one of them."""
+
+
+class Selection(Struct, frozen=True):
+    """A message whose queue its sender's function is to choose."""
+
+    selector: Selector
+    message: Message
+
+    def choose(self, queues: Sequence[MessageQueue]) -> MessageQueue:
+        """Return what the function says.
+
+        Raises:
+            InvalidMessage: It raised, or gave something else than one of the queues.
+        """
+        try:
+            queue = self.selector(queues, self.message)
+        except Exception as error:  # it is the user's, and may raise anything
+            raise InvalidMessage(f"the selector failed with {error!r}") from error
+        if queue not in queues:
+            raise InvalidMessage(f"the selector gave {queue!r}, which is none of the queues it got")
+        return queue
+
+
+Place = str | MessageQueue | Selection
+"""How the queue of a message is decided: by its key, by name, or by the sender's function."""
+
+
+def queue_at(place: Place, queues: Sequence[MessageQueue]) -> MessageQueue:
+    """Return the queue that a message goes to. Raises InvalidMessage if its selector fails."""
+    if isinstance(place, str):
+        return queue_of_key(place, queues)
+    return place.choose(queues) if isinstance(place, Selection) else place
+
+
 class TopicLanes:
     """Takes the messages of one topic, with or without a key, and gives each its lane.
 
@@ -33,16 +73,19 @@ class TopicLanes:
         first: Index of the queue that the free lane begins with.
         post: Writes requests.
         dialer: Knows connections.
+        faults: Says which brokers to avoid with messages that may go anywhere.
     """
 
-    def __init__(self, first: int, post: Post, dialer: Dialer) -> None:
+    def __init__(
+        self, first: int, post: Post, dialer: Dialer, faults: Faults | None = None
+    ) -> None:
         self._post = post
         self._dialer = dialer
-        self._free = FreeLane((), first, post, dialer)
+        self._free = FreeLane((), first, post, dialer, faults)
         self._lanes: dict[MessageQueue, OrderedLane] = {}
         self._queues: Sequence[MessageQueue] = ()
         self._next_queues: Sequence[MessageQueue] | None = None
-        self._held: deque[tuple[Outgoing, str | MessageQueue]] = deque()
+        self._held: deque[tuple[Outgoing, Place]] = deque()
         self._unrouted: deque[Outgoing] = deque()
 
     @property
@@ -76,12 +119,12 @@ class TopicLanes:
         for one in unrouted:
             self._free.put(one)
 
-    def put(self, one: Outgoing, place: str | MessageQueue | None) -> None:
+    def put(self, one: Outgoing, place: Place | None) -> None:
         """Take a message.
 
         Args:
             one: Ready to send.
-            place: Its sharding key, the queue it must go to, or None for any queue.
+            place: How its queue is decided; None for any queue.
         """
         if place is None:
             if self._queues:
@@ -91,7 +134,7 @@ class TopicLanes:
         elif not self._queues or self._next_queues is not None or self._held:
             self._held.append((one, place))
         else:
-            self._lane(place).put(one)
+            self._put_ordered(one, place)
 
     def expire(self) -> None:
         """End the messages here whose deadline has passed."""
@@ -118,8 +161,16 @@ class TopicLanes:
         for one in [*self._unrouted, *[one for one, _ in self._held]]:
             one.error = str(error)
 
-    def _lane(self, place: str | MessageQueue) -> OrderedLane:
-        queue = queue_of_key(place, self._queues) if isinstance(place, str) else place
+    def _put_ordered(self, one: Outgoing, place: Place) -> None:
+        try:
+            lane = self._lane(place)
+        except ClientError as error:
+            self._post.fail(one, error)
+        else:
+            lane.put(one)
+
+    def _lane(self, place: Place) -> OrderedLane:
+        queue = queue_at(place, self._queues)
         lane = self._lanes.get(queue)
         if lane is None:
             lane = OrderedLane(queue, self._post, self._dialer, self._emptied)
@@ -142,4 +193,4 @@ class TopicLanes:
     def _release(self) -> None:
         held, self._held = self._held, deque()
         for one, place in held:
-            self._lane(place).put(one)
+            self._put_ordered(one, place)

@@ -171,6 +171,8 @@ class Message(Struct):
         keys: What it can be found by later; no word may hold a blank.
         properties: Further names and values; no empty ones, none with 0x01 in a name or 0x02.
         flag: 32 bits of the user's own.
+        delay_level: Deliver it later: levels 1 to 18 stand for 1, 5, 10 and 30 s, 1 to 10, 20 and
+            30 minutes, 1 and 2 hours, unless the broker has other ones; 0: at once.
     """
 
     topic: str
@@ -179,3 +181,4 @@ class Message(Struct):
     keys: Sequence[str] = ()
     properties: dict[str, str] = field(default_factory=dict)
     flag: int = 0
+    delay_level: int = 0

@@ -1,6 +1,7 @@
 """What is checked and made of a message before it is sent."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,10 @@ from sprocket.rocketmq.client.outgoing import (
     check_topic,
     prepare,
     prepare_batch,
+    split_batch,
 )
-from sprocket.rocketmq.codec import batch, properties
+from sprocket.rocketmq.client.settings import ProducerSettings
+from sprocket.rocketmq.codec import batch, compression, properties
 from sprocket.rocketmq.codec.ids import UniqueIds
 from sprocket.rocketmq.model.message import Message
 from sprocket.testing.clock import FakeClock
@@ -22,7 +25,7 @@ IDS = UniqueIds(FakeClock())
 
 def ready(message: Message) -> Outgoing:
     """Prepare a message with the usual limits."""
-    return prepare(message, IDS, 5, body_bytes_max=1 << 22, compress_bytes_min=4096)
+    return prepare(message, IDS, 5, ProducerSettings())
 
 
 def test_properties_carry_id_tag_keys_and_the_users_own() -> None:
@@ -47,10 +50,26 @@ def test_bodies_that_do_not_shrink_stay_as_they_are() -> None:
     assert ready(Message("t", b"a" * 4095)).sys_flag == 0
 
 
+@pytest.mark.parametrize(("method", "bits"), [("zlib", 0x301), ("lz4", 0x101), ("zstd", 0x201)])
+@pytest.mark.parametrize("level", [1, 9])
+def test_every_method_packs(method: Any, bits: int, level: int) -> None:
+    """The flag says how, and the reader gets what was sent."""
+    settings = ProducerSettings(compress_method=method, compress_level=level)
+    one = prepare(Message("t", b"a" * 5000), IDS, 5, settings)
+    assert one.sys_flag == bits
+    assert compression.decompress(one.body, one.sys_flag) == b"a" * 5000
+
+
+def test_a_delay_is_a_property() -> None:
+    """As Java's clients write it."""
+    one = ready(Message("t", b"x", delay_level=3))
+    assert properties.find(one.properties, "DELAY") == "3"
+
+
 def test_packed_and_delayed_messages_travel_alone() -> None:
     """A batch can hold neither."""
     assert ready(Message("t", b"a" * 4096)).is_alone
-    assert ready(Message("t", b"a", properties={"DELAY": "3"})).is_alone
+    assert ready(Message("t", b"a", delay_level=3)).is_alone
     assert ready(Message("%RETRY%g", b"a")).is_alone
     assert not ready(Message("t", b"a")).is_alone
 
@@ -69,6 +88,8 @@ def test_packed_and_delayed_messages_travel_alone() -> None:
         (Message("t", b"x", keys=[""]), "without blanks"),
         (Message("t", b"x", properties={"TAGS": "A"}), r"Message\(tag=…\)"),
         (Message("t", b"x", properties={"KEYS": "A"}), r"Message\(keys=…\)"),
+        (Message("t", b"x", properties={"DELAY": "3"}), r"Message\(delay_level=…\)"),
+        (Message("t", b"x", delay_level=-1), "expected 1 to 18"),
         (Message("t", b"x", properties={"a\x01": "A"}), "0x01"),
         (Message("t", b"x", properties={"a": "A" * 33_000}), "32767"),
     ],
@@ -100,7 +121,7 @@ def test_a_batch_holds_its_messages_in_order() -> None:
         ([], "at least one"),
         ([Message("t", b"a"), Message("u", b"a")], "one topic"),
         ([Message("t", b"")], "empty body"),
-        ([Message("t", b"a", properties={"DELAY": "1"})], "cannot be batched"),
+        ([Message("t", b"a", delay_level=1)], "cannot be batched"),
         ([Message("%RETRY%g", b"a")], "cannot be batched"),
         ([Message("t", b"a" * 1000)], "split it"),
     ],
@@ -109,6 +130,31 @@ def test_a_batch_has_rules_of_its_own(messages: list[Message], complaint: str) -
     """What RocketMQ refuses in a batch is refused here."""
     with pytest.raises(InvalidMessage, match=complaint):
         prepare_batch(messages, IDS, 5, body_bytes_max=1000)
+
+
+def test_a_long_list_is_cut_into_batches() -> None:
+    """In order, each within the limit; a new topic, or 1,024 messages, begin a new one."""
+    noise = random.Random(5)
+    messages = [
+        Message(
+            "tu"[number > 70],
+            b"x" * noise.randrange(1, 900),
+            tag="täg",
+            keys=["k" * noise.randrange(1, 9)],
+            properties={"päir": "välue" * noise.randrange(1, 9)},
+        )
+        for number in range(100)
+    ]
+    parts = list(split_batch([*messages, Message("u", b"x" * 9000)], bytes_max=4000))
+    assert [one for part in parts for one in part][:-1] == messages
+    assert all(len({one.topic for one in part}) == 1 for part in parts)
+    sizes = [len(prepare_batch(part, IDS, 5, body_bytes_max=1 << 20).body) for part in parts]
+    assert max(sizes[:-1]) <= 4000
+    assert (len(parts[-1]), sizes[-1] > 9000) == (1, True)
+    assert sum(sizes[:-1]) / len(sizes[:-1]) > 2000
+    many = [Message("t", b"x")] * 2049
+    assert [len(part) for part in split_batch(many, bytes_max=1 << 20)] == [1024, 1024, 1]
+    assert list(split_batch([])) == []
 
 
 def test_names_of_groups() -> None:

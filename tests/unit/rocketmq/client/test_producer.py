@@ -456,3 +456,62 @@ def test_a_topic_that_nobody_waits_for_any_more_is_not_asked_for(world: Any) -> 
             assert len(world.cluster.seen) == asked
 
     world.run(main)
+
+
+def test_a_selector_chooses_the_queue_in_every_mode(world: Any) -> None:
+    """Before the route is known and after, one by one, as a batch, one-way; in order."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 4
+        async with producer(world) as sender:
+            chosen: dict[str, Any] = {
+                "selector": lambda queues, message: queues[int(message.body) % len(queues)]
+            }
+            futures = [sender.send_soon(Message("t", b"%d" % n), **chosen) for n in range(8)]
+            assert [(await one).queue.queue_id for one in futures] == [0, 1, 2, 3] * 2
+            batch = await sender.send_batch([Message("t", b"6"), Message("t", b"1")], **chosen)
+            assert [one.queue.queue_id for one in batch] == [2, 2]
+            await sender.send_oneway(Message("t", b"7"), **chosen)
+            await world.until(lambda: world.cluster.bodies("t", 3) == [b"3", b"7", b"7"])
+            with pytest.raises(InvalidMessage, match="selector failed with ValueError"):
+                await sender.send(Message("t", b"none"), **chosen)
+            with pytest.raises(InvalidMessage, match="one of sharding_key, queue and selector"):
+                await sender.send(Message("t", b"0"), sharding_key="k", queue=world.queue(1))
+            assert sender.unanswered == 0
+
+    world.run(main)
+
+
+def test_what_is_stored_unsafely_is_tried_elsewhere_if_asked_to(world: Any) -> None:
+    """`retry_when_not_ok` sends it again; what the first try brought counts if nothing better."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 4
+        usual = world.cluster.usual(RequestCode.SEND_MESSAGE_V2)
+        tries: list[int] = []
+
+        def unsafe(peer: Peer, command: Command) -> None:
+            tries.append(command.opaque)
+            answer = headers.SendMessageAnswer(msg_id="A", queue_id=0, queue_offset=len(tries))
+            peer.send(response(command, ResponseCode.FLUSH_DISK_TIMEOUT, answer))
+
+        world.cluster.on[RequestCode.SEND_MESSAGE_V2] = unsafe
+        async with producer(world) as sender:
+            sent = await sender.send(Message("t", b"x"))
+            assert (sent.status, len(tries)) == (SendStatus.FLUSH_DISK_TIMEOUT, 1)
+        tries.clear()
+        async with producer(world, retry_when_not_ok=True) as sender:
+            sent = await sender.send(Message("t", b"x"))
+            assert (sent.status, len(tries)) == (SendStatus.FLUSH_DISK_TIMEOUT, 3)
+            await sender.send(Message("t", b"x"), sharding_key="k")
+            assert len(tries) == 4
+            tries.clear()
+
+            def then_safe(peer: Peer, command: Command) -> None:
+                (usual if tries else unsafe)(peer, command)
+
+            world.cluster.on[RequestCode.SEND_MESSAGE_V2] = then_safe
+            sent = await sender.send(Message("t", b"x"))
+            assert (sent.status, len(tries)) == (SendStatus.OK, 1)
+
+    world.run(main)

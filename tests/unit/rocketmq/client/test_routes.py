@@ -194,3 +194,29 @@ def test_a_moved_broker_is_found_by_asking_again(world: Any) -> None:
         await instance.close()
 
     world.run(main)
+
+
+@pytest.mark.parametrize(
+    ("order_conf", "expected"),
+    [
+        ("b:2;z:1", [("b", 0), ("b", 1), ("z", 0)]),
+        ("b:two", [("b", 0)]),
+        ("", [("b", 0)]),
+    ],
+)
+def test_an_administrator_may_fix_the_queues(
+    world: Any, order_conf: str, expected: list[tuple[str, int]]
+) -> None:
+    """Senders then use these, and a text that is no such list counts as absent."""
+
+    async def main() -> None:
+        instance = world.instance()
+        brokers = [BrokerData(cluster="c", name="b", addresses={0: world.cluster.broker_address})]
+        queues = [QueueData(broker_name="b", read_queues=1, write_queues=1, perm=6)]
+        answer_with(world, TopicRoute(queues=queues, brokers=brokers, order_conf=order_conf))
+        await instance.routes.find("t")
+        found = instance.routes.publish_queues("t")
+        assert [(one.broker_name, one.queue_id) for one in found] == expected
+        await instance.close()
+
+    world.run(main)

@@ -32,5 +32,6 @@ UNITS = (
     "_max",
     "_refused",
     "_queues",
+    "_level",
     "concurrency",
 )

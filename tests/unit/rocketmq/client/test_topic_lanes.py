@@ -3,7 +3,9 @@
 import pytest
 
 from sprocket.base.checksum import hash32
-from sprocket.rocketmq.client.topic_lanes import queue_of_key
+from sprocket.base.errors import InvalidMessage
+from sprocket.rocketmq.client.topic_lanes import Selection, queue_of_key
+from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 
 QUEUES = [MessageQueue("t", "b", number) for number in range(4)]
@@ -23,3 +25,13 @@ def test_a_negative_hash_counts_as_positive() -> None:
     assert hash32(key) == -1656969516
     for count in range(1, 5):
         assert queue_of_key(key, QUEUES[:count]).queue_id == 1656969516 % count
+
+
+def test_a_selector_gets_the_queues_and_the_message() -> None:
+    """What it returns is taken; another queue, or an exception, is the sender's error."""
+    message = Message("t", b"\x02")
+    assert Selection(lambda q, m: q[m.body[0]], message).choose(QUEUES) == QUEUES[2]
+    with pytest.raises(InvalidMessage, match="none of the queues it got"):
+        Selection(lambda *_: MessageQueue("u", "b", 0), message).choose(QUEUES)
+    with pytest.raises(InvalidMessage, match="failed with IndexError"):
+        Selection(lambda q, _: q[9], message).choose(QUEUES)

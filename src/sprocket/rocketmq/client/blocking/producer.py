@@ -7,7 +7,9 @@ from sprocket.rocketmq.client import producer as _producer
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.lease import Options
 from sprocket.rocketmq.client.outgoing import SendResult
+from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
+from sprocket.rocketmq.client.topic_lanes import Selector
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import ThreadFuture, for_threads
@@ -51,6 +53,7 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
         """Send one message and wait until the broker has it; see `client.Producer.send`."""
@@ -59,6 +62,7 @@ class Producer:
             message,
             sharding_key=sharding_key,
             queue=queue,
+            selector=selector,
             timeout_ms=timeout_ms,
         )
 
@@ -68,6 +72,7 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> ThreadFuture[SendResult]:
         """Accept one message and return a future of its result.
@@ -79,7 +84,11 @@ class Producer:
             await self._run.client.drain()
             return for_threads(
                 self._run.client.send_soon(
-                    message, sharding_key=sharding_key, queue=queue, timeout_ms=timeout_ms
+                    message,
+                    sharding_key=sharding_key,
+                    queue=queue,
+                    selector=selector,
+                    timeout_ms=timeout_ms,
                 )
             )
 
@@ -91,6 +100,7 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> list[SendResult]:
         """Send messages that are stored one behind the other, or not at all."""
@@ -99,6 +109,7 @@ class Producer:
             messages,
             sharding_key=sharding_key,
             queue=queue,
+            selector=selector,
             timeout_ms=timeout_ms,
         )
 
@@ -108,10 +119,34 @@ class Producer:
         *,
         sharding_key: str | None = None,
         queue: MessageQueue | None = None,
+        selector: Selector | None = None,
     ) -> None:
         """Send one message that nobody acknowledges."""
         self._run.call(
-            self._run.client.send_oneway, message, sharding_key=sharding_key, queue=queue
+            self._run.client.send_oneway,
+            message,
+            sharding_key=sharding_key,
+            queue=queue,
+            selector=selector,
+        )
+
+    def request(
+        self,
+        message: Message,
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int = 3_000,
+    ) -> ReceivedMessage:
+        """Send a request and wait for its reply; see `client.Producer.request`."""
+        return self._run.call(
+            self._run.client.request,
+            message,
+            sharding_key=sharding_key,
+            queue=queue,
+            selector=selector,
+            timeout_ms=timeout_ms,
         )
 
     def flush(self) -> None:

@@ -1,0 +1,30 @@
+"""Headers of requests that are answered by message; in the manner of `codec.headers`.
+
+A reply is sent with SEND_REPLY_MESSAGE 324 or 325, which have the headers of 10 and 310.
+"""
+
+from sprocket.rocketmq.codec.ext import Header, Int32, Int64
+
+
+class PushReply(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT 326: from broker to the client that waits; body: the reply's."""
+
+    producer_group: str
+    topic: str
+    default_topic: str = ""
+    default_topic_queue_nums: Int32 = 0
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    """Milliseconds since 1970, by the clock of who replied."""
+    flag: Int32
+    properties: str = ""
+    """name U+0001 value U+0002, repeated; those of the reply and PUSH_REPLY_TIME."""
+    reconsume_times: Int32 = 0
+    unit_mode: bool = False
+    born_host: str
+    """`ip:port` of who replied."""
+    store_host: str
+    """`ip:port` of the broker."""
+    store_timestamp: Int64
+    """Milliseconds since 1970, by the broker's clock."""
