@@ -9,7 +9,8 @@ Programs without an event loop find the same names in `client.blocking`.
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
 from sprocket.rocketmq.client.lease import Client
-from sprocket.rocketmq.client.outgoing import SendResult, SendStatus, split_batch
+from sprocket.rocketmq.client.listener import DeadLetter, DeliverLater
+from sprocket.rocketmq.client.outgoing import SendResult, SendStatus
 from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.client.puller import Puller
 from sprocket.rocketmq.client.push import PushConsumer
@@ -24,6 +25,8 @@ __all__ = [
     "Client",
     "ClientSettings",
     "ConsumerSettings",
+    "DeadLetter",
+    "DeliverLater",
     "Message",
     "MessageQueue",
     "Producer",

@@ -11,6 +11,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.brokers import Brokers
+from sprocket.rocketmq.client.counts import Counts
 from sprocket.rocketmq.client.held import Held
 from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.process_queue import ProcessQueue
@@ -31,8 +32,8 @@ class StartOffsets:
     """Where the pulling of a queue begins.
 
     Args:
-        group: The consumer group.
-        brokers: Whom to ask.
+        offsets: Those committed.
+        brokers: Whom to ask for others.
         start: For queues without a committed offset.
 
     Source: `RebalancePushImpl.computePullFromWhereWithException`. Unlike it, "last" means what it
@@ -40,12 +41,12 @@ class StartOffsets:
     beginning, whatever `start` says, as its messages are all newer than the subscription.
     """
 
-    def __init__(self, group: str, brokers: Brokers, start: Start) -> None:
+    def __init__(self, offsets: Offsets, brokers: Brokers, start: Start) -> None:
         if isinstance(start, str) and start not in ("first", "last"):
             raise InvalidMessage(
                 f"start {start!r}: expected 'first', 'last', a datetime or milliseconds"
             )
-        self._group = group
+        self._offsets = offsets
         self._brokers = brokers
         self._start = start
 
@@ -59,7 +60,7 @@ class StartOffsets:
         Raises:
             ClientError: The broker could not be asked.
         """
-        committed = await self._brokers.committed_offset(self._group, queue)
+        committed = await self._offsets.read(queue)
         if committed is not None:
             return committed
         if queue.topic.startswith(RETRY_PREFIX) or is_new or self._start == "first":
@@ -122,7 +123,7 @@ class Assignment:
         locks: None for a consumer that is not orderly.
         pulling: Fills the caches.
         tasks: Own the pulling.
-        clock: Dates locks.
+        clock: Dates locks, and samples the counts.
         settings: Limits of the caches.
     """
 
@@ -143,6 +144,9 @@ class Assignment:
         self._tasks = tasks
         self._clock = clock
         self._settings = settings
+        self.counts = Counts(clock)
+        """How the consumer does with each topic."""
+        self._is_suspended = False
         self._held: dict[MessageQueue, Held] = {}
         self._leaving: set[MessageQueue] = set()
         self._seen: dict[str, set[MessageQueue]] = {}
@@ -150,6 +154,26 @@ class Assignment:
     def queues(self, topic: str | None = None) -> list[MessageQueue]:
         """Return the queues held, of one topic or of all."""
         return sorted(queue for queue in self._held if topic is None or queue.topic == topic)
+
+    def held(self, queue: MessageQueue) -> Held | None:
+        """Return a queue that is held, or None."""
+        return self._held.get(queue)
+
+    def all_held(self) -> list[Held]:
+        """Return every queue that is held, in order."""
+        return [self._held[queue] for queue in self.queues()]
+
+    def suspend(self) -> None:
+        """Pull nothing, of these queues and of those still to come, until `resume`."""
+        self._is_suspended = True
+        for held in self._held.values():
+            held.pause()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._is_suspended = False
+        for held in self._held.values():
+            held.resume()
 
     def expect(self, topic: str) -> None:
         """Note that a topic does not exist yet, so that each of its queues will be new."""
@@ -177,7 +201,7 @@ class Assignment:
         if self._locks is not None and takable:
             locked = await self._locks.acquire(takable)
             takable = [queue for queue in takable if locked.get(queue)]
-        locked_at = self._clock.monotonic()
+        locked_at = float("-inf") if self._locks is None else self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
             for queue in takable:
                 group.create_task(self._take(queue, queue not in seen, locked_at))
@@ -204,25 +228,58 @@ class Assignment:
                 bytes_max=settings.cached_bytes_max,
                 span_max=span_max,
             ),
+            self.counts.of(queue.topic),
         )
         held.locked_at = locked_at
+        if self._is_suspended:
+            held.pause()
         self._held[queue] = held
+        self._share_limits()
         _log.debug("queue taken", queue=str(queue), offset=start)
         held.pull_task = self._tasks.spawn(self._pulling.run(held, self._moved), f"pull {queue}")
+
+    def _share_limits(self) -> None:
+        """Give each queue its part of what all may have together."""
+        settings, count = self._settings, len(self._held)
+        messages_max, bytes_max = settings.cached_messages_max, settings.cached_bytes_max
+        if settings.all_cached_messages_max is not None:
+            share = max(1, settings.all_cached_messages_max // max(count, 1))
+            messages_max = min(messages_max, share)
+        if settings.all_cached_bytes_max is not None:
+            bytes_max = min(bytes_max, max(1, settings.all_cached_bytes_max // max(count, 1)))
+        for held in self._held.values():
+            held.cache.limit(messages_max, bytes_max)
+
+    async def move(self, queue: MessageQueue, offset: QueueOffset) -> bool:
+        """Read a queue from another offset on, once the listener has returned what it has of it.
+
+        Returns:
+            Whether it is held.
+        """
+        held = self._held.get(queue)
+        if held is not None:
+            await self._moved(held, offset)
+        return held is not None
 
     async def _moved(self, held: Held, offset: QueueOffset) -> None:
         """Begin a queue anew at another offset, once the listener has returned."""
         held.is_dropped = True
+        held.stop_pulling()
         await held.idle()
+        held.stop_handing_out()
         if self._held.get(held.queue) is held:
             self._offsets.overwrite(held.queue, offset)
+            is_paused = held.is_paused
             self._begin(held.queue, offset, held.locked_at)
+            if is_paused:
+                self._held[held.queue].pause()
 
     def give_up(self, queue: MessageQueue) -> None:
         """Stop reading a queue."""
         held = self._held.pop(queue)
         held.is_dropped = True
         self._leaving.add(queue)
+        self._share_limits()
         _log.debug("queue given up", queue=str(queue))
         self._tasks.spawn(self._leave(held), f"leave {queue}")
 

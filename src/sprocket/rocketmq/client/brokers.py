@@ -26,6 +26,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 _COMMIT_OFFSET = 1
 _SUSPEND = 2
 _SUBSCRIPTION = 4
+_LITE = 16
 _ANSWER_MARGIN_MS = 15_000
 """A held pull may be answered this much after its hold; the broker looks every 5 s."""
 
@@ -73,6 +74,8 @@ class Brokers:
     def __init__(self, connections: Connections, routes: Routes) -> None:
         self._connections = connections
         self._routes = routes
+        self._without_lite: set[str] = set()
+        """Addresses that know only the older request to pull."""
 
     async def max_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the offset that the next message of a queue will get."""
@@ -175,6 +178,7 @@ class Brokers:
         version: int,
         hold_ms: int = 0,
         commit: QueueOffset | None = None,
+        lite: bool = False,
     ) -> PullResult:
         """Ask for messages of a queue.
 
@@ -187,6 +191,7 @@ class Brokers:
             version: Of the subscription, in milliseconds since 1970; newer ones win.
             hold_ms: How long the broker may wait for a message if there is none.
             commit: Stored as the group's offset along the way.
+            lite: Say that this is a consumer who asks of its own accord; brokers limit those apart.
 
         Raises:
             BrokerRefused: With any code that is no `PullStatus`.
@@ -196,6 +201,8 @@ class Brokers:
             sys_flag |= _SUSPEND
         if commit is not None:
             sys_flag |= _COMMIT_OFFSET
+        if lite:
+            sys_flag |= _LITE
         header = PullMessage(
             consumer_group=group,
             topic=queue.topic,
@@ -211,12 +218,15 @@ class Brokers:
         )
         address = self._routes.read_address(queue.broker_name)
         timeout_ms = hold_ms + _ANSWER_MARGIN_MS if hold_ms else None
-        command = await self._connections.request(
-            address, RequestCode.PULL_MESSAGE, header, timeout_ms=timeout_ms
-        )
+        code = RequestCode.PULL_MESSAGE
+        if lite and address not in self._without_lite:
+            code = RequestCode.LITE_PULL_MESSAGE
+        command = await self._connections.request(address, code, header, timeout_ms=timeout_ms)
         status = _PULL_STATUS.get(command.code)
         if status is None:
-            raise refused(address, RequestCode.PULL_MESSAGE, command)
+            if lite and command.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                self._without_lite.add(address)
+            raise refused(address, code, command)
         answer = read(address, lambda: command.header(PullMessageAnswer))
         return PullResult(
             status,

@@ -1,26 +1,26 @@
 """Handing messages to the listener, and what its success or failure means for their queue."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
-from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.listener import DEAD_LETTER_LEVEL, Failure, Listener, call, report
 from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.process_queue import Chunk
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.runtime.tasks import Tasks
 
-Listener = Callable[[list[ReceivedMessage]], Awaitable[None] | None]
-"""What a user gives: plain or `async`. Returning means done; raising means deliver again."""
+GiveBack = Callable[[Sequence[ReceivedMessage], int], Awaitable[list[ReceivedMessage]]]
+"""Gives messages back to the broker for a later delivery, with a delay level (0: the broker
+chooses); returns those it did not take."""
 
-GiveBack = Callable[[Held, Sequence[ReceivedMessage]], Awaitable[list[ReceivedMessage]]]
-"""Gives messages back to the broker for a later delivery; returns those it did not take."""
-
-_log = log.get_logger(__name__)
+TIMEOUT_LEVEL = 3
+"""The delay level of messages that a listener did not end with in time."""
+_SUSPEND_MS_MIN = 10
+_SUSPEND_MS_MAX = 30_000
 
 
 class Consumption(Protocol):
@@ -33,30 +33,42 @@ class Consumption(Protocol):
         """Take chunks that were put into the cache of `held`."""
 
 
-async def call(listener: Listener, held: Held, chunk: Chunk) -> bool:
-    """Call the listener once; say whether it returned.
+class Calls:
+    """Calls of the listener, counted and timed.
 
-    An exception of the listener is logged, with the place of the messages, and means failure.
+    Args:
+        listener: The user's.
+        clock: Times them.
     """
-    held.call_begins()
-    try:
-        result = listener(list(chunk.messages))
-        if inspect.isawaitable(result):
-            await result
-    except Exception:  # whatever a user's code raises: the messages are delivered again
-        first = chunk.messages[0]
-        _log.exception(
-            "listener failed; its messages will be delivered again",
-            queue=str(held.queue),
-            offset=first.queue_offset,
-            messages=len(chunk.messages),
-            message_id=first.message_id,
-            reconsume_times=first.reconsume_times,
-        )
-        return False
-    finally:
-        held.call_ends()
-    return True
+
+    def __init__(self, listener: Listener, clock: Clock) -> None:
+        self._listener = listener
+        self._clock = clock
+
+    async def call(self, held: Held, chunk: Chunk) -> Failure | None:
+        """Hand out one chunk; return what of it is not done, None if everything is."""
+        began = chunk.begun_at = self._clock.monotonic()
+        count = len(chunk.messages)
+        held.call_begins()
+        try:
+            failure = await call(self._listener, chunk.messages)
+        finally:
+            held.call_ends()
+        ended = held.consumed_at = self._clock.monotonic()
+        counts = held.counts
+        counts.calls += 1
+        counts.consume_s += ended - began
+        if failure is None:
+            counts.consumed += count
+        elif not failure.is_withdrawn:
+            report(failure)
+            counts.failed += len(failure.rest)
+            counts.consumed += count - len(failure.rest)
+        return failure
+
+    def now(self) -> float:
+        """Return the time on the clock that dates the calls."""
+        return self._clock.monotonic()
 
 
 class ConcurrentConsumption:
@@ -66,24 +78,24 @@ class ConcurrentConsumption:
     `redeliver_ms`; meanwhile other messages of its queue go on, but not the committed offset.
 
     Args:
-        listener: The user's.
+        calls: Of the user's listener.
         offsets: Where progress is noted.
-        send_back: Gives failed messages back.
+        give_back: Gives failed messages back.
         tasks: Own the workers.
         settings: Sizes and pauses.
     """
 
     def __init__(
         self,
-        listener: Listener,
+        calls: Calls,
         offsets: Offsets,
-        send_back: GiveBack,
+        give_back: GiveBack,
         tasks: Tasks,
         settings: ConsumerSettings,
     ) -> None:
-        self._listener = listener
+        self._calls = calls
         self._offsets = offsets
-        self._send_back = send_back
+        self._give_back = give_back
         self._settings = settings
         self._ready: asyncio.Queue[tuple[Held, Chunk]] = asyncio.Queue()
         for number in range(settings.call_count_max):
@@ -100,60 +112,89 @@ class ConcurrentConsumption:
     async def _work(self) -> None:
         while True:
             held, chunk = await self._ready.get()
-            if held.is_dropped or held.is_stopping:
+            if held.is_dropped or held.is_stopping or chunk.is_done:
                 continue
-            if await call(self._listener, held, chunk):
+            failure = await self._calls.call(held, chunk)
+            if chunk.is_done or held.is_dropped:
+                continue  # too late: it was given back meanwhile, or somebody else has the queue
+            if failure is None:
                 self._done(held, chunk)
-            else:
-                await self._failed(held, chunk)
+            elif not failure.is_withdrawn:
+                await self._failed(held, chunk, failure)
             await asyncio.sleep(0)
 
     def _done(self, held: Held, chunk: Chunk) -> None:
-        if not held.is_dropped:
-            held.cache.done(chunk)
-            self._offsets.note(held.queue, held.cache.commit_offset)
+        held.cache.done(chunk)
+        self._offsets.note(held.queue, held.cache.commit_offset)
 
-    async def _failed(self, held: Held, chunk: Chunk) -> None:
-        if held.is_dropped:
+    async def _failed(self, held: Held, chunk: Chunk, failure: Failure) -> None:
+        held.cache.keep(chunk, list(failure.rest))
+        await self._return(held, chunk, failure.level)
+        if chunk.is_done or held.is_dropped:
             return
-        rest = await self._send_back(held, chunk.messages)
-        if not rest:
-            self._done(held, chunk)
-            return
-        for message in rest:
+        for message in chunk.messages:
             message.redeliveries += 1
-        held.cache.keep(chunk, rest)
         asyncio.get_running_loop().call_later(
             self._settings.redeliver_ms / 1000, self._ready.put_nowait, (held, chunk)
         )
+
+    async def _return(self, held: Held, chunk: Chunk, level: int) -> None:
+        """Give the messages of a chunk back, and keep those that the broker did not take."""
+        chunk.begun_at = None
+        held.call_begins()
+        try:
+            rest = await self._give_back(chunk.messages, level)
+        finally:
+            held.call_ends()
+        if chunk.is_done or held.is_dropped:
+            return
+        if rest:
+            held.cache.keep(chunk, rest)
+        else:
+            self._done(held, chunk)
+
+    async def give_back_late(self, helds: Iterable[Held]) -> None:
+        """Give back what a listener has had for longer than `consume_timeout_ms`.
+
+        What the broker does not take stays with the listener.
+        """
+        latest = self._calls.now() - self._settings.consume_timeout_ms / 1000
+        for held in helds:
+            for chunk in held.cache.begun_before(latest):
+                await self._return(held, chunk, TIMEOUT_LEVEL)
 
 
 class OrderlyConsumption:
     """Hands out the chunks of each queue one after the other, while its lock is held.
 
     A chunk that fails is handed out again after `suspend_ms`, and nothing of its queue passes it.
+    A message that has failed too often is given back, and only then the queue goes on.
 
     Args:
-        listener: The user's.
+        calls: Of the user's listener.
         offsets: Where progress is noted.
-        clock: Tells whether a lock is still good.
+        give_back: Gives messages up that have failed too often.
         tasks: Own one worker for each queue.
-        settings: Pauses.
+        settings: Pauses, and how often is too often.
+        needs_locks: Whether others of the group might read the same queues.
     """
 
     def __init__(
         self,
-        listener: Listener,
+        calls: Calls,
         offsets: Offsets,
-        clock: Clock,
+        give_back: GiveBack,
         tasks: Tasks,
         settings: ConsumerSettings,
+        *,
+        needs_locks: bool = True,
     ) -> None:
-        self._listener = listener
+        self._calls = calls
         self._offsets = offsets
-        self._clock = clock
+        self._give_back = give_back
         self._tasks = tasks
-        self._suspend_s = settings.suspend_ms / 1000
+        self._settings = settings
+        self._needs_locks = needs_locks
 
     def began(self, held: Held) -> None:
         """Give the queue a worker of its own."""
@@ -169,17 +210,56 @@ class OrderlyConsumption:
             assert chunk is not None, "a chunk has arrived"
             if held.is_dropped or held.is_stopping:
                 return
-            if not held.is_locked(self._clock.monotonic()):
-                await asyncio.sleep(self._suspend_s)
+            if self._needs_locks and not held.is_locked(self._calls.now()):
+                await asyncio.sleep(self._settings.suspend_ms / 1000)
                 continue
-            is_done = await call(self._listener, held, chunk)
+            failure = await self._calls.call(held, chunk)
             if held.is_dropped:
                 return
-            if is_done:
-                held.cache.done(chunk)
-                self._offsets.note(held.queue, held.cache.commit_offset)
+            if failure is None:
+                self._done(held, chunk)
                 await asyncio.sleep(0)
+            elif failure.is_withdrawn:
+                return
             else:
-                for message in chunk.messages:
-                    message.redeliveries += 1
-                await asyncio.sleep(self._suspend_s)
+                await self._failed(held, chunk, failure)
+
+    def _done(self, held: Held, chunk: Chunk) -> None:
+        held.cache.done(chunk)
+        self._offsets.overwrite(held.queue, held.cache.commit_offset)
+
+    async def _failed(self, held: Held, chunk: Chunk, failure: Failure) -> None:
+        held.cache.keep(chunk, list(failure.rest))
+        self._offsets.overwrite(held.queue, held.cache.commit_offset)
+        held.call_begins()
+        try:
+            rest = await self._give_up(failure)
+        finally:
+            held.call_ends()
+        if held.is_dropped:
+            return
+        if not rest:
+            self._done(held, chunk)
+            return
+        held.cache.keep(chunk, rest)
+        for message in rest:
+            message.redeliveries += 1
+        pause_ms = failure.pause_ms
+        if pause_ms is None:
+            pause_ms = self._settings.suspend_ms
+        pause_ms = min(max(pause_ms, _SUSPEND_MS_MIN), _SUSPEND_MS_MAX)
+        await asyncio.sleep(pause_ms / 1000)
+
+    async def _give_up(self, failure: Failure) -> list[ReceivedMessage]:
+        """Give up the messages that have failed too often; return the others."""
+        limit = self._settings.retries_max
+        is_dead = failure.level == DEAD_LETTER_LEVEL
+        hopeless = [
+            message
+            for message in failure.rest
+            if is_dead or (limit is not None and message.reconsume_times >= limit)
+        ]
+        if not hopeless:
+            return list(failure.rest)
+        kept = await self._give_back(hopeless, DEAD_LETTER_LEVEL)
+        return [one for one in failure.rest if one not in hopeless or one in kept]

@@ -2,26 +2,26 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, NoRoute
 from sprocket.rocketmq.client.assignment import Assignment
 from sprocket.rocketmq.client.lease import Lease
-from sprocket.rocketmq.client.rebalance import allocate
+from sprocket.rocketmq.client.rebalance import Strategy, allocate
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import is_set_within
 
 _UNBALANCED_S = 1.0
 """Pause before a round is repeated that could not do all it should."""
 _SETTLE_S = 0.05
 """Pause after a wake-up, in which others come too: several members that start together."""
+
+OnRebalance = Callable[[Sequence[MessageQueue]], None]
+"""Called with the queues that a consumer reads from now on, whenever they have changed."""
 
 _log = log.get_logger(__name__)
 
@@ -38,6 +38,8 @@ class GroupMember:
         subscriptions: The topics; may change.
         assignment: Takes and gives up queues.
         settings: Intervals.
+        strategy: How to share out; None gives every member every queue.
+        on_rebalance: The user's.
     """
 
     def __init__(
@@ -47,6 +49,9 @@ class GroupMember:
         subscriptions: Mapping[str, Subscription],
         assignment: Assignment,
         settings: ConsumerSettings,
+        *,
+        strategy: Strategy | None,
+        on_rebalance: OnRebalance | None = None,
     ) -> None:
         self._group = group
         self._lease = lease
@@ -54,6 +59,8 @@ class GroupMember:
         self._subscriptions = subscriptions
         self._assignment = assignment
         self._settings = settings
+        self._strategy = strategy
+        self._on_rebalance = on_rebalance
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -73,12 +80,17 @@ class GroupMember:
         """Ask for a round soon."""
         self._woken.set()
 
-    def requested(self, _: Peer, command: Command) -> bool:
-        """Take what a broker asks of the group; say whether it was for us."""
-        if command.code != RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            return False
+    async def announce(self, topic: str) -> None:
+        """Tell the brokers of a topic that was subscribed to, then share out its queues."""
+        try:
+            await self._instance.routes.find(topic)
+        except ClientError as error:
+            if isinstance(error, NoRoute) and error.__cause__ is None:
+                self._assignment.expect(topic)
+            if not topic.startswith(RETRY_PREFIX):
+                _log.warning("topic cannot be read yet; trying on", topic=topic, error=str(error))
+        await self._instance.heartbeat_all()
         self.wake()
-        return True
 
     def _route_changed(self, topic: str) -> None:
         if topic in self._subscriptions:
@@ -103,9 +115,22 @@ class GroupMember:
             except ClientError as error:
                 is_balanced = False
                 _log.debug("queues not shared out", topic=topic, error=str(error))
-        if self._assignment.queues() != before:
+            except Exception:  # a strategy is a user's code; its queues stay as they are
+                is_balanced = False
+                _log.exception("the strategy failed", topic=topic, group=self._group)
+        after = self._assignment.queues()
+        if after != before:
+            self._tell(after)
             await self._instance.heartbeat_all()
         return is_balanced
+
+    def _tell(self, queues: Sequence[MessageQueue]) -> None:
+        if self._on_rebalance is None:
+            return
+        try:
+            self._on_rebalance(queues)
+        except Exception:  # a user's code; the queues are shared out all the same
+            _log.exception("on_rebalance failed", group=self._group)
 
     async def _share_out(self, topic: str) -> bool:
         routes = self._instance.routes
@@ -119,10 +144,12 @@ class GroupMember:
             await self._instance.heartbeat_all()
         if not queues:
             return False
-        members = await self._members(queues)
-        if self._instance.client_id not in members:
-            return False
-        wanted = allocate(queues, members, self._instance.client_id)
+        wanted = queues
+        if self._strategy is not None:
+            members = await self._members(queues)
+            if self._instance.client_id not in members:
+                return False
+            wanted = allocate(self._strategy, queues, members, self._instance.client_id)
         return await self._assignment.change(topic, wanted, queues)
 
     async def _members(self, queues: list[MessageQueue]) -> list[str]:

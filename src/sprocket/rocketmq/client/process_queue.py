@@ -25,11 +25,13 @@ class Chunk(Struct, eq=False):
         messages: Not yet done, in the order of their offsets.
         size: Bytes of their records.
         is_done: Whether the listener, or the broker's retry topic, has taken all of them.
+        begun_at: Since when the listener has them, on the monotonic clock; None if it has not.
     """
 
     messages: list[ReceivedMessage]
     size: int
     is_done: bool = False
+    begun_at: float | None = None
 
 
 class ProcessQueue:
@@ -48,8 +50,8 @@ class ProcessQueue:
         self, start: QueueOffset, *, messages_max: int, bytes_max: int, span_max: int
     ) -> None:
         self._chunks: deque[Chunk] = deque()
-        self._messages_max = messages_max
-        self._bytes_max = bytes_max
+        self.messages_max = messages_max
+        self.bytes_max = bytes_max
         self._span_max = span_max
         self._room = asyncio.Event()
         self._arrival = asyncio.Event()
@@ -74,10 +76,29 @@ class ProcessQueue:
     def is_full(self) -> bool:
         """Whether pulling has to wait."""
         return (
-            self.count > self._messages_max
-            or self.size > self._bytes_max
+            self.count > self.messages_max
+            or self.size > self.bytes_max
             or self.pulled_to - self.commit_offset > self._span_max
         )
+
+    def limit(self, messages_max: int, bytes_max: int) -> None:
+        """Change the limits."""
+        self.messages_max, self.bytes_max = messages_max, bytes_max
+        if not self.is_full:
+            self._room.set()
+
+    @property
+    def last_offset(self) -> QueueOffset | None:
+        """The offset of the last message that is not done, None without one."""
+        return QueueOffset(self._chunks[-1].messages[-1].queue_offset) if self._chunks else None
+
+    def begun_before(self, latest: float) -> list[Chunk]:
+        """Return the chunks that the listener has had since before `latest` on its clock."""
+        return [
+            chunk
+            for chunk in self._chunks
+            if not chunk.is_done and chunk.begun_at is not None and chunk.begun_at < latest
+        ]
 
     def put(
         self, messages: Sequence[ReceivedMessage], next_offset: QueueOffset, chunk_max: int

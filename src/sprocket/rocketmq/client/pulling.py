@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from sprocket.base import log
-from sprocket.base.errors import ClientError, WireError
+from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.brokers import Brokers, PullResult, PullStatus
 from sprocket.rocketmq.client.consume import Consumption
@@ -13,11 +13,15 @@ from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.model.group import Subscription
 
 _ROUND_S = 0.05
 """Least time for a pull that finds nothing: some brokers do not hold it, and none does without
 `hold_ms`."""
+
+_BUSY_S = 0.02
+"""Pause after a broker said that it has too much to do, as RocketMQ's clients make it."""
 
 _log = log.get_logger(__name__)
 
@@ -32,6 +36,9 @@ class Pulling:
         consumption: Gets what was pulled.
         offsets: Learn of stretches in which nothing matched.
         settings: Sizes, pauses.
+        commits: Whether each pull tells the broker how far the group is; not so where members
+            broadcast.
+        is_lite: Whether to pull as a lite consumer.
     """
 
     def __init__(
@@ -42,6 +49,9 @@ class Pulling:
         consumption: Consumption,
         offsets: Offsets,
         settings: ConsumerSettings,
+        *,
+        commits: bool = True,
+        is_lite: bool = False,
     ) -> None:
         self._group = group
         self._brokers = brokers
@@ -49,6 +59,8 @@ class Pulling:
         self._consumption = consumption
         self._offsets = offsets
         self._settings = settings
+        self._commits = commits
+        self._is_lite = is_lite
 
     async def run(self, held: Held, moved: Callable[[Held, QueueOffset], Awaitable[None]]) -> None:
         """Pull one queue until it is dropped.
@@ -62,15 +74,18 @@ class Pulling:
         loop = asyncio.get_running_loop()
         is_failing = False
         while not held.is_dropped:
+            await held.going()
             await held.cache.room()
             subscription = self._subscriptions.get(held.queue.topic)
             if subscription is None:
                 return
-            asked_at = loop.time()
+            asked_at = held.pulled_at = loop.time()
             try:
                 result = await self._pull(held, subscription)
                 if held.is_dropped:
                     return
+                if held.is_paused:
+                    continue  # what came is pulled again
                 if _has_moved(held, result):
                     _log.warning(
                         "queue does not have the offset wanted; going on at the nearest",
@@ -83,13 +98,16 @@ class Pulling:
                     await moved(held, result.next_offset)
                     return
                 self._take(held, subscription, result)
-                if result.status is PullStatus.NO_NEW_MESSAGE:
+                if result.status is PullStatus.FOUND:
+                    held.counts.pulls += 1
+                    held.counts.pull_s += loop.time() - asked_at
+                elif result.status is PullStatus.NO_NEW_MESSAGE:
                     await asyncio.sleep(max(0.0, asked_at + _ROUND_S - loop.time()))
             except (ClientError, WireError) as error:
                 if not is_failing:
                     is_failing = True
                     _log.warning("pull failed; trying on", queue=str(held.queue), error=str(error))
-                await asyncio.sleep(self._settings.pull_retry_ms / 1000)
+                await asyncio.sleep(self._pause_s(error))
             else:
                 is_failing = False
 
@@ -102,8 +120,15 @@ class Pulling:
             expression=subscription.expression,
             version=subscription.version,
             hold_ms=self._settings.hold_ms,
-            commit=self._offsets.get(held.queue),
+            commit=self._offsets.get(held.queue) if self._commits else None,
+            lite=self._is_lite,
         )
+
+    def _pause_s(self, error: ClientError | WireError) -> float:
+        """Return how long to wait after a pull that failed."""
+        if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
+            return _BUSY_S
+        return self._settings.pull_retry_ms / 1000
 
     def _take(self, held: Held, subscription: Subscription, result: PullResult) -> None:
         """Put what came into the cache and hand it on.
@@ -120,6 +145,7 @@ class Pulling:
                 for stored in record.decode_all(result.body)
                 if not tags or stored.properties.get("TAGS") in tags
             ]
+            held.counts.pulled += len(messages)
         chunks = held.cache.put(messages, result.next_offset, self._settings.batch_messages_max)
         if chunks:
             self._consumption.pulled(held, chunks)

@@ -181,6 +181,17 @@ class ConsumerSettings:
     cached_bytes_max: Annotated[
         int, Meta(ge=1, description="Stop pulling a queue with more bytes than this not yet done.")
     ] = 100 * MIB
+    all_cached_messages_max: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Share of each queue in so many messages, at least one, where that is less"
+            " than `cached_messages_max`; bounds what the consumer has of all its queues.",
+        ),
+    ] = None
+    all_cached_bytes_max: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The same in bytes, beside `cached_bytes_max`."),
+    ] = None
     span_messages_max: Annotated[
         int,
         Meta(
@@ -204,6 +215,21 @@ class ConsumerSettings:
             " the broker does not take them back.",
         ),
     ] = 5_000
+    retries_max: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description="How often a message is delivered again before it goes to the dead"
+            " letters; by default 16 times, and by an orderly consumer without end.",
+        ),
+    ] = None
+    consume_timeout_ms: Annotated[
+        int,
+        Meta(
+            ge=1_000,
+            description="Give messages back that the listener has had for so long, for delivery"
+            " to another; not done by orderly consumers, nor when broadcasting.",
+        ),
+    ] = 900_000
     suspend_ms: Annotated[
         int,
         Meta(
@@ -225,3 +251,11 @@ class ConsumerSettings:
         int,
         Meta(ge=0, description="At close, wait this long for listeners that are at work."),
     ] = 10_000
+    broadcast_folder: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="Where consumers that broadcast keep their offsets, each in a folder of"
+            " its own; `~` is the user's home. Java's clients have theirs there too.",
+        ),
+    ] = "~/.rocketmq_offsets"

@@ -35,6 +35,7 @@ class Cluster:
         topics: Number of queues by topic; a send to another topic creates it with 4.
         log: Records by queue, as stored.
         seen: Codes of all requests, in order.
+        answers: What clients answered to requests of ours.
         sends: `(queue id, bodies)` of each send request that was stored.
         committed: Offsets by group and queue.
         members: Client ids of each group, in the order of their first heartbeats.
@@ -51,6 +52,7 @@ class Cluster:
         self.log: dict[tuple[str, int], list[bytes]] = defaultdict(list)
         self.seen: list[RequestCode] = []
         self.requests: list[Command] = []
+        self.answers: list[Command] = []
         self.sends: list[tuple[int, list[bytes]]] = []
         self.committed: dict[tuple[str, str, int], int] = {}
         self.members: dict[str, list[str]] = defaultdict(list)
@@ -85,7 +87,10 @@ class Cluster:
         self.locked.clear()
 
     def handle(self, peer: Peer, command: Command) -> None:
-        """Answer one request."""
+        """Answer one request; keep an answer to one of ours."""
+        if command.is_response:
+            self.answers.append(command)
+            return
         code = RequestCode(command.code)
         self.seen.append(code)
         self.requests.append(command)
@@ -114,6 +119,13 @@ class Cluster:
         peer = self.peers[client_id]
         opaque = peer.connection.next_opaque()
         peer.send(request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque, header, oneway=True))
+
+    def ask(
+        self, client_id: str, code: RequestCode, header: Any, body: bytes = b"", **how: Any
+    ) -> None:
+        """Send a client a request."""
+        peer = self.peers[client_id]
+        peer.send(request(code, peer.connection.next_opaque(), header, body, **how))
 
     def store(
         self, topic: str, queue_id: int, body: bytes, encoded: bytes = b"", sys_flag: int = 0

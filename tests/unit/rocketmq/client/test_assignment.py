@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.client.assignment import Assignment, Locks, StartOffsets
-from sprocket.rocketmq.client.consume import ConcurrentConsumption, OrderlyConsumption
-from sprocket.rocketmq.client.offsets import Offsets
+from sprocket.rocketmq.client.consume import Calls, ConcurrentConsumption, OrderlyConsumption
+from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.pulling import Pulling
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -20,26 +20,24 @@ class Bench:
     def __init__(self, world: Any, listener: Any, *, orderly: bool = False) -> None:
         world.cluster.topics["t"] = 2
         self.instance = instance = world.instance()
-        self.offsets = Offsets("g", instance.brokers)
+        self.offsets = Offsets("g", BrokerLedger("g", instance.brokers))
         settings = ConsumerSettings()
         self.locks = Locks("g", "me", instance.brokers) if orderly else None
 
-        async def keep(_: Any, messages: Any) -> Any:
+        async def keep(messages: Any, _: int) -> Any:
             return list(messages)
+
+        calls = Calls(listener, world.clock)
 
         consumption: Any
         if orderly:
-            consumption = OrderlyConsumption(
-                listener, self.offsets, world.clock, instance.tasks, settings
-            )
+            consumption = OrderlyConsumption(calls, self.offsets, keep, instance.tasks, settings)
         else:
-            consumption = ConcurrentConsumption(
-                listener, self.offsets, keep, instance.tasks, settings
-            )
+            consumption = ConcurrentConsumption(calls, self.offsets, keep, instance.tasks, settings)
         subscriptions = {"t": Subscription.parse("t", "*")}
         self.assignment = Assignment(
             self.offsets,
-            StartOffsets("g", instance.brokers, "last"),
+            StartOffsets(self.offsets, instance.brokers, "last"),
             self.locks,
             Pulling("g", instance.brokers, subscriptions, consumption, self.offsets, settings),
             instance.tasks,

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.brokers import Brokers
-from sprocket.rocketmq.client.consume import ConcurrentConsumption, OrderlyConsumption, call
+from sprocket.rocketmq.client.consume import Calls, ConcurrentConsumption, OrderlyConsumption
 from sprocket.rocketmq.client.held import Held
-from sprocket.rocketmq.client.offsets import Offsets
+from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -27,31 +26,33 @@ class Bench:
     def __init__(self, listener: Any, **settings: Any) -> None:
         self.settings = ConsumerSettings(**settings)
         self.tasks = Tasks("test")
-        self.offsets = Offsets("g", Brokers(None, None))  # type: ignore[arg-type] # not asked
+        self.offsets = Offsets("g", BrokerLedger("g", None))  # type: ignore[arg-type] # not asked
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 100}
         self.held = Held(QUEUE, ProcessQueue(QueueOffset(0), **limits))
-        self.listener = listener
+        self.calls = Calls(listener, LoopClock())
         self.back: list[ReceivedMessage] = []
+        self.levels: list[int] = []
         self.is_taken_back = False
 
-    async def send_back(
-        self, _: Held, messages: Sequence[ReceivedMessage]
+    async def give_back(
+        self, messages: Sequence[ReceivedMessage], level: int
     ) -> list[ReceivedMessage]:
         """Take messages back or not, as the test says."""
         self.back += messages
+        self.levels.append(level)
         return [] if self.is_taken_back else list(messages)
 
     def concurrent(self) -> ConcurrentConsumption:
         """Hand out concurrently."""
         return ConcurrentConsumption(
-            self.listener, self.offsets, self.send_back, self.tasks, self.settings
+            self.calls, self.offsets, self.give_back, self.tasks, self.settings
         )
 
     def orderly(self) -> OrderlyConsumption:
         """Hand out in order, with a lock that is good for ever."""
         self.held.locked_at = float("inf")
         return OrderlyConsumption(
-            self.listener, self.offsets, LoopClock(), self.tasks, self.settings
+            self.calls, self.offsets, self.give_back, self.tasks, self.settings
         )
 
     def put(self, count: int, chunk_max: int = 1) -> list[Chunk]:
@@ -158,14 +159,15 @@ def test_a_call_counts_until_it_has_ended() -> None:
 
         bench = Bench(hangs)
         (chunk,) = bench.put(1)
-        task = asyncio.ensure_future(call(hangs, bench.held, chunk))
+        task = asyncio.ensure_future(bench.calls.call(bench.held, chunk))
         await asyncio.sleep(1)
         waiting = asyncio.ensure_future(bench.held.idle())
         await asyncio.sleep(1)
         assert not waiting.done()
         task.cancel()
         await waiting
-        assert not await call(lambda _: 1 / 0, bench.held, chunk)  # type: ignore[arg-type,return-value]
+        raising = Calls(lambda _: 1 / 0, LoopClock())  # type: ignore[arg-type,return-value]
+        assert await raising.call(bench.held, chunk) is not None
         await bench.held.idle()
 
     virtual_time.run(main())

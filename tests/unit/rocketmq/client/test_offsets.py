@@ -3,7 +3,7 @@
 from typing import Any
 
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.offsets import Offsets
+from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.codec.codes import RequestCode
 
 
@@ -12,7 +12,7 @@ def test_a_lower_offset_is_ignored_unless_the_queue_has_moved(world: Any) -> Non
 
     async def main() -> None:
         instance = world.instance()
-        offsets = Offsets("g", instance.brokers)
+        offsets = Offsets("g", BrokerLedger("g", instance.brokers))
         queue = world.queue(0)
         assert offsets.get(queue) is None
         offsets.note(queue, QueueOffset(5))
@@ -34,7 +34,7 @@ def test_only_changes_are_stored_and_failures_are_repeated(world: Any) -> None:
         world.cluster.topics["t"] = 2
         instance = world.instance()
         await instance.routes.find("t")
-        offsets = Offsets("g", instance.brokers)
+        offsets = Offsets("g", BrokerLedger("g", instance.brokers))
         assert await offsets.store(world.queue(0))
         offsets.note(world.queue(0), QueueOffset(1))
         offsets.note(world.queue(1), QueueOffset(2))

@@ -5,7 +5,7 @@ from typing import Any
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.held import Held
-from sprocket.rocketmq.client.offsets import Offsets
+from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.pulling import Pulling
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -23,7 +23,7 @@ class Bench:
         self.chunks: list[Chunk] = []
         self.begun: list[Held] = []
         self.moves: list[int] = []
-        self.offsets = Offsets("g", self.instance.brokers)
+        self.offsets = Offsets("g", BrokerLedger("g", self.instance.brokers))
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 1000}
         self.held = Held(world.queue(0), ProcessQueue(QueueOffset(0), **limits))
         self.subscriptions = {"t": Subscription.parse("t", expression, version=1)}
