@@ -11,7 +11,9 @@ import pytest
 
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver, pipe
+from sprocket.runtime.carrier import carrier
 from sprocket.runtime.driver import ConnectionSettings, Peer
+from sprocket.runtime.pressure import Pressure
 
 HOST = "127.0.0.1"
 
@@ -366,11 +368,11 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(carry: Carry) -> None
         busy = await network.connect(Lines, client_side, HOST, server.port)
         idle = await network.connect(Lines, Side(), HOST, server.port)
         for number in range(1, 24):
-            driver.carrier().sweep(5.0)
+            carrier().sweep(5.0)
             busy.send([b"x\n"])
             await client_side.count(number)
         assert (busy.is_open, idle.is_open) == (True, True)
-        driver.carrier().sweep(5.0)
+        carrier().sweep(5.0)
         assert (busy.is_open, idle.is_open) == (True, False)
         await until(lambda: len(server.peers) == 1)
         await server.close()
@@ -411,5 +413,71 @@ def test_a_server_that_closes_does_not_wait_for_ever(carry: Carry) -> None:
         server_side.peers[0].send([b"z" * 30_000_000])
         await server.close(grace_seconds=0.01)
         assert not server.peers
+
+    carry(body)
+
+
+@pytest.mark.slow
+def test_the_slowest_is_cut_off_when_too_much_waits_for_all(carry: Carry) -> None:
+    """The others stay, and so does who reads."""
+
+    async def body(network: Any) -> None:
+        server_side, client_side = Side(), Side()
+        settings = ConnectionSettings(write_bytes_high=1000, all_write_bytes_max=30_000_000)
+        server = await network.serve(Lines, server_side, HOST, 0, settings=settings)
+        slow = [await network.connect(Lines, Side(), HOST, server.port) for _ in range(3)]
+        good = await network.connect(Lines, client_side, HOST, server.port)
+        for number, peer in enumerate([*slow, good]):
+            peer.send([b"%d\n" % number])
+            await server_side.count(number + 1)
+        far = server_side.peers
+        for peer in slow:
+            peer._transport.pause_reading()
+        sizes = [12_000_000, 40_000_000, 12_000_000]
+        for peer, size in zip(far, sizes, strict=False):
+            peer.send([b"z" * size + b"\n"])
+        await until(lambda: not far[1].is_open)
+        far[3].send([b"fine\n"])
+        await client_side.count(1)
+        assert [peer.is_open for peer in far] == [True, False, True, True]
+        assert carrier().slow_bytes < 30_000_000
+        for peer in slow:
+            peer.abort("a test")
+        await until(lambda: carrier().slow_bytes == 0)
+        await server.close()
+
+    carry(body)
+
+
+def test_who_brings_most_waits_under_pressure(carry: Carry) -> None:
+    """Nothing is lost; others are read meanwhile, and so is it when the pressure is over."""
+
+    async def body(network: Any) -> None:
+        server_side = Side()
+        pressure = Pressure(1000, 100_000)
+        server = await network.serve(Lines, server_side, HOST, 0, pressure=pressure)
+        quick = await network.connect(Lines, Side(), HOST, server.port)
+        other = await network.connect(Lines, Side(), HOST, server.port)
+        pressure.weigh(500)
+        total = 30_000
+        quick.send([(b"x" * 99 + b"\n") * total])
+        await until(lambda: any(peer._is_held for peer in server.peers))
+        taken = len(server_side.lines)
+        assert taken < total
+        other.send([b"hello\n"])
+        await server_side.count(taken + 1)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(server_side.lines) == taken + 1
+        pressure.weigh(499)
+        await server_side.count(total + 1)
+        pressure.weigh(500)
+        quick.send([(b"x" * 99 + b"\n") * total])
+        await until(lambda: any(peer._is_held for peer in server.peers))
+        for peer in list(server.peers):
+            peer.abort("a test")
+        await until(lambda: not server.peers)
+        pressure.weigh(0)
+        await server.close()
 
     carry(body)

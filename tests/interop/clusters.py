@@ -1,6 +1,7 @@
 """NameServers and brokers one by one, ours and the real ones, for clusters of any shape."""
 
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -78,7 +79,7 @@ class Cluster:
 
     def kill(self, address: str) -> None:
         """End one process with SIGKILL."""
-        self._processes.pop(address).end(peers.signal.SIGKILL)
+        self._processes.pop(address).end(signal.SIGKILL)
 
     def stop(self, address: str) -> int:
         """End one process cleanly and return its code."""
@@ -91,7 +92,7 @@ class Cluster:
     def close(self) -> None:
         """End what still runs, the latest first."""
         for address in reversed(list(self._processes)):
-            self._processes.pop(address).end(peers.signal.SIGKILL)
+            self._processes.pop(address).end(signal.SIGKILL)
 
     def _ours(self, command: str, *options: str, data: Path | None = None) -> dict[str, str]:
         self._count += 1
@@ -119,7 +120,7 @@ class Cluster:
                 is_ready, f"`sprocket {command}`", seconds=READY_SECONDS_MAX, every=0.01
             )
         except BaseException:
-            process.end(peers.signal.SIGKILL)
+            process.end(signal.SIGKILL)
             raise
         self._processes[found.get(command, "")] = process
         return found

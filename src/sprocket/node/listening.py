@@ -5,25 +5,57 @@ import ipaddress
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.server.dispatch import Dispatcher
-from sprocket.rocketmq.settings import ServerSettings
+from sprocket.rocketmq.settings import LimitSettings, ServerSettings
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Server
+from sprocket.runtime.pressure import Pressure
 
 
-async def listen(dispatcher: Dispatcher, settings: ServerSettings, port: int) -> Server:
-    """Listen on one port. Raises SettingsError if that cannot be."""
-    try:
-        return await driver.serve(
-            lambda: Connection(frame_bytes_max=settings.frame_bytes_max),
-            dispatcher,
-            settings.host,
-            port,
-            settings=ConnectionSettings(idle_seconds_max=settings.idle_close_seconds),
+class Listening:
+    """How the ports of one node are listened on.
+
+    Args:
+        server: Where, and how large a frame may be.
+        limits: Of the connections.
+    """
+
+    def __init__(self, server: ServerSettings, limits: LimitSettings) -> None:
+        self._server = server
+        self._connections = ConnectionSettings(
+            idle_seconds_max=server.idle_close_seconds,
+            write_bytes_high=limits.answer_bytes_high,
+            write_bytes_max=limits.answer_bytes_max,
+            all_write_bytes_max=limits.all_answer_bytes_max,
+            connections_max=limits.connections_max,
         )
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {settings.host}:{port}: {error.strerror or error}"
-        ) from error
+
+    async def open(
+        self, dispatcher: Dispatcher, port: int, pressure: Pressure | None = None
+    ) -> Server:
+        """Listen on one port.
+
+        Args:
+            dispatcher: Handles every request.
+            port: 0 is any free one.
+            pressure: Says when to stop reading from whom.
+
+        Raises:
+            SettingsError: The port is in use, or the address none of this machine.
+        """
+        server = self._server
+        try:
+            return await driver.serve(
+                lambda: Connection(frame_bytes_max=server.frame_bytes_max),
+                dispatcher,
+                server.host,
+                port,
+                settings=self._connections,
+                pressure=pressure,
+            )
+        except OSError as error:
+            raise SettingsError(
+                f"cannot listen on {server.host}:{port}: {error.strerror or error}"
+            ) from error
 
 
 def address(host: str, port: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
-from sprocket.node.listening import address, listen, told_host
+from sprocket.node.listening import Listening, address, told_host
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.nameserver import key_values
 from sprocket.rocketmq.nameserver.key_values import KeyValues
@@ -68,7 +68,8 @@ class NameServerNode:
                 dispatcher.add(handlers.table())
             nameserver.start()
             parts.push_async_callback(nameserver.stop)
-            server = await listen(dispatcher, settings.server, settings.server.nameserver_port)
+            listening = Listening(settings.server, settings.limits)
+            server = await listening.open(dispatcher, settings.server.nameserver_port)
             parts.push_async_callback(server.close)
             told = address(told_host(settings.server), server.port)
             return cls(told, server.port, parts.pop_all())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import ForeignStore
-from sprocket.node.listening import address, advertised_host, listen, own_host
+from sprocket.node.listening import Listening, address, advertised_host, own_host
 from sprocket.node.names import NameServerNode
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration
@@ -31,6 +31,7 @@ from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.pressure import Pressure
 
 NOT_ON_VIP = frozenset(
     {
@@ -62,8 +63,16 @@ class Node:
     Threads: event loop only.
     """
 
-    def __init__(self, addresses: Addresses, report: RecoveryReport, parts: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        addresses: Addresses,
+        report: RecoveryReport,
+        pressure: Pressure,
+        parts: AsyncExitStack,
+    ) -> None:
         self.addresses = addresses
+        self.pressure = pressure
+        """How much waits for the disk."""
         self.report = report
         """What recovery did when the store was opened."""
         self._parts = parts
@@ -106,13 +115,19 @@ class Node:
                 parts.push_async_callback(names.stop)
             # Its port goes into every record, so it listens before there is a broker.
             dispatcher = Dispatcher({})
-            remoting = await listen(dispatcher, settings.server, settings.server.broker_port)
+            listening = Listening(settings.server, settings.limits)
+            pressure = Pressure(
+                settings.limits.unsynced_bytes_max, settings.limits.connection_unsynced_bytes_max
+            )
+            remoting = await listening.open(dispatcher, settings.server.broker_port, pressure)
             parts.push_async_callback(remoting.close)
             _refuse_foreign(disk, folder)
             store = Store.open(disk, folder, settings.store, clock, geometry)
             parts.callback(store.close)
             store_host = ids.host_bytes(host, remoting.port)
-            broker = Broker(disk, folder, store, clock, settings, store_host, notify_ids_changed)
+            broker = Broker(
+                disk, folder, store, clock, settings, store_host, notify_ids_changed, pressure
+            )
             addresses = Addresses(
                 nameserver="" if names is None else names.address,
                 broker=address(host, remoting.port),
@@ -124,16 +139,16 @@ class Node:
             parts.push_async_callback(broker.stop)
             parts.push_async_callback(remoting.close)
             if settings.server.vip_port and settings.server.broker_port > VIP_DISTANCE:
-                vip = await listen(
+                vip = await listening.open(
                     Dispatcher(dispatcher.without(NOT_ON_VIP)),
-                    settings.server,
                     remoting.port - VIP_DISTANCE,
+                    pressure,
                 )
                 parts.push_async_callback(vip.close)
             parts.push_async_callback(broker.settle)
             parts.push_async_callback(registration.stop)
             await registration.start()
-            return cls(addresses, store.report, parts.pop_all())
+            return cls(addresses, store.report, pressure, parts.pop_all())
         raise AssertionError("unreachable")
 
     async def stop(self) -> None:

@@ -16,6 +16,7 @@ from sprocket.rocketmq.geometry import (
     LogGeometry,
     QueueGeometry,
 )
+from sprocket.rocketmq.network_settings import LimitSettings
 from sprocket.rocketmq.store_settings import DELAY_LEVELS, RetentionSettings, StoreSettings
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Geometry",
     "GroupSettings",
     "IndexGeometry",
+    "LimitSettings",
     "LogGeometry",
     "MemberSettings",
     "NameServerSettings",
@@ -289,6 +291,7 @@ class Settings:
     """Everything that `sprocket up` can be told."""
 
     server: ServerSettings = field(default_factory=ServerSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     nameserver: NameServerSettings = field(default_factory=NameServerSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)

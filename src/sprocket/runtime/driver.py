@@ -14,7 +14,11 @@ Invariants:
 3. While more than `write_bytes_high` waits for a peer that does not read, a server keeps its events
    and does not read its socket, so that no more than twice that and one answer waits because of
    its requests; beyond `write_bytes_max` it is cut off. Nothing else piles up.
-4. Idle connections are found by one sweep for the whole loop, not by timers.
+4. All answers together that peers have not taken stay below `all_write_bytes_max`, but for the
+   little that each may leave before it counts as slow: beyond it the slowest peer is cut off.
+5. Idle connections are found by one sweep for the whole loop, not by timers.
+6. While what was read is not finished (`runtime.pressure`), a server does not read from a
+   connection that brought more than its share since its last answer.
 """
 
 import asyncio
@@ -22,21 +26,20 @@ import socket
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import msgspec
 
 from sprocket.base import log
 from sprocket.base.errors import NotConnected, WireError
-from sprocket.base.units import MIB
+from sprocket.base.units import GIB, MIB
+from sprocket.runtime.carrier import carrier
+from sprocket.runtime.pressure import Pressure
 
 Buffer = bytes | bytearray | memoryview
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 T = TypeVar("T")
 
-SWEEP_SECONDS = 5.0
-"""How often idle connections are looked for; they close at most this much late."""
 CLOSE_GRACE_SECONDS = 1.0
 """How long a closing server waits for peers to take what was written."""
 BACKLOG = 1024
@@ -65,10 +68,16 @@ class ConnectionSettings:
         int,
         msgspec.Meta(ge=1, description="Cut off a peer for which more than this waits."),
     ] = 256 * MIB
+    all_write_bytes_max: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1, description="Cut off the slowest peer while more than this waits for all of them."
+        ),
+    ] = GIB
     connections_max: Annotated[
         int,
         msgspec.Meta(ge=1, description="Refuse connections beyond this number on one server."),
-    ] = 10_000
+    ] = 50_000
 
 
 class Carried(Protocol[E_co]):
@@ -97,6 +106,7 @@ class Peer(asyncio.Protocol):
         on_event: OnEvent[Any],
         settings: ConnectionSettings,
         peers: "set[Peer]",
+        pressure: Pressure | None = None,
         *,
         is_server: bool,
     ) -> None:
@@ -121,6 +131,11 @@ class Peer(asyncio.Protocol):
         self._queued_bytes = 0
         self._backlog: list[Any] = []
         self._is_server = is_server
+        self._pressure = pressure
+        self._unanswered_bytes = 0
+        """Read under pressure since the last write."""
+        self._slow_bytes = 0
+        """What the carrier counts of what waits for this peer."""
         self._is_write_paused = False
         self._is_held = False
 
@@ -162,6 +177,7 @@ class Peer(asyncio.Protocol):
             return
         self._write()
         if self._is_write_paused:
+            self._count_slow()
             if self._transport.get_write_buffer_size() > self._settings.write_bytes_max:
                 self.abort(f"more than {self._settings.write_bytes_max} bytes wait for it")
         elif self._is_held:
@@ -200,6 +216,9 @@ class Peer(asyncio.Protocol):
             self._backlog += events
         elif events:
             self._handle(events)
+        pressure = self._pressure
+        if pressure is not None and pressure.is_high:
+            self._bear(pressure, len(data))
         if self.connection.broken is not None and self.is_open and not self._backlog:
             self._break(self.connection.broken)
 
@@ -207,11 +226,17 @@ class Peer(asyncio.Protocol):
         """Note that the peer does not read; called by the event loop."""
         self._is_write_paused = True
         self._hold()
+        self._count_slow()
 
     def resume_writing(self) -> None:
         """Go on, the peer has read; called by the event loop."""
         self._is_write_paused = False
-        if self.is_open and self._is_held and not self._queue:
+        self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
+        self.read_on()
+
+    def read_on(self) -> None:
+        """Go on where this was held, unless the peer has to take its answers first."""
+        if self.is_open and self._is_held and not self._is_write_paused and not self._queue:
             self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -221,6 +246,8 @@ class Peer(asyncio.Protocol):
         self._queued_bytes = 0
         self._carrier.remove(self)
         self._peers.discard(self)
+        if self._pressure is not None:
+            self._pressure.forget(self)
         if exc is not None:
             _log.info("connection lost", peer=self.address, error=str(exc))
         callbacks, self.on_close = self.on_close, []
@@ -252,7 +279,22 @@ class Peer(asyncio.Protocol):
             buffers, self._queue = self._queue, []
             self._queued_bytes = 0
             self.quiet_seconds = 0.0
+            self._unanswered_bytes = 0
             self._transport.writelines(buffers)
+
+    def _bear(self, pressure: Pressure, read_bytes: int) -> None:
+        """Do not read on if this peer brought much for which it has no answer yet."""
+        self._unanswered_bytes += read_bytes
+        if self._unanswered_bytes > pressure.connection_bytes_max and self.is_open:
+            self._hold()
+            pressure.keep(self)
+
+    def _count_slow(self) -> None:
+        """Tell the carrier what waits for a peer that does not read; it may cut one off."""
+        if self._is_server and self.is_open:
+            waiting = self._transport.get_write_buffer_size()
+            self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, waiting)
+            self._carrier.cut_slow(self._settings.all_write_bytes_max)
 
     def _hold(self) -> None:
         """Stop reading and keep what was read until the peer has taken its answers.
@@ -285,54 +327,7 @@ class Peer(asyncio.Protocol):
         self.is_open = False
         self._is_held = True
         self._backlog.clear()
-
-
-class Carrier:
-    """What the connections of one event loop share: who has something to write, and the sweep."""
-
-    def __init__(self) -> None:
-        self._dirty: list[Peer] = []
-        self._peers: set[Peer] = set()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, peer: Peer) -> None:
-        """Begin to watch a connection."""
-        self._peers.add(peer)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._swept)
-
-    def remove(self, peer: Peer) -> None:
-        """Forget a connection that is gone."""
-        self._peers.discard(peer)
-        if not self._peers and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def add_dirty(self, peer: Peer) -> None:
-        """Promise that `peer` is flushed in this turn of the loop."""
-        if not self._dirty:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self._dirty.append(peer)
-
-    def flush(self) -> None:
-        """Write what every connection has queued, one write for each."""
-        dirty, self._dirty = self._dirty, []
-        for peer in dirty:
-            peer.flush()
-
-    def sweep(self, seconds: float) -> None:
-        """Tell every connection that `seconds` have passed; O(connections)."""
-        for peer in list(self._peers):
-            peer.sweep(seconds)
-
-    def abort_all(self, reason: str) -> None:
-        """Close every connection at once and drop what is queued, as the end of a process does."""
-        for peer in list(self._peers):
-            peer.abort(reason)
-
-    def _swept(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._swept)
-        self.sweep(SWEEP_SECONDS)
+        self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
 
 
 class Server:
@@ -378,6 +373,7 @@ async def serve(
     port: int,
     *,
     settings: ConnectionSettings | None = None,
+    pressure: Pressure | None = None,
 ) -> Server:
     """Listen, and give every connection an object of its own.
 
@@ -387,6 +383,7 @@ async def serve(
         host: Address to listen on.
         port: 0 means any free one; see `Server.port`.
         settings: Limits; the defaults if None.
+        pressure: Says when to stop reading from whom; None: never.
 
     Raises:
         OSError: The address cannot be listened on.
@@ -394,7 +391,7 @@ async def serve(
     peers: set[Peer] = set()
     limits = settings or ConnectionSettings()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Peer(factory(), on_event, limits, peers, is_server=True),
+        lambda: Peer(factory(), on_event, limits, peers, pressure, is_server=True),
         host,
         port,
         backlog=BACKLOG,
@@ -425,18 +422,6 @@ async def connect(
     except (OSError, TimeoutError) as error:
         raise NotConnected(f"no connection to {host}:{port}: {error or 'no answer'}") from error
     return peer
-
-
-_carriers: WeakKeyDictionary[asyncio.AbstractEventLoop, Carrier] = WeakKeyDictionary()
-
-
-def carrier() -> Carrier:
-    """Return what the connections of the running event loop share."""
-    loop = asyncio.get_running_loop()
-    found = _carriers.get(loop)
-    if found is None:
-        found = _carriers[loop] = Carrier()
-    return found
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from sprocket.base.errors import NotConnected
 from sprocket.base.units import KIB
 from sprocket.runtime.driver import Carried, ConnectionSettings, E, OnEvent, Peer, Server
+from sprocket.runtime.pressure import Pressure
 
 READ_BYTES = 256 * KIB
 """Largest piece that one call of `data_received` gets, as uvloop has it."""
@@ -42,6 +43,7 @@ class PipeNetwork:
         port: int,
         *,
         settings: ConnectionSettings | None = None,
+        pressure: Pressure | None = None,
     ) -> Server:
         """Listen at an address of this network; 0 means any free port."""
         peers: set[Peer] = set()
@@ -49,7 +51,9 @@ class PipeNetwork:
         place = (host, port or self._free_port())
         if place in self._listeners:
             raise OSError(f"{host}:{port} is listened on already")
-        self._listeners[place] = lambda: Peer(factory(), on_event, limits, peers, is_server=True)
+        self._listeners[place] = lambda: Peer(
+            factory(), on_event, limits, peers, pressure, is_server=True
+        )
         return Server(host, place[1], peers, lambda: self._forget(place))
 
     async def connect(

@@ -7,7 +7,7 @@ import pytest
 from sprocket.base.errors import SettingsError
 from sprocket.node import listening
 from sprocket.rocketmq.server.dispatch import Dispatcher
-from sprocket.rocketmq.settings import ServerSettings
+from sprocket.rocketmq.settings import LimitSettings, ServerSettings
 
 
 def test_addresses_are_written_as_clients_read_them() -> None:
@@ -35,7 +35,8 @@ def test_an_address_of_another_machine_is_one_clear_error() -> None:
     """It names the address."""
 
     async def main() -> None:
+        one = listening.Listening(ServerSettings(host="192.0.2.1"), LimitSettings())
         with pytest.raises(SettingsError, match=r"cannot listen on 192\.0\.2\.1:0"):
-            await listening.listen(Dispatcher({}), ServerSettings(host="192.0.2.1"), 0)
+            await one.open(Dispatcher({}), 0)
 
     asyncio.run(main())

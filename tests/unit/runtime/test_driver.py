@@ -1,18 +1,16 @@
 """What the contract of all carriers (tests/contract/test_drivers.py) leaves open."""
 
 import asyncio
-import gc
 import socket
 import struct
 import sys
-import weakref
 
 import pytest
 import structlog
 
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.runtime import driver
+from sprocket.runtime import carrier, driver
 
 
 @pytest.mark.parametrize(
@@ -62,7 +60,7 @@ def test_idle_connections_are_looked_for_without_being_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The sweep runs by itself while there are connections."""
-    monkeypatch.setattr(driver, "SWEEP_SECONDS", 0.001)
+    monkeypatch.setattr(carrier, "SWEEP_SECONDS", 0.001)
 
     async def main() -> None:
         settings = driver.ConnectionSettings(idle_seconds_max=0.003)
@@ -116,15 +114,3 @@ def test_asyncio_serves_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch)
         return type(asyncio.get_running_loop()).__module__
 
     assert driver.run(main()).startswith("asyncio")
-
-
-def test_what_connections_share_goes_with_their_loop() -> None:
-    """A process that makes many loops, as tests do, does not keep them."""
-
-    async def main() -> "weakref.ref[driver.Carrier]":
-        assert driver.carrier() is driver.carrier()
-        return weakref.ref(driver.carrier())
-
-    carrier = asyncio.run(main())
-    gc.collect()
-    assert carrier() is None

@@ -32,6 +32,7 @@ from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.settings import Settings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.offload import DiskThread
+from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.tasks import Tasks
 
 MAINTAIN_SECONDS = 1.0
@@ -55,6 +56,7 @@ class Broker:
         settings: All groups; each part gets its own.
         store_host: The advertised address, as records hold it.
         notify: Tells a consumer that its group changed.
+        pressure: Told how much waits for the disk.
     Threads: event loop only.
     """
 
@@ -67,6 +69,7 @@ class Broker:
         settings: Settings,
         store_host: bytes,
         notify: Callable[[Link, str], None],
+        pressure: Pressure,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.store = store
@@ -86,6 +89,7 @@ class Broker:
             clock,
             self.hold.arrived,
             self.stats,
+            pressure,
             sync_on_loop_ms_max=settings.durability.sync_on_loop_ms_max,
             sync_timeout_ms=settings.durability.sync_timeout_ms,
         )

@@ -41,6 +41,7 @@ from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.store.append import Appended
 from sprocket.rocketmq.store.dispatch import Arrival
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.pressure import Pressure
 
 _log = log.get_logger(__name__)
 
@@ -120,6 +121,7 @@ class Durable:
         clock: Clock,
         arrived: Callable[[Arrival], None],
         stats: Stats,
+        pressure: Pressure,
         *,
         sync_on_loop_ms_max: float,
         sync_timeout_ms: int,
@@ -130,6 +132,8 @@ class Durable:
         self._clock = clock
         self._arrived = arrived
         self._stats = stats
+        self.pressure = pressure
+        """Told how much waits for a sync that is under way."""
         self._is_sync = store.settings.flush == "sync"
         self._slow_seconds = sync_on_loop_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
@@ -248,7 +252,9 @@ class Durable:
         self._written += group
         if not self._job_is_out:
             self._sync()
-        elif self._late_timer is None:
+            return
+        self.pressure.weigh(self._store.written - self._store.synced)
+        if self._late_timer is None:
             self._late_timer = self._timers.call_later(self._timeout_seconds, self._late)
 
     def _sync(self) -> None:
@@ -304,6 +310,10 @@ class Durable:
                 self._late_timer.cancel()
                 self._late_timer = None
             finish(error)
+            if self._is_sync:
+                # After a failure nothing waits: it is refused, and so is what comes.
+                waiting = 0 if error is not None else self._store.written - self._store.synced
+                self.pressure.weigh(waiting)
             answered, self._syncing = self._syncing, []
             self._answer(answered, error)
             if self._written and not self._is_closed:

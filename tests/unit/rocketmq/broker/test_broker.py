@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sprocket.base.disk import read_file
+from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
+from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -27,7 +29,16 @@ def run(scenario: Scenario) -> None:
             store=StoreSettings(fill_ahead_bytes=0), offsets=OffsetSettings(flush_ms=100)
         )
         store = Store.open(disk, "/s", settings.store, clock, Geometry.small())
-        broker = Broker(disk, "/s", store, clock, settings, HERE, lambda _link, _group: None)
+        broker = Broker(
+            disk,
+            "/s",
+            store,
+            clock,
+            settings,
+            HERE,
+            lambda _link, _group: None,
+            Pressure(MIB, MIB),
+        )
         try:
             await scenario(broker, disk)
         finally:

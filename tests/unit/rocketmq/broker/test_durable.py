@@ -20,6 +20,7 @@ from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.dispatch import Arrival
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.timers import FakeTimers
 
@@ -176,6 +177,7 @@ class Bench:
             self.clock,
             self.arrived.append,
             self.stats,
+            Pressure(1, 1),
             sync_on_loop_ms_max=ms_max,
             sync_timeout_ms=5000,
         )
@@ -501,3 +503,22 @@ def test_what_was_written_is_counted() -> None:
     bench.append("h")
     bench.timers.drain()
     assert bench.stats.put == 5
+
+
+@pytest.mark.parametrize("failure", [None, Failed("gone")])
+def test_what_waits_for_a_slow_disk_is_weighed(failure: StoreError | None) -> None:
+    """From the group behind the sync that is out until it is synced too, or refused."""
+    bench = Bench(ms_max=0)
+    bench.store.sync_ms = 5
+    seen = []
+    for record in ("a", "b", "c"):
+        bench.append(record)
+        bench.timers.drain()
+        seen.append(bench.durable.pressure.is_full)
+    assert seen == [False, False, True]
+    bench.store.sync_error = failure
+    bench.thread.work()
+    assert bench.durable.pressure.is_full is (failure is None)
+    if failure is None:
+        bench.thread.work()
+        assert bench.durable.pressure.is_full is False

@@ -7,6 +7,7 @@ from sprocket.base.errors import (
     DiskFull,
     MessageIllegal,
     MessageTooLarge,
+    RequestRefused,
     StoreError,
     StoreFailed,
     SyncLate,
@@ -31,6 +32,7 @@ class SendHandlers:
     def __init__(self, sender: Sender, durable: Durable, store_host: bytes) -> None:
         self._sender = sender
         self._durable = durable
+        self._pressure = durable.pressure
         self._id_prefix = store_host.hex().upper()
         self._id_start = self._id_prefix.encode()
 
@@ -51,6 +53,8 @@ class SendHandlers:
         self._send(peer, request, request.header(SendMessageV2))
 
     def _send(self, peer: Peer, request: Command, header: SendMessage) -> None:
+        if self._pressure.is_full:
+            raise _busy()
         if header.batch:
             self._send_batch(peer, request, header)
             return
@@ -130,12 +134,11 @@ class SendHandlers:
         return encoded(request, Answer(_code(error), header, str(error)))
 
 
-def real_queue_id(record: NewRecord, header: SendMessage) -> int:
-    """Return the queue in which a record that waits will be, or that its sender named."""
-    found = properties.find(record.properties, properties.REAL_QID)
-    if found is None or record.topic != SCHEDULE_TOPIC:
-        return max(0, header.queue_id)
-    return int(found)
+def _busy() -> RequestRefused:
+    return RequestRefused(
+        ResponseCode.SYSTEM_BUSY,
+        "[OVERLOAD]system busy, the disk is behind and too many messages wait for it",
+    )
 
 
 def _refused(error: StoreError | None) -> Answer:

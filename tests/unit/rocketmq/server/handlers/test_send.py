@@ -243,3 +243,18 @@ def test_retries_of_an_orderly_group_are_dead_at_once(on_node: Callable[..., Non
         assert dead.ext_map()["offset"] == "1"
 
     on_node(scenario)
+
+
+def test_a_disk_that_is_behind_refuses_sends(on_node: Callable[..., None]) -> None:
+    """With the code on which clients try another broker; other requests go on."""
+
+    async def scenario(lab: Any) -> None:
+        pressure = lab.node.pressure
+        pressure.weigh(pressure.bytes_max)
+        answer = await lab.message()
+        assert (answer.code, answer.remark[:21]) == (2, "[OVERLOAD]system busy")
+        assert (await lab.broker.call(30, {"topic": "TBW102", "queueId": 0})).code == 0
+        pressure.weigh(0)
+        assert (await lab.message()).code == 0
+
+    on_node(scenario)

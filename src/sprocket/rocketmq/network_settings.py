@@ -1,0 +1,63 @@
+"""Settings of what comes over the network: how much of it, and whether it is encrypted."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from sprocket.base.units import GIB, MIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LimitSettings:
+    """How much clients may ask for before they are told to wait, or are cut off."""
+
+    connections_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Connections of one port; further ones are closed at once. An idle one "
+            "takes about 3 KB, and a file descriptor of the process (`ulimit -n`).",
+        ),
+    ] = 50_000
+    answer_bytes_high: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=GIB,
+            description="A connection for which more than this waits, because its client does not "
+            "read, is not served until it has read.",
+        ),
+    ] = MIB
+    answer_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="A connection for which more than this waits is cut off; only what a "
+            "client did not ask for gets there.",
+        ),
+    ] = 256 * MIB
+    all_answer_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="When more than this waits for all clients that do not read together, the "
+            "slowest is cut off.",
+        ),
+    ] = GIB
+    unsynced_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="When more than this waits for a slow disk, sends are answered "
+            "SYSTEM_BUSY, and their clients try another broker.",
+        ),
+    ] = 256 * MIB
+    connection_unsynced_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="When half of `unsynced_bytes_max` waits, a connection that brought more "
+            "than this since its last answer is not read until the disk has caught up.",
+        ),
+    ] = 4 * MIB

@@ -1,0 +1,65 @@
+"""What to do while more is read than can be finished: the disk is slow, and senders are not.
+
+Whoever finishes the work says how many bytes of it wait (`weigh`). From half of the limit on, a
+connection that brought much since its last answer is not read any more until the work has caught
+up, so that one quick sender does not use up the limit for all. At the limit `is_full` holds, and
+requests that would add to it are refused by who handles them.
+
+Reading one bit for each read of a socket is all that this costs while there is no pressure.
+"""
+
+from typing import Protocol
+
+from sprocket.base import log
+
+_log = log.get_logger(__name__)
+
+
+class Reader(Protocol):
+    """A connection that can be kept from reading; `runtime.driver.Peer` is one."""
+
+    def read_on(self) -> None:
+        """Read again."""
+
+
+class Pressure:
+    """The weight of what was taken in and is not finished.
+
+    Args:
+        bytes_max: From here on `is_full`; half of it is `is_high`.
+        connection_bytes_max: What one connection may bring between two answers while it is high.
+
+    Threads: event loop only.
+    """
+
+    __slots__ = ("_held", "bytes_max", "connection_bytes_max", "is_full", "is_high")
+
+    def __init__(self, bytes_max: int, connection_bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.connection_bytes_max = connection_bytes_max
+        self.is_high = False
+        self.is_full = False
+        self._held: set[Reader] = set()
+
+    def weigh(self, waiting_bytes: int) -> None:
+        """Note how many bytes wait to be finished."""
+        is_full = waiting_bytes >= self.bytes_max
+        if is_full != self.is_full:
+            self.is_full = is_full
+            if is_full:
+                _log.warning("the disk is behind: sends are refused", waiting_bytes=waiting_bytes)
+            else:
+                _log.info("the disk has caught up: sends are taken again")
+        self.is_high = waiting_bytes >= self.bytes_max // 2
+        if not self.is_high and self._held:
+            held, self._held = self._held, set()
+            for reader in held:
+                reader.read_on()
+
+    def keep(self, reader: Reader) -> None:
+        """Have a reader that stopped read on when the pressure is over."""
+        self._held.add(reader)
+
+    def forget(self, reader: Reader) -> None:
+        """Let go of a reader that is gone."""
+        self._held.discard(reader)

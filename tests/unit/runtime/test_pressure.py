@@ -1,0 +1,47 @@
+"""Pressure begins at half of the limit and ends below it."""
+
+import structlog
+
+from sprocket.runtime.pressure import Pressure
+
+
+class Reader:
+    """Counts how often it was told to read on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def read_on(self) -> None:
+        """Count."""
+        self.count += 1
+
+
+def test_the_steps() -> None:
+    """0, below half, half, the limit, and down again; what is full and over is said once."""
+    pressure = Pressure(100, 10)
+    seen = []
+    with structlog.testing.capture_logs() as logs:
+        for weight in (0, 49, 50, 99, 100, 101, 99, 49):
+            pressure.weigh(weight)
+            seen.append((pressure.is_high, pressure.is_full))
+    low, high, full = (False, False), (True, False), (True, True)
+    assert seen == [low, low, high, high, full, full, high, low]
+    assert [entry["event"] for entry in logs] == [
+        "the disk is behind: sends are refused",
+        "the disk has caught up: sends are taken again",
+    ]
+
+
+def test_who_was_kept_reads_on_once() -> None:
+    """When the pressure is over, unless it is gone."""
+    pressure = Pressure(100, 10)
+    kept, gone = Reader(), Reader()
+    pressure.weigh(60)
+    pressure.keep(kept)
+    pressure.keep(gone)
+    pressure.forget(gone)
+    pressure.weigh(55)
+    assert kept.count == 0
+    pressure.weigh(0)
+    pressure.weigh(0)
+    assert (kept.count, gone.count) == (1, 0)
