@@ -10,7 +10,7 @@ import sys
 import typer
 
 from sprocket.base.errors import SprocketError
-from sprocket.cli import broker, nameserver, settings, store, topic, up
+from sprocket.cli import consume, msg, produce, settings, store, topic, up
 
 
 def app() -> typer.Typer:
@@ -26,7 +26,10 @@ def app() -> typer.Typer:
     root.command("nameserver")(nameserver.nameserver)
     root.command("broker")(broker.broker)
     root.command("settings")(settings.settings)
+    root.command("produce")(produce.produce)
+    root.command("consume")(consume.consume)
     root.add_typer(topic.app, name="topic")
+    root.add_typer(msg.app, name="msg")
     root.add_typer(store.app, name="store")
     return root
 

@@ -1,7 +1,8 @@
 """How commands show a message: as JSON with RocketMQ's field names, as a table, in a list."""
 
+from base64 import b64encode
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -10,6 +11,9 @@ from sprocket.base.errors import WireError
 from sprocket.cli import output
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.model.message import StoredMessage
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.client import ReceivedMessage
 
 BODY_HEX_BYTES_MAX = 64
 """Longer bodies are described by their length and SHA-256 alone."""
@@ -115,6 +119,55 @@ def as_row(message: StoredMessage) -> list[Text]:
         message.message_id,
     )
     return [Text(cell) for cell in cells]
+
+
+def received_json(message: "ReceivedMessage") -> dict[str, Any]:
+    """Return a message that a broker gave: as `as_json` does, and the body whole.
+
+    `body` is its text, or `body_base64` its bytes if it is none.
+    """
+    fields = as_json(message.stored)
+    if "body_error" in fields:
+        return fields
+    try:
+        return {**fields, "body": message.body.decode()}
+    except UnicodeDecodeError:
+        return {**fields, "body_base64": b64encode(message.body).decode()}
+
+
+def received_row(message: "ReceivedMessage") -> dict[str, Any]:
+    """Return what a list of messages says of one that a broker gave."""
+    return {
+        "stored_at_ms": message.stored_at_ms,
+        "broker": message.queue.broker_name,
+        "queue_id": message.queue.queue_id,
+        "offset": message.queue_offset,
+        "tag": message.tag,
+        "keys": " ".join(message.keys),
+        "message_id": message.message_id,
+        "body": _body_of(message),
+    }
+
+
+def received_line(message: "ReceivedMessage") -> str:
+    """Return one line of text about a message that a broker gave."""
+    named = [f"{name}={value}" for name, value in (("tag", message.tag),) if value]
+    named += [f"key={key}" for key in message.keys]
+    return " ".join(
+        [
+            output.time_text(message.stored_at_ms),
+            f"{message.queue.broker_name}/{message.queue.queue_id}/{message.queue_offset}",
+            *named,
+            _body_of(message),
+        ]
+    )
+
+
+def _body_of(message: "ReceivedMessage") -> str:
+    try:
+        return body_text(message.body)
+    except WireError as error:
+        return f"({error})"
 
 
 def body_text(body: bytes) -> str:

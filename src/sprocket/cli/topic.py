@@ -5,18 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.cli import output
+from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer, TopicName
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client.blocking import Admin
 
 app = typer.Typer(no_args_is_help=True, help="List and create topics of a running broker.")
-
-NameServer = Annotated[
-    str,
-    typer.Option("--nameserver", "-n", help="Address of the NameServer.", envvar="NAMESRV_ADDR"),
-]
-DEFAULT_NAMESERVER = "127.0.0.1:9876"
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 
 
 @app.command("ls")
@@ -55,7 +49,7 @@ def topic_rows(admin: "Admin", topic: str) -> list[dict[str, Any]]:
 
 @app.command("create")
 def create_topic(
-    name: Annotated[str, typer.Argument(help="Name of the topic.")],
+    name: TopicName,
     queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues, to read and write.")] = 8,
     nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,

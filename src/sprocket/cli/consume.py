@@ -1,0 +1,197 @@
+"""`sprocket consume`: follow a topic on the command line, alone or as a member of a group.
+
+Alone it reads the queues and leaves no trace at the broker. With a group it takes its share of the
+queues, as any member does, and what it wrote counts as consumed.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sprocket.base.errors import SettingsError
+from sprocket.cli import output
+from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer, Tags, TopicName
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.client import MessageQueue, Puller, PullResult, ReceivedMessage
+
+HOLD_MS = 10_000
+"""How long a broker may keep a request for messages that are not there yet."""
+
+
+def consume(
+    topic: TopicName,
+    group: Annotated[
+        str | None, typer.Option(help="Consume as a member of this group, and commit.")
+    ] = None,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from", help="Begin at the `first` message, behind the `last`, or at a time."
+        ),
+    ] = "last",
+    tag: Tags = "*",
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="End when everything there is was shown.")
+    ] = False,
+    nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Show the messages of a topic as they come, until Ctrl-C."""
+    from sprocket.runtime import driver
+
+    with output.failing_in_one_line():
+        if group is not None and until_end:
+            raise SettingsError("--until-end is for reading without a --group: others may share it")
+        show = Shown(count, as_json=as_json)
+        where = _place(start)
+        work = (
+            _alone(nameserver, topic, where, tag, show, until_end=until_end)
+            if group is None
+            else _with_group(nameserver, topic, group, where, tag, show)
+        )
+        try:
+            driver.run(work)
+        except KeyboardInterrupt:
+            output.say(f"{show.written:,} shown")
+
+
+class Shown:
+    """Writes messages until there were enough.
+
+    Args:
+        count: How many are enough; None is never.
+        as_json: One object a line, else one line of text.
+    """
+
+    def __init__(self, count: int | None, *, as_json: bool) -> None:
+        self.written = 0
+        self.enough = asyncio.Event()
+        self._count = count
+        self._as_json = as_json
+
+    def write(self, messages: "Sequence[ReceivedMessage]") -> int:
+        """Write messages; return how many of them, fewer than given if that was enough."""
+        from sprocket.cli import message as shown
+
+        room = len(messages) if self._count is None else self._count - self.written
+        for message in messages[:room]:
+            if self._as_json:
+                output.write_json(shown.received_json(message))
+            else:
+                output.write_line(shown.received_line(message))
+            self.written += 1
+        if self.written == self._count:
+            self.enough.set()
+        return min(room, len(messages))
+
+
+def _place(start: str) -> Literal["first", "last"] | int:
+    """Read where to begin. Raises SettingsError for what is none of them."""
+    if start == "first":
+        return "first"
+    return "last" if start == "last" else output.time_ms(start)
+
+
+async def _alone(
+    nameserver: str,
+    topic: str,
+    start: Literal["first", "last"] | int,
+    tag: str,
+    show: Shown,
+    *,
+    until_end: bool,
+) -> None:
+    """Pull from every queue at once until there were enough, or all was shown."""
+    from sprocket.rocketmq.client import Puller
+
+    async with Puller(nameserver, group="sprocket-cli") as puller:
+        queues = await puller.queues(topic)
+        try:
+            async with asyncio.TaskGroup() as group:
+                readers = [
+                    group.create_task(_read(puller, queue, start, tag, show, until_end=until_end))
+                    for queue in queues
+                ]
+                enough = group.create_task(show.enough.wait())
+                enough.add_done_callback(lambda _: [reader.cancel() for reader in readers])
+                await asyncio.wait(readers)
+                enough.cancel()
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+
+
+async def _read(
+    puller: "Puller",
+    queue: "MessageQueue",
+    start: Literal["first", "last"] | int,
+    tag: str,
+    show: Shown,
+    *,
+    until_end: bool,
+) -> None:
+    """Show what a queue holds, and then what comes."""
+    offset = await _first_offset(puller, queue, start)
+    end = await puller.max_offset(queue) if until_end else None
+    while end is None or offset < end:
+        found = await puller.pull(queue, offset, tags=tag, hold_ms=0 if until_end else HOLD_MS)
+        wanted = [one for one in decoded(found, queue) if _is_tagged(one, tag)]
+        if end is not None:
+            wanted = [one for one in wanted if one.queue_offset < end]
+        show.write(wanted)
+        offset = max(offset, found.next_offset)
+
+
+async def _first_offset(
+    puller: "Puller", queue: "MessageQueue", start: Literal["first", "last"] | int
+) -> int:
+    if start == "first":
+        return await puller.min_offset(queue)
+    if start == "last":
+        return await puller.max_offset(queue)
+    return await puller.offset_by_time(queue, start)
+
+
+def decoded(found: "PullResult", queue: "MessageQueue") -> "list[ReceivedMessage]":
+    """Return the messages of an answer."""
+    from sprocket.rocketmq.client import ReceivedMessage
+    from sprocket.rocketmq.codec import record
+
+    return [ReceivedMessage(stored, queue) for stored in record.decode_all(found.body)]
+
+
+def _is_tagged(message: "ReceivedMessage", expression: str) -> bool:
+    """Compare the tag itself: the broker compares hashes, which others may share."""
+    return expression.strip() == "*" or message.tag in {
+        tag.strip() for tag in expression.split("||")
+    }
+
+
+async def _with_group(
+    nameserver: str,
+    topic: str,
+    group: str,
+    start: Literal["first", "last"] | int,
+    tag: str,
+    show: Shown,
+) -> None:
+    """Be a member of the group; what was not shown stays for the others."""
+    from sprocket.rocketmq.client import ConsumerSettings, PushConsumer
+
+    async def listener(messages: "list[ReceivedMessage]") -> None:
+        if show.write(messages) < len(messages):
+            await asyncio.Event().wait()  # not consumed: others get it when this member has left
+
+    consumer = PushConsumer(
+        nameserver,
+        group=group,
+        listener=listener,
+        start=start,
+        settings=ConsumerSettings(batch_messages_max=1, close_wait_ms=0),
+    )
+    async with consumer:
+        await consumer.subscribe(topic, tag)
+        await show.enough.wait()

@@ -1,0 +1,190 @@
+"""`sprocket msg`: find messages of a running broker, look at one, and deliver it again."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sprocket.base.errors import SettingsError, StoreError
+from sprocket.cli import output
+from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.client import Message, ReceivedMessage
+    from sprocket.rocketmq.client.blocking import Admin
+
+app = typer.Typer(no_args_is_help=True, help="Find, show and resend messages of a running broker.")
+
+Topic = Annotated[str, typer.Option("--topic", "-t", help="Its topic.")]
+MessageId = Annotated[str, typer.Argument(help="Unique key, or offset message id.", metavar="ID")]
+FOUND_MAX = 64
+NOT_THE_FIRST = ("%DLQ%", "%RETRY%", "SCHEDULE_TOPIC_XXXX")
+"""Topics that hold copies of messages which were sent to another one begin so."""
+NOT_COPIED = frozenset(
+    (
+        *("KEYS", "TAGS", "UNIQ_KEY", "WAIT", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC"),
+        *("ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "CONSUME_START_TIME"),
+        *("DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "TRAN_MSG", "PGROUP", "CLUSTER"),
+        *("MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET", "1ST_POP_TIME", "POP_CK"),
+        *("INNER_NUM", "INNER_BASE", "__CRC32#", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"),
+        *("MSG_TYPE", "ARRIVE_TIME", "PUSH_REPLY_TIME", "INSTANCE_ID", "TIMER_DELAY_SEC"),
+        *("TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS"),
+    )
+)
+"""Properties that tell of one delivery, made by clients and brokers; a copy gets its own."""
+
+
+class NoSuchMessage(StoreError):
+    """No broker has a message of that id."""
+
+
+@app.command("get")
+def get_message(
+    message_id: MessageId,
+    topic: Topic,
+    nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Show one message, whole."""
+    from sprocket.cli import message as shown
+    from sprocket.rocketmq.client.blocking import Admin
+
+    with output.failing_in_one_line(), Admin(nameserver) as admin:
+        found = find(admin, message_id, topic)
+        if as_json:
+            output.write_json(shown.received_json(found))
+        else:
+            output.console().print(shown.as_table(found.stored))
+
+
+@app.command("find")
+def find_messages(
+    topic: Topic,
+    key: Annotated[str | None, typer.Option(help="One of its keys.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="Stored at this time or later.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Stored before this time.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most messages.")] = FOUND_MAX,
+    nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Find messages by key or by the time they were stored at, or both; oldest first."""
+    from sprocket.cli import message as shown
+    from sprocket.rocketmq.client.blocking import Admin, Puller
+
+    with output.failing_in_one_line():
+        if key is None and start is None:
+            raise SettingsError("say what to look for: --key, or --from a time")
+        begin_ms = 0 if start is None else output.time_ms(start)
+        end_ms = None if end is None else output.time_ms(end)
+        if key is not None:
+            with Admin(nameserver) as admin:
+                span = {"begin_ms": begin_ms} | ({} if end_ms is None else {"end_ms": end_ms})
+                found = admin.query_by_key(topic, key, count_max=limit, **span)
+        else:
+            with Puller(nameserver, group="sprocket-cli") as puller:
+                found = sorted(
+                    stored_between(puller, topic, begin_ms, end_ms, limit),
+                    key=lambda one: one.stored_at_ms,
+                )[:limit]
+        if as_json:
+            for one in found:
+                output.write_json(shown.received_json(one))
+        else:
+            output.write_table("", [shown.received_row(one) for one in found])
+
+
+@app.command("resend")
+def resend_message(
+    message_id: MessageId,
+    topic: Topic,
+    target: Annotated[
+        str | None,
+        typer.Option("--to", help="Topic to send it to; by default where it was sent first."),
+    ] = None,
+    nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Send a copy of a message; a dead letter goes back to the topic that it came from."""
+    from sprocket.cli.produce import sent_row
+    from sprocket.rocketmq.client.blocking import Admin, Producer
+
+    with output.failing_in_one_line():
+        with Admin(nameserver) as admin:
+            copy = copied(find(admin, message_id, topic), target)
+        with Producer(nameserver, group="sprocket-cli") as producer:
+            row = sent_row(producer.send(copy))
+        if as_json:
+            output.write_json(row)
+        else:
+            output.write_line(
+                f"{message_id} sent to {row['topic']} queue {row['queue_id']} "
+                f"offset {row['queue_offset']} id {row['message_id']}"
+            )
+
+
+def find(admin: "Admin", message_id: str, topic: str) -> "ReceivedMessage":
+    """Return a message by its id.
+
+    Raises:
+        NoSuchMessage: There is none.
+    """
+    found = admin.view(message_id, topic)
+    if found is None:
+        raise NoSuchMessage(f"topic {topic} has no message {message_id}")
+    return found
+
+
+def stored_between(
+    puller: Any, topic: str, begin_ms: int, end_ms: int | None, limit: int
+) -> "Iterator[ReceivedMessage]":
+    """Give of each queue the messages stored from one time until before another.
+
+    Args:
+        puller: A blocking `Puller`.
+        topic: Where to look.
+        begin_ms: Milliseconds since 1970.
+        end_ms: None is no end.
+        limit: Most messages of one queue.
+    """
+    from sprocket.cli.consume import decoded
+
+    for queue in puller.queues(topic):
+        offset = puller.offset_by_time(queue, begin_ms)
+        last = puller.max_offset(queue)
+        count = 0
+        while offset < last and count < limit:
+            answer = puller.pull(queue, offset)
+            offset = max(answer.next_offset, offset + 1)
+            for one in decoded(answer, queue):
+                if end_ms is not None and one.stored_at_ms >= end_ms:
+                    count = limit
+                    break
+                if one.stored_at_ms >= begin_ms:
+                    count += 1
+                    yield one
+
+
+def copied(message: "ReceivedMessage", target: str | None) -> "Message":
+    """Return a message to be sent that says the same, to where the first one was sent.
+
+    Raises:
+        SettingsError: It is a dead letter that does not say where it came from.
+    """
+    from sprocket.rocketmq.client import Message
+
+    topic = target or message.topic
+    if target is None and topic.startswith(NOT_THE_FIRST):
+        given = message.properties
+        topic = given.get("RETRY_TOPIC") or given.get("REAL_TOPIC") or ""
+        if not topic:
+            raise SettingsError(f"{message.message_id} does not say where it came from: name --to")
+    return Message(
+        topic,
+        message.body,
+        tag=message.tag,
+        keys=message.keys,
+        properties={n: v for n, v in message.properties.items() if v and n not in NOT_COPIED},
+        flag=message.stored.flag,
+    )

@@ -1,0 +1,81 @@
+"""`sprocket msg` finds messages, shows one, sends one again."""
+
+from tests.unit.cli.running import done, refused, rows
+
+from sprocket.cli import output
+from sprocket.rocketmq.client import Message, SendResult, blocking
+from sprocket.testing.local_broker import LocalBroker
+
+
+def send(broker: LocalBroker, topic: str, body: bytes, **more: str) -> SendResult:
+    """Send a message with the key `k`."""
+    with blocking.Producer(broker.nameserver, group="p") as producer:
+        return producer.send(Message(topic, body, tag="t", keys=["k"], properties=more))
+
+
+def test_get_by_either_id(broker: LocalBroker) -> None:
+    """The unique key and the offset message id name the same message; both ways are whole."""
+    sent = send(broker, "orders", b"coffee", a="1")
+    for message_id in (sent.message_id, sent.offset_message_id):
+        (found,) = rows(broker, "msg", "get", message_id, "--topic", "orders")
+        assert (found["body"], found["queue_offset"]) == ("coffee", sent.queue_offset)
+        assert found["properties"]["a"] == "1"
+    assert "coffee" in done(broker, "msg", "get", sent.message_id, "-t", "orders")
+
+
+def test_find_by_key(broker: LocalBroker) -> None:
+    """All that have the key, and only those."""
+    send(broker, "orders", b"1")
+    send(broker, "orders", b"2")
+    found = rows(broker, "msg", "find", "-t", "orders", "--key", "k")
+    assert [row["body"] for row in found] == ["1", "2"]
+    assert rows(broker, "msg", "find", "-t", "orders", "--key", "other") == []
+
+
+def test_find_by_time(broker: LocalBroker) -> None:
+    """Stored from one time until before another, over all queues, oldest first."""
+    times = []
+    for number in range(5):
+        send(broker, "orders", b"%d" % number)
+        times.append(broker.clock.now_ms())
+        broker.advance(seconds=1)
+    begin, end = (output.time_text(times[n]).replace("Z", "+00:00") for n in (1, 4))
+    found = rows(broker, "msg", "find", "-t", "orders", "--from", begin, "--to", end)
+    assert [row["body"] for row in found] == ["1", "2", "3"]
+    found = rows(broker, "msg", "find", "-t", "orders", "--from", begin, "--limit", 2)
+    assert [row["body"] for row in found] == ["1", "2"]
+
+
+def test_resend(broker: LocalBroker) -> None:
+    """The copy says the same under an id of its own, in the same topic or another."""
+    sent = send(broker, "orders", b"coffee", a="1")
+    for target in ([], ["--to", "again"]):
+        (row,) = rows(broker, "msg", "resend", sent.message_id, "-t", "orders", *target)
+        assert row["topic"] == (target or ["", "orders"])[1]
+        (copy,) = rows(broker, "msg", "get", row["offset_message_id"], "-t", row["topic"])
+        assert copy["body"] == "coffee"
+        assert copy["unique_key"] != sent.message_id
+        assert {n: copy["properties"][n] for n in ("a", "TAGS", "KEYS")} == {
+            "a": "1",
+            "TAGS": "t",
+            "KEYS": "k",
+        }
+
+
+def test_a_dead_letter_goes_back(broker: LocalBroker) -> None:
+    """To the topic that it names, without what told of its deliveries."""
+    dead = send(broker, "%DLQ%g", b"x", RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="0A")
+    (row,) = rows(broker, "msg", "resend", dead.message_id, "-t", "%DLQ%g")
+    assert row["topic"] == "orders"
+    (copy,) = rows(broker, "msg", "get", row["offset_message_id"], "-t", "orders")
+    assert "RETRY_TOPIC" not in copy["properties"]
+    lost = send(broker, "%DLQ%g", b"y")
+    assert "--to" in refused(broker, "msg", "resend", lost.message_id, "-t", "%DLQ%g")
+
+
+def test_bad_input_is_one_line(broker: LocalBroker) -> None:
+    """No such message, no such topic, nothing to look for."""
+    send(broker, "orders", b"x")
+    assert "has no message 7F00" in refused(broker, "msg", "get", "7F00", "-t", "orders")
+    assert "nowhere" in refused(broker, "msg", "get", "7F00", "-t", "nowhere")
+    assert "--key" in refused(broker, "msg", "find", "-t", "orders")
