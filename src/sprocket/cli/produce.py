@@ -32,6 +32,9 @@ def produce(
         list[str] | None,
         typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
     ] = None,
+    delay: Annotated[
+        int, typer.Option(min=0, help="Delay level: 1 is 1 s, 2 is 5 s, 18 is 2 h; 0 is at once.")
+    ] = 0,
     sharding_key: Annotated[
         str | None, typer.Option(help="Messages with one such key stay in one queue, in order.")
     ] = None,
@@ -57,6 +60,7 @@ def produce(
                         tag=tag,
                         keys=key or (),
                         properties=dict(properties),
+                        delay_level=delay,
                     )
 
         with Producer(nameserver, group="sprocket-cli") as producer:

@@ -49,6 +49,15 @@ def test_a_sharding_key_keeps_one_queue(broker: LocalBroker) -> None:
     assert [row["queue_offset"] for row in sent] == list(range(20))
 
 
+def test_a_delay_level(broker: LocalBroker) -> None:
+    """The message waits until its time has come."""
+    rows(broker, "produce", "orders", "later", "--delay", 3)
+    read = ("consume", "orders", "--from", "first", "--until-end")
+    assert rows(broker, *read) == []
+    broker.advance(seconds=10)
+    assert [row["body"] for row in rows(broker, *read)] == ["later"]
+
+
 def test_people_get_a_line_each(broker: LocalBroker) -> None:
     """On stdout where each lies, on stderr how many there were."""
     said = done(broker, "produce", "orders", "x", "--count", 2)

@@ -134,6 +134,52 @@ def test_a_jump_of_hours_loses_no_client(broker: LocalBroker) -> None:
     assert [one.body for one in got] == [b"before", b"after"]
 
 
+def test_delays_follow_its_clock(broker: LocalBroker) -> None:
+    """A message of level 14, ten minutes, comes when the test says that they have passed."""
+    got: list[ReceivedMessage] = []
+    with (
+        blocking.Producer(broker.nameserver, group="p") as producer,
+        blocking.PushConsumer(
+            broker.nameserver, group="c", listener=got.extend, start="first"
+        ) as consumer,
+    ):
+        producer.send(Message("t", b"at once"))
+        producer.send(Message("t", b"later", delay_level=14))
+        consumer.subscribe("t")
+        _wait_for(got, 1)
+        broker.advance(seconds=599)
+        producer.send(Message("t", b"before ten minutes are over"))
+        _wait_for(got, 2)
+        broker.advance(seconds=1)
+        _wait_for(got, 3)
+    assert [one.body for one in got] == [b"at once", b"before ten minutes are over", b"later"]
+
+
+def test_retries_follow_its_clock(broker: LocalBroker) -> None:
+    """A message that failed comes again when ten seconds were said to pass."""
+    got: list[int] = []
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        got.append(messages[0].reconsume_times)
+        if len(got) < 3:
+            raise ValueError("not yet")
+
+    with (
+        blocking.Producer(broker.nameserver, group="p") as producer,
+        blocking.PushConsumer(
+            broker.nameserver, group="c", listener=listener, start="first"
+        ) as consumer,
+    ):
+        producer.send(Message("t", b"x"))
+        consumer.subscribe("t")
+        deadline = time.monotonic() + 20
+        while len(got) < 3:  # when it was sent back nobody tells
+            assert time.monotonic() < deadline, f"{got} after 20 s"
+            broker.advance(seconds=10)
+    assert broker.clock.now_ms() - NOW_MS >= 10_000 + 30_000
+    assert got == [0, 1, 2]
+
+
 def test_a_crash_keeps_what_was_acknowledged(broker: LocalBroker) -> None:
     """The same ports, the same folder; recovery tells that there was a crash."""
     with blocking.Producer(broker.nameserver, group="p") as producer:
