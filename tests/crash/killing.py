@@ -10,20 +10,24 @@ What must hold after the restart, `check`:
 3. Each acknowledged message stands at the queue offset that was acknowledged.
 4. Keys, unique key and message id find acknowledged messages.
 5. A committed offset is the last one acknowledged, or the one asked for when the kill came.
+6. A member of the group goes on there, queue by queue: `check_goes_on`.
 """
 
+import asyncio
 import hashlib
 import random
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.interop import link, samples
 
+from sprocket.rocketmq.client import ConsumerSettings, PushConsumer, ReceivedMessage
 from sprocket.rocketmq.codec import batch, ids, record
 from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.runtime import driver
 
 TOPIC = "Killed"
 GROUP = "killed_group"
@@ -249,8 +253,8 @@ def prepare(address: str) -> None:
         link.pull(connection, TOPIC, 0, 0, group=GROUP)
 
 
-def check(address: str, ledger: Ledger, rng: random.Random) -> int:
-    """Assert what the module's head lists; return how many messages there are."""
+def check(address: str, ledger: Ledger, rng: random.Random) -> dict[int, int]:
+    """Assert 1 to 5 of what the module's head lists; return the end of each queue."""
     with link.Link(address) as connection:
         stored = {queue_id: read_queue(connection, queue_id, ledger) for queue_id in range(QUEUES)}
         for (queue_id, offset), number in ledger.acknowledged.items():
@@ -266,7 +270,7 @@ def check(address: str, ledger: Ledger, rng: random.Random) -> int:
             check_found(connection, ledger, *place)
         for queue_id in range(QUEUES):
             check_committed(connection, ledger, queue_id)
-    return sum(map(len, stored.values()))
+    return {queue_id: len(numbers) for queue_id, numbers in stored.items()}
 
 
 def read_queue(connection: link.Link, queue_id: int, ledger: Ledger) -> list[int]:
@@ -322,6 +326,49 @@ def check_committed(connection: link.Link, ledger: Ledger, queue_id: int) -> Non
     ledger.asked[queue_id] = committed
     if committed:
         ledger.committed[queue_id] = committed
+
+
+def check_goes_on(nameserver: str, ledger: Ledger, ends: Mapping[int, int]) -> None:
+    """Assert that a new member of the group gets first, of each queue, what was committed last.
+
+    It finishes no message, so that it leaves the offsets as they are.
+
+    Args:
+        nameserver: Whom the member asks.
+        ledger: After `check`, so that it holds what the broker said of its offsets.
+        ends: The end of each queue.
+    """
+    wanted = {
+        queue_id: ledger.committed.get(queue_id, 0)
+        for queue_id, end in ends.items()
+        if ledger.committed.get(queue_id, 0) < end
+    }
+    first: dict[int, int] = {}
+
+    async def main() -> None:
+        complete = asyncio.Event()
+
+        async def listener(messages: list[ReceivedMessage]) -> None:
+            message = messages[0]
+            first.setdefault(message.queue.queue_id, message.queue_offset)
+            if first.keys() == wanted.keys():
+                complete.set()
+            await asyncio.Event().wait()
+
+        settings = ConsumerSettings(close_wait_ms=0)
+        async with PushConsumer(
+            nameserver, group=GROUP, listener=listener, start="first", settings=settings
+        ) as consumer:
+            await consumer.subscribe(TOPIC)
+            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                await complete.wait()
+
+    if wanted:
+        try:
+            driver.run(main())
+        except TimeoutError:
+            raise AssertionError(f"a consumer got {first} within 20 s, wanted {wanted}") from None
+    assert first == wanted
 
 
 def _connect(address: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What was acknowledged is there after `kill -9` under load, with its bytes, at its offset.
+"""What was acknowledged is there after `kill -9` under load, and consumers go on from it.
 
 Replay with the seed that is printed: SPROCKET_KILL_SEED=… (the draws are the same; the moment of a
 kill is a time, so what the broker was doing then is not). SPROCKET_KILL_ROUNDS sets how many kills.
@@ -47,8 +47,9 @@ def test_acknowledged_survives_kill(life: int, tmp_path: Path) -> None:
                 peers.pause(rng.uniform(0.0, 0.8))
                 broker.kill()
             broker.start()
-            stored = killing.check(broker.address, ledger, rng)
+            ends = killing.check(broker.address, ledger, rng)
+            killing.check_goes_on(broker.nameserver, ledger, ends)
             print(
-                f"  kill {turn}: {plan}, {answers:,} answers; {stored:,} stored of "
+                f"  kill {turn}: {plan}, {answers:,} answers; {sum(ends.values()):,} stored of "
                 f"{len(ledger.sent):,} sent, {len(ledger.acknowledged):,} acknowledged"
             )
