@@ -10,6 +10,7 @@ from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
 from sprocket.rocketmq.client.lease import Client
 from sprocket.rocketmq.client.listener import DeadLetter, DeliverLater
+from sprocket.rocketmq.client.lite_pull import LitePullConsumer
 from sprocket.rocketmq.client.outgoing import SendResult, SendStatus
 from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.client.puller import Puller
@@ -27,6 +28,7 @@ __all__ = [
     "ConsumerSettings",
     "DeadLetter",
     "DeliverLater",
+    "LitePullConsumer",
     "Message",
     "MessageQueue",
     "Producer",

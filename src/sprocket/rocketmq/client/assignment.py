@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -125,6 +125,8 @@ class Assignment:
         tasks: Own the pulling.
         clock: Dates locks, and samples the counts.
         settings: Limits of the caches.
+        notes_moves: Whether an offset that a queue is moved to counts as the group's; not so where
+            only the user says how far the group is.
     """
 
     def __init__(
@@ -136,6 +138,8 @@ class Assignment:
         tasks: Tasks,
         clock: Clock,
         settings: ConsumerSettings,
+        *,
+        notes_moves: bool = True,
     ) -> None:
         self._offsets = offsets
         self._starts = starts
@@ -146,6 +150,9 @@ class Assignment:
         self._settings = settings
         self.counts = Counts(clock)
         """How the consumer does with each topic."""
+        self.on_leave: Callable[[Held], None] | None = None
+        """Called with a queue that is being given up, before its offset is stored."""
+        self._notes_moves = notes_moves
         self._is_suspended = False
         self._held: dict[MessageQueue, Held] = {}
         self._leaving: set[MessageQueue] = set()
@@ -268,7 +275,8 @@ class Assignment:
         await held.idle()
         held.stop_handing_out()
         if self._held.get(held.queue) is held:
-            self._offsets.overwrite(held.queue, offset)
+            if self._notes_moves:
+                self._offsets.overwrite(held.queue, offset)
             is_paused = held.is_paused
             self._begin(held.queue, offset, held.locked_at)
             if is_paused:
@@ -277,6 +285,8 @@ class Assignment:
     def give_up(self, queue: MessageQueue) -> None:
         """Stop reading a queue."""
         held = self._held.pop(queue)
+        if self.on_leave is not None:
+            self.on_leave(held)
         held.is_dropped = True
         self._leaving.add(queue)
         self._share_limits()

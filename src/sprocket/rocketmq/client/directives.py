@@ -93,6 +93,7 @@ class Directives:
         """Read queues from other offsets on; those of other members are theirs to move."""
         for queue, offset in offsets.items():
             if await self._assignment.move(queue, QueueOffset(offset)):
+                self._offsets.overwrite(queue, QueueOffset(offset))
                 await self._offsets.store(queue)
                 _log.warning("offset reset by an operator", queue=str(queue), offset=offset)
 

@@ -38,7 +38,7 @@ class Pulling:
         settings: Sizes, pauses.
         commits: Whether each pull tells the broker how far the group is; not so where members
             broadcast.
-        is_lite: Whether to pull as a lite consumer.
+        is_lite: Whether to pull as a lite consumer, whose user says how far the group is.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Pulling:
         chunks = held.cache.put(messages, result.next_offset, self._settings.batch_messages_max)
         if chunks:
             self._consumption.pulled(held, chunks)
-        elif held.cache.head is None:
+        elif held.cache.head is None and not self._is_lite:
             self._offsets.note(held.queue, result.next_offset)
 
 

@@ -260,6 +260,8 @@ class Cluster:
     def _on_pull_message(self, peer: Peer, command: Command) -> None:
         self._pull(peer, command)
 
+    _on_lite_pull_message = _on_pull_message
+
     def _pull(self, peer: Peer, command: Command) -> None:
         header = command.header(headers.PullMessage)
         queue = self.log[header.topic, header.queue_id]
