@@ -137,6 +137,11 @@ class StoreLayout:
         return f"{self.config}/delayOffset.json"
 
     @property
+    def request_modes(self) -> str:
+        """How consumer groups get the messages of topics."""
+        return f"{self.config}/messageRequestMode.json"
+
+    @property
     def delay_journal(self) -> str:
         """How far it is now (Sprocket's own file)."""
         return f"{self.config}/sprocket.delays"
