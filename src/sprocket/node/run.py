@@ -14,18 +14,26 @@ from sprocket.base.errors import ForeignStore
 from sprocket.node.listening import Listening, address, advertised_host, own_host
 from sprocket.node.names import NameServerNode
 from sprocket.rocketmq.broker.broker import Broker
-from sprocket.rocketmq.broker.registration import Identity, Registration
+from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
 from sprocket.rocketmq.codec import ids
-from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.nameserver.nameserver import NameServer
+from sprocket.rocketmq.server.calls import Calls
 from sprocket.rocketmq.server.dispatch import Dispatcher
+from sprocket.rocketmq.server.handlers.assignment import AssignmentHandlers
 from sprocket.rocketmq.server.handlers.clients import ClientHandlers, notify_ids_changed
 from sprocket.rocketmq.server.handlers.offsets import OffsetHandlers
+from sprocket.rocketmq.server.handlers.permissions import PermissionHandlers
 from sprocket.rocketmq.server.handlers.pull import PullHandlers
 from sprocket.rocketmq.server.handlers.queries import QueryHandlers
+from sprocket.rocketmq.server.handlers.relays import RelayHandlers
+from sprocket.rocketmq.server.handlers.replies import ReplyHandlers
+from sprocket.rocketmq.server.handlers.resets import ResetHandlers
 from sprocket.rocketmq.server.handlers.retry import RetryHandlers
 from sprocket.rocketmq.server.handlers.send import SendHandlers
 from sprocket.rocketmq.server.handlers.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.topics import TopicHandlers
+from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -114,12 +122,9 @@ class Node:
                 )
                 parts.push_async_callback(names.stop)
             # Its port goes into every record, so it listens before there is a broker.
-            dispatcher = Dispatcher({})
-            listening = Listening(settings.server, settings.limits)
-            pressure = Pressure(
-                settings.limits.unsynced_bytes_max, settings.limits.connection_unsynced_bytes_max
-            )
-            remoting = await listening.open(dispatcher, settings.server.broker_port, pressure)
+            calls = Calls(asyncio.get_running_loop())
+            dispatcher = Dispatcher({}, calls.answered)
+            remoting = await _listen(dispatcher, settings.server, settings.server.broker_port)
             parts.push_async_callback(remoting.close)
             _refuse_foreign(disk, folder)
             store = Store.open(disk, folder, settings.store, clock, geometry)
@@ -128,13 +133,13 @@ class Node:
             broker = Broker(
                 disk, folder, store, clock, settings, store_host, notify_ids_changed, pressure
             )
-            addresses = Addresses(
-                nameserver="" if names is None else names.address,
-                broker=address(host, remoting.port),
-            )
-            own = None if names is None else address(own_host(settings.server.host), names.port)
+            own = _address(_own_host(settings.server.host), names.port)
+            nameservers = [own, *settings.broker.nameservers]
             registration = _registration(settings, broker, addresses.broker, own)
             _serve(dispatcher, broker, registration, settings, clock, disk, folder)
+            routes = RouteLookup([split_address(one) for one in nameservers], calls, clock)
+            parts.push_async_callback(routes.stop)
+            _serve_clients(dispatcher, broker, calls, routes, settings.broker.name, clock)
             broker.start()
             parts.push_async_callback(broker.stop)
             parts.push_async_callback(remoting.close)
@@ -184,6 +189,7 @@ def _serve(
     watch = Watch(broker.left)
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
+        PermissionHandlers(broker.groups),
         RetryHandlers(broker.send_back, broker.durable),
         PullHandlers(broker.puller, broker.hold, broker.thread, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
@@ -191,6 +197,27 @@ def _serve(
         TopicHandlers(store, broker.topics, settings.broker.name, registration.when_told),
         QueryHandlers(broker.queries),
         StatusHandlers(store, broker.stats, broker.hold, clock, lambda: disk.used_ratio(folder)),
+    ):
+        dispatcher.add(handlers.table())
+
+
+def _serve_clients(
+    dispatcher: Dispatcher,
+    broker: Broker,
+    calls: Calls,
+    routes: RouteLookup,
+    name: str,
+    clock: Clock,
+) -> None:
+    """Add the handlers that ask clients something, or tell them what to do."""
+    store, topics, members = broker.store, broker.topics, broker.members
+    for handlers in (
+        ReplyHandlers(
+            broker.sender, broker.durable, members, calls, broker.store_host, clock.now_ms
+        ),
+        RelayHandlers(members, topics, store, calls, name),
+        ResetHandlers(store, topics, broker.groups, members, broker.offsets, broker.hold, name),
+        AssignmentHandlers(members, topics, broker.request_modes, routes, name),
     ):
         dispatcher.add(handlers.table())
 

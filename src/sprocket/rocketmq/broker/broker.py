@@ -23,6 +23,7 @@ from sprocket.rocketmq.broker.members import Link, Members
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.pull import Puller
 from sprocket.rocketmq.broker.query import Queries
+from sprocket.rocketmq.broker.request_modes import RequestModes
 from sprocket.rocketmq.broker.retry import SendBack
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
@@ -78,6 +79,7 @@ class Broker:
         self.topics = Topics(disk, folder, clock, settings.broker, settings.topics)
         self.groups = Groups(disk, folder, clock, settings.groups)
         self.offsets = ConsumerOffsets(disk, folder, clock)
+        self.request_modes = RequestModes(disk, folder)
         self.locks = QueueLocks(clock)
         self.members = Members(clock, settings.members.expiry_ms / 1000, notify)
         self.hold = PullHold(loop, settings.pull.hold_count_max)

@@ -36,6 +36,10 @@ SYSTEM_GROUPS = (
 """Groups that are there from the start."""
 
 
+READ_FORBIDDEN = 1
+"""The bit of RocketMQ's forbidden table that closes a topic to the reads of a group."""
+
+
 class Groups:
     """The table of consumer groups.
 
@@ -96,8 +100,26 @@ class Groups:
         return group
 
     def is_forbidden(self, group: str, topic: str) -> bool:
-        """Tell whether the group may not read the topic: bit 0 of RocketMQ's forbidden table."""
-        return bool(int(self._forbidden.get(group, {}).get(topic, 0)) & 1)
+        """Tell whether the group may not read the topic: RocketMQ's forbidden table says so."""
+        return bool(int(self._forbidden.get(group, {}).get(topic, 0)) & READ_FORBIDDEN)
+
+    def forbid(self, group: str, topic: str, *, is_readable: bool) -> None:
+        """Open or close a topic to a group, whether or not there is either of them yet.
+
+        Raises:
+            StoreError: The file could not be written; the table is as before.
+        """
+        old = dict(self._forbidden.get(group, {}))
+        bits = int(old.get(topic, 0))
+        wanted = bits & ~READ_FORBIDDEN if is_readable else bits | READ_FORBIDDEN
+        if wanted == bits:
+            return
+        self._forbidden[group] = {**old, topic: wanted}
+        try:
+            self._save()
+        except StoreError:
+            self._forbidden[group] = old
+            raise
 
     def _interpret(self, content: dict[str, Any]) -> None:
         """Take in what the file says."""

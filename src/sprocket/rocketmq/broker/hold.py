@@ -103,6 +103,11 @@ class PullHold:
             if held.tags is None or not held.tags.isdisjoint(codes):
                 self._end(held)
 
+    def wake(self, topic: str, queue_id: int) -> None:
+        """Resume whoever waits for a queue: what a group is to read of it has changed."""
+        for held in list(self._queues.get((topic, queue_id), ())):
+            self._end(held)
+
     def recheck(self, next_offset: Callable[[str, int], int]) -> None:
         """Resume whoever waits although its queue has grown, whatever the tags; run every 5 s.
 

@@ -90,6 +90,7 @@ class Members:
         self._producers: dict[str, dict[Link, Client]] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Link, tuple[set[str], set[str]]] = {}
+        self._repliable: dict[str, Link] = {}
 
     def consumers(self, group: str) -> ConsumerGroup | None:
         """Return the group of consumers; None when nobody is or was lately in it."""
@@ -98,6 +99,10 @@ class Members:
     def producers(self, group: str) -> dict[Link, Client]:
         """Return the producers of a group."""
         return self._producers.get(group, {})
+
+    def producer_link(self, client_id: str) -> Link | None:
+        """Return the connection on which a client produces, whatever its groups."""
+        return self._repliable.get(client_id)
 
     def groups_subscribed_to(self, topic: str) -> list[str]:
         """Return the groups of consumers that are subscribed to the topic."""
@@ -126,6 +131,8 @@ class Members:
         """
         client = Client(data.client_id, language, version, self._clock.monotonic())
         producer_groups, consumer_groups = self._groups_of.setdefault(link, (set(), set()))
+        if data.producers:
+            self._repliable[data.client_id] = link
         for producer in data.producers:
             self._producers.setdefault(producer, {})[link] = client
             producer_groups.add(producer)
@@ -193,10 +200,8 @@ class Members:
         group.empty_since = None
         is_new = link not in group.clients
         group.clients[link] = client
-        has_changed = False
-        if data.fingerprint != 0:
-            has_changed = group.fingerprint is not None and group.fingerprint != data.fingerprint
-            group.fingerprint = data.fingerprint
+        has_changed = group.fingerprint is not None and group.fingerprint != data.fingerprint
+        group.fingerprint = data.fingerprint
         topics_changed = False
         if not data.without_sub:
             group.consume_type = wanted.consume_type
@@ -216,7 +221,9 @@ class Members:
 
     def _drop_producer(self, link: Link, group: str) -> None:
         table = self._producers[group]
-        table.pop(link, None)
+        client = table.pop(link, None)
+        if client is not None and self._repliable.get(client.client_id) is link:
+            del self._repliable[client.client_id]
         if not table:
             del self._producers[group]
 

@@ -127,7 +127,7 @@ class ConsumerOffsets:
         return self._resets.pop((f"{topic}@{group}", queue_id), None)
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Give one group the offsets of another in a topic, and no others there.
+        """Give one group the offsets of another in a topic, if it has any, and no others there.
 
         Raises:
             DiskFull, DiskFailed: As `commit`; some may be cloned.
@@ -135,6 +135,8 @@ class ConsumerOffsets:
         """
         key = f"{topic}@{target}"
         offsets = dict(self.of(source, topic))
+        if not offsets:
+            return
         self._forget(key)
         for queue_id, offset in offsets.items():
             self._commit(key, queue_id, offset)
@@ -168,6 +170,11 @@ class ConsumerOffsets:
         """Return the groups that committed an offset in the topic."""
         prefix = f"{topic}@"
         return [key[len(prefix) :] for key in self._table if key.startswith(prefix)]
+
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics in which the group committed an offset."""
+        suffix = f"@{group}"
+        return [key[: -len(suffix)] for key in self._table if key.endswith(suffix)]
 
     def begin_flush(self) -> FlushJob | None:
         """Return what must be written, None when nothing changed since the last time."""

@@ -102,6 +102,9 @@ class Puller:
             StoreError: The store could not be read, or a commit not written.
         """
         tags = self._check(header).tags
+        target = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+        if target is not None:
+            return self._reset(header, target)
         settings = self._settings
         result = self._store.get_messages(
             header.topic,
@@ -122,6 +125,12 @@ class Puller:
         else:
             code = _CODES[status]
         return Pulled(code, result, result.next_offset, tags)
+
+    def _reset(self, header: PullMessage, target: int) -> Pulled:
+        """Send a group to where an administrator wants it; what it commits here is out of date."""
+        low, high = self._store.queue_range(header.topic, header.queue_id)
+        result = GetResult(GetStatus.OFFSET_RESET, QueueOffset(target), low, high, [])
+        return Pulled(ResponseCode.PULL_OFFSET_MOVED, result, target, None)
 
     def hold_ms(self, header: PullMessage) -> int:
         """Return how long this pull may wait for a message; 0 when it does not want to."""

@@ -84,6 +84,7 @@ class GetStatus(Enum):
     OFFSET_OVERFLOW_ONE = "the offset is that of the next message"
     OFFSET_OVERFLOW_BADLY = "the offset is behind that of the next message"
     OFFSET_FOUND_NULL = "the offset is in range but its unit cannot be read"
+    OFFSET_RESET = "an administrator has sent the group elsewhere; brokers say so, reads never"
 
 
 class GetResult(Struct):

@@ -131,3 +131,13 @@ def test_a_resumed_pull_may_wait_again() -> None:
     assert waiting.hold.count == 1
     waiting.hold.arrived(arrival(7))
     assert waiting.resumed == ["again"]
+
+
+def test_who_waits_for_a_queue_can_be_woken() -> None:
+    """Whatever it waits for; other queues' are not."""
+    waiting = Waiting()
+    waiting.put("a", offset=100)
+    waiting.put("b", queue=1)
+    waiting.hold.wake("t", 0)
+    waiting.hold.wake("t", 7)
+    assert (waiting.resumed, waiting.hold.count) == (["a"], 1)

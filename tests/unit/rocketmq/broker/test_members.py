@@ -145,11 +145,12 @@ def test_an_empty_group_keeps_its_subscriptions_for_a_while() -> None:
 
 
 def test_fingerprints() -> None:
-    """The first one is taken, a changed one is reported, and none means an old client."""
+    """The first one is taken, a changed one is reported; none, of an old client, counts as 0."""
     table = Table()
     a = Link()
+    assert not table.beat(a, "T", fingerprint=4)
     assert table.beat(a, "T")
-    assert not table.beat(a, "T", fingerprint=5)
+    assert table.beat(a, "T", fingerprint=5)
     assert not table.beat(a, fingerprint=5, without_sub=True)
     assert table.topics() == {"T": 1}
     assert table.beat(a, "T", fingerprint=6)
@@ -170,3 +171,22 @@ def test_a_pull_brings_its_own_subscription() -> None:
     table.clock.advance(int(EMPTY_GROUP_SECONDS * 1000) + 1)
     table.members.expire()
     assert table.topics() == {}
+
+
+def test_a_producing_client_is_found_by_its_id() -> None:
+    """On its newest connection, until that is gone or it has left its last group."""
+    table = Table()
+    a, b = Link(), Link()
+
+    def beat(link: Link) -> None:
+        data = HeartbeatData(client_id="c", producers=["p"])
+        table.members.heartbeat(link, data, "JAVA", 479, [])
+
+    assert table.members.producer_link("c") is None
+    beat(a)
+    beat(b)
+    assert table.members.producer_link("c") is b
+    table.members.drop(a)
+    assert table.members.producer_link("c") is b
+    table.members.unregister(b, "p", None)
+    assert table.members.producer_link("c") is None

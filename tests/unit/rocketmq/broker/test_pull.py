@@ -17,7 +17,7 @@ from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, Subscription
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
-from sprocket.rocketmq.store.read import GetResult, GetStatus
+from sprocket.rocketmq.store.read import GetResult, GetStatus, QueueRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -34,6 +34,10 @@ class FakeStore:
         """Answer with the status that the test wants."""
         self.asked = asked
         return GetResult(self.status, QueueOffset(9), QueueOffset(0), QueueOffset(9), [])
+
+    def queue_range(self, *_: Any) -> QueueRange:
+        """Tell the same of every queue."""
+        return QueueRange(QueueOffset(0), QueueOffset(9))
 
 
 class Desk:
@@ -162,3 +166,15 @@ def test_an_old_subscription_is_refused() -> None:
     with pytest.raises(RequestRefused) as refused:
         desk.puller.pull(header(sys_flag=0, sub_version=6))
     assert refused.value.code == 25
+
+
+def test_a_reset_is_told_once() -> None:
+    """Instead of what was asked for; also to a pull that waited."""
+    for is_first in (True, False):
+        desk = Desk()
+        desk.offsets.reset("g", "T", 0, 2)
+        pulled = desk.puller.pull(header(sys_flag=5, commit_offset=9), is_first=is_first)
+        assert (pulled.code, pulled.next_offset) == (21, 2)
+        assert (pulled.result.status, desk.store.asked) == (GetStatus.OFFSET_RESET, {})
+        assert desk.offsets.get("g", "T", 0) == 2
+        assert desk.puller.pull(header()).code == 0

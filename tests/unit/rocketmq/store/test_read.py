@@ -497,3 +497,16 @@ def test_light_queues_give_records_of_others() -> None:
     assert outcome(read.get_messages(queue, log, 0)) == (GetStatus.FOUND, 3, 2)
     log.data[record.FIXED_BYTES - 1] = 0xFF
     assert read.get_messages(queue, log, 0).count == 1
+
+
+def test_units_are_given_with_the_codes_that_stand_behind_them() -> None:
+    """None outside of the queue; the code of an extended unit instead of its address."""
+    log = filled(5)
+    found = read.units(log.queue, 1, 3)
+    assert [unit[0] for unit in found] == [1, 2, 3]
+    assert [unit[3] for unit in found] == [log.queue.unit(offset)[2] for offset in (1, 2, 3)]
+    for outside in (-1, 5, 6):
+        assert read.units(log.queue, outside, 3) == []
+    queue = extended().queue
+    (unit,) = read.units(queue, 0, 1)
+    assert queue.unit(0)[2] != unit[3] == tags_code("A")

@@ -78,6 +78,8 @@ class ClientHandlers:
 
     def check(self, _: Peer, request: Command) -> Answer:
         """Say whether the broker can filter as a consumer wants: by tag only."""
+        if not request.body:
+            return Answer()  # nothing that could fail
         kind = client_bodies.decode_client_check(request.body).subscription.type
         if kind != TAG:
             raise RequestRefused(

@@ -77,10 +77,10 @@ class OffsetHandlers:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, "Offset is null, topic is " + header.topic
             )
-        self._offsets.commit(
+        is_taken = self._offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )
-        return Answer()
+        return Answer() if is_taken else Answer(remark="Offset has been previously reset")
 
     def search(self, _: Peer, request: Command) -> Answer:
         """Answer the offset for a point in time."""

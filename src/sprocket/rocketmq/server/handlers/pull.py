@@ -1,4 +1,4 @@
-"""Requests that read messages: 11, with long polling."""
+"""Requests that read messages: 11 and, for consumers that pull themselves, 361; long polling."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,10 @@ class PullHandlers:
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
-        return {RequestCode.PULL_MESSAGE: self.pull}
+        return {
+            RequestCode.PULL_MESSAGE: self.pull,
+            RequestCode.LITE_PULL_MESSAGE: self.pull,
+        }
 
     def pull(self, peer: Peer, request: Command) -> Answer | None:
         """Answer a pull, or let it wait."""

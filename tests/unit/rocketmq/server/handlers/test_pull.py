@@ -279,3 +279,18 @@ def test_broadcast_may_be_forbidden(on_node: Callable[..., None]) -> None:
         assert (await lab.broker.call(11, pull_ext(0, sysFlag=0))).code == 0
 
     on_node(scenario)
+
+
+def test_consumers_that_pull_themselves_are_answered_alike(on_node: Callable[..., None]) -> None:
+    """By code 361, with a bit of their own; waiting included."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 2)
+        answer = await lab.broker.call(361, pull_ext(0, sysFlag=20))
+        assert (answer.code, len(record.decode_all(answer.body))) == (0, 2)
+        waiting = lab.broker.send(361, pull_ext(2, sysFlag=22, suspendTimeoutMillis=15_000))
+        other = await lab.connect()
+        await other.call(310, send_ext(), b"wakes")
+        assert (await asyncio.wait_for(waiting, 5)).code == 0
+
+    on_node(scenario)

@@ -1,0 +1,139 @@
+"""Requests that move what groups have committed: 222, 308 and 314.
+
+A reset is kept by the broker: nothing is pushed to consumers. Each learns of it from its next pull
+of the queue, and until then what it commits there is ignored. One that waits in a long poll is
+answered at once, so that it need not wait for a message to learn.
+
+Source: RocketMQ `AdminBrokerProcessor`; the spec of requests, section 8.1. Unlike there a clone
+without a topic is one of all topics, and what the pull that learns of a reset would commit itself
+does not overwrite it.
+"""
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.groups import Groups
+from sprocket.rocketmq.broker.hold import PullHold
+from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import consumer_bodies, relay_bodies
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.group_headers import CloneOffsets, CorrectionOffsets, ResetOffset
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.store.read import Boundary
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.driver import Peer
+
+
+class ResetHandlers:
+    """Where groups go on, as administrators want it."""
+
+    def __init__(
+        self,
+        store: Store,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        offsets: ConsumerOffsets,
+        hold: PullHold,
+        broker_name: str,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._offsets = offsets
+        self._hold = hold
+        self._broker_name = broker_name
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.corrections,
+            RequestCode.CLONE_GROUP_OFFSET: self.clone,
+        }
+
+    def reset(self, _: Peer, request: Command) -> Answer:
+        """Send a group to a time, to the end, or in one queue to an offset."""
+        header = request.header(ResetOffset)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist"
+            )
+        if self._groups.get(header.group) is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"
+            )
+        if header.queue_id >= 0:
+            targets = {header.queue_id: self._target_of_one(header)}
+        else:
+            targets = {
+                queue_id: self._target_by_time(header, queue_id)
+                for queue_id in range(topic.read_queues)
+            }
+        if not targets:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"Topic {header.topic} has no queues to reset"
+            )
+        for queue_id, offset in targets.items():
+            self._offsets.reset(header.group, header.topic, queue_id, offset)
+            self._hold.wake(header.topic, queue_id)
+        told = {
+            MessageQueue(header.topic, self._broker_name, queue_id): offset
+            for queue_id, offset in targets.items()
+        }
+        return Answer(body=(consumer_bodies.encode_offsets(told),))
+
+    def corrections(self, _: Peer, request: Command) -> Answer:
+        """Answer the smallest offset of any group by queue, some groups forgotten first."""
+        header = request.header(CorrectionOffsets)
+        for group in (header.filter_groups or "").split(","):
+            if group.strip():
+                self._offsets.forget(group.strip())
+        smallest = {
+            queue_id: offset
+            for queue_id, offset in sorted(self._offsets.smallest(header.topic).items())
+            if offset >= self._store.queue_range(header.topic, queue_id).min
+        }
+        return Answer(body=(relay_bodies.encode_corrections(smallest),))
+
+    def clone(self, _: Peer, request: Command) -> Answer:
+        """Give one group the offsets of another."""
+        header = request.header(CloneOffsets)
+        topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
+        for topic in topics:
+            if self._topics.get(topic) is not None and (
+                header.offline or self._may_take_over(header.dest_group, topic)
+            ):
+                self._offsets.clone(header.src_group, header.dest_group, topic)
+        return Answer()
+
+    def _may_take_over(self, group: str, topic: str) -> bool:
+        """Tell whether a group that is online, if it is, subscribes to the topic at all."""
+        members = self._members.consumers(group)
+        return members is None or not members.subscriptions or topic in members.subscriptions
+
+    def _target_of_one(self, header: ResetOffset) -> int:
+        """Return where one queue is reset to.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; the offset lies outside of the queue.
+        """
+        offset = header.offset
+        if offset is None or offset == -1:
+            return self._target_by_time(header, header.queue_id)
+        low, high = self._store.queue_range(header.topic, header.queue_id)
+        if not low <= offset <= high + 1:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"Target offset {offset} not in consume queue range [{low}-{high}]",
+            )
+        return offset
+
+    def _target_by_time(self, header: ResetOffset, queue_id: int) -> int:
+        if header.timestamp < 0:
+            return self._store.queue_range(header.topic, queue_id).max
+        return self._store.offset_by_time(header.topic, queue_id, header.timestamp, Boundary.LOWER)
