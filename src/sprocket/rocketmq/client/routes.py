@@ -168,6 +168,11 @@ class Routes:
         self._keep(topic, replace(route, queues=queues))
         return self._routes[topic]
 
+    def forget(self, topic: str) -> None:
+        """Drop what is known of a topic, as it was deleted."""
+        self._routes.pop(topic, None)
+        self._templates.discard(topic)
+
     async def refresh_all(self) -> None:
         """Ask anew for every route in use; failures are logged and change nothing."""
         for topic in list(self._routes):

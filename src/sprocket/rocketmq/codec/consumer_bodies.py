@@ -24,6 +24,18 @@ DirectResult = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectOutcome:
+    """The answer of CONSUME_MESSAGE_DIRECTLY 309."""
+
+    result: str
+    """One of `DirectResult`, or what a newer client says."""
+    orderly: bool = False
+    spent_ms: int = 0
+    remark: str = ""
+    """What the listener raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueInfo:
     """What a consumer holds of one queue; wall times in ms since 1970, 0 for never."""
 
@@ -106,6 +118,17 @@ def encode_direct(result: DirectResult, *, orderly: bool, spent_ms: int, remark:
     )
 
 
+def decode_direct(data: bytes) -> DirectOutcome:
+    """Read the answer of CONSUME_MESSAGE_DIRECTLY 309. Raises WireError."""
+    body = body_parts.read_answer(data, "an outcome")
+    return DirectOutcome(
+        result=values.text(body.get("consumeResult")),
+        orderly=values.boolean(body.get("order"), default=False),
+        spent_ms=values.member(body, "spentTimeMills", 0),
+        remark=values.text(body.get("remark")),
+    )
+
+
 def encode_running_info(info: RunningInfo) -> bytes:
     """Write the answer of GET_CONSUMER_RUNNING_INFO 307."""
     return fastjson.write(
@@ -118,6 +141,55 @@ def encode_running_info(info: RunningInfo) -> bytes:
             "subscriptionSet": [body_parts.subscription_json(one) for one in info.subscriptions],
             "userConsumerInfo": {},
         }
+    )
+
+
+def decode_running_info(data: bytes) -> RunningInfo:
+    """Read the answer of GET_CONSUMER_RUNNING_INFO 307. Raises WireError."""
+    body = body_parts.read_answer(data, "a consumer's state")
+    properties = values.mapping(body.get("properties"), "properties")
+    stacks = body.get("jstack")
+    return RunningInfo(
+        properties={values.text(name): values.text(one) for name, one in properties.items()},
+        subscriptions=[
+            body_parts.subscription(values.mapping(one, "a subscription"))
+            for one in values.sequence(body.get("subscriptionSet"), "subscriptionSet")
+        ],
+        queues={
+            queue: _queue_info(one)
+            for queue, one in body_parts.queue_table(body.get("mqTable"), "mqTable").items()
+        },
+        topics={
+            values.text(topic): _topic_info(values.mapping(one, "a topic's state"))
+            for topic, one in values.mapping(body.get("statusTable"), "statusTable").items()
+        },
+        stacks=None if stacks is None else values.text(stacks),
+    )
+
+
+def _queue_info(members: Mapping[Any, Any]) -> QueueInfo:
+    return QueueInfo(
+        commit_offset=values.member(members, "commitOffset", 0),
+        cached_min_offset=values.member(members, "cachedMsgMinOffset", 0),
+        cached_max_offset=values.member(members, "cachedMsgMaxOffset", 0),
+        cached_count=values.member(members, "cachedMsgCount", 0),
+        cached_bytes=values.member(members, "cachedMsgSizeInMiB", 0) * MIB,
+        is_locked=values.boolean(members.get("locked"), default=False),
+        is_dropped=values.boolean(members.get("droped"), default=False),
+        pulled_at_ms=values.member(members, "lastPullTimestamp", 0),
+        consumed_at_ms=values.member(members, "lastConsumeTimestamp", 0),
+        locked_at_ms=values.member(members, "lastLockTimestamp", 0),
+    )
+
+
+def _topic_info(members: Mapping[Any, Any]) -> TopicInfo:
+    return TopicInfo(
+        pull_ms=values.fraction(members.get("pullRT"), "pullRT"),
+        pull_rate=values.fraction(members.get("pullTPS"), "pullTPS"),
+        consume_ms=values.fraction(members.get("consumeRT"), "consumeRT"),
+        consume_rate=values.fraction(members.get("consumeOKTPS"), "consumeOKTPS"),
+        failure_rate=values.fraction(members.get("consumeFailedTPS"), "consumeFailedTPS"),
+        failures=values.member(members, "consumeFailedMsgs", 0),
     )
 
 

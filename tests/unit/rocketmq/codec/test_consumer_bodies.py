@@ -78,3 +78,21 @@ def test_a_running_info_has_rocketmqs_names() -> None:
     assert '"consumeOKTPS":1.5' in text
     assert '"jstack"' not in text
     assert '"subString":"a"' in text
+
+
+def test_what_a_consumer_tells_is_read() -> None:
+    """What was written, and an answer that says nothing; the size of a cache is in MiB."""
+    info = RunningInfo(
+        properties={"PROP_CONSUMEORDERLY": "false"},
+        subscriptions=[Subscription.parse("t", "A || B", version=7)],
+        queues={QUEUE: QueueInfo(commit_offset=5, cached_bytes=3 << 20, is_locked=True)},
+        topics={"t": TopicInfo(pull_ms=1.5, failures=2)},
+        stacks="main\n  at work",
+    )
+    assert consumer_bodies.decode_running_info(consumer_bodies.encode_running_info(info)) == info
+    nothing = consumer_bodies.decode_running_info(b"{}")
+    assert nothing == RunningInfo(properties={}, subscriptions=[])
+    direct = consumer_bodies.encode_direct("CR_LATER", orderly=True, spent_ms=7, remark="x")
+    outcome = consumer_bodies.decode_direct(direct)
+    assert (outcome.result, outcome.orderly) == ("CR_LATER", True)
+    assert (outcome.spent_ms, outcome.remark) == (7, "x")

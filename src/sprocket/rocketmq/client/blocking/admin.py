@@ -1,10 +1,18 @@
-"""Looking after topics, and looking into them, from programs without an event loop."""
+"""Looking after a cluster, from programs without an event loop."""
 
 from typing import Any, Self, Unpack
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import admin as _admin
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
+from sprocket.rocketmq.client.blocking.subjects import (
+    BrokerAdmin,
+    GroupAdmin,
+    MessageAdmin,
+    NameServerAdmin,
+    OffsetAdmin,
+    TopicAdmin,
+)
 from sprocket.rocketmq.client.lease import Options
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import ClusterInfo
@@ -12,10 +20,16 @@ from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 
 
 class Admin:
-    """Creates topics and answers questions; see `client.Admin`."""
+    """Creates topics and groups, watches them, finds messages; see `client.Admin`."""
 
     def __init__(self, where: Where, **options: Unpack[Options]) -> None:
         self._run = Runner("admin", where, lambda at: _admin.Admin(at, **options))
+        self.topic = TopicAdmin(self._run)
+        self.group = GroupAdmin(self._run)
+        self.broker = BrokerAdmin(self._run)
+        self.nameserver = NameServerAdmin(self._run)
+        self.message = MessageAdmin(self._run)
+        self.offset = OffsetAdmin(self._run)
 
     def __enter__(self) -> Self:
         self.start()

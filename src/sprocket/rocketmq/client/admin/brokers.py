@@ -1,0 +1,213 @@
+"""Brokers: what they do, how they are set up, and what they may tidy away."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from sprocket.rocketmq.client.admin.reach import Reach, decoded
+from sprocket.rocketmq.codec import (
+    admin_bodies,
+    bodies,
+    group_bodies,
+    java_properties,
+    progress_bodies,
+    stats_bodies,
+)
+from sprocket.rocketmq.codec.admin_bodies import QueueUnits
+from sprocket.rocketmq.codec.admin_headers import (
+    GetBrokerConsumeStats,
+    QueryConsumeQueue,
+    ViewStats,
+)
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.group_bodies import ProducerInfo
+from sprocket.rocketmq.codec.progress_bodies import BrokerConsumeStats
+from sprocket.rocketmq.codec.stats_bodies import StatsData
+from sprocket.rocketmq.model.route import MessageQueue
+
+
+class BrokerStatus(Struct, frozen=True, kw_only=True):
+    """What a broker tells of itself; figures that it does not tell are 0.
+
+    Attributes:
+        version: Such as `V5_3_3`.
+        boot_at_ms: When it was started, wall time.
+        put_tps: Messages stored a second, over the last 10 s, 60 s and 600 s.
+        get_tps: Messages given to consumers a second, likewise.
+        put_today: Messages stored since midnight.
+        put_yesterday: Messages stored on the day before.
+        get_today: Messages given to consumers since midnight.
+        get_yesterday: Messages given to consumers on the day before.
+        disk_used_ratio: Of the disk with the log, 0 to 1.
+        log_min_offset: Where the log begins, in bytes.
+        log_max_offset: Where it ends.
+        earliest_at_ms: When the oldest message was stored, wall time.
+        values: All that the broker tells, as it tells it.
+    """
+
+    version: str
+    boot_at_ms: int
+    put_tps: tuple[float, ...]
+    get_tps: tuple[float, ...]
+    put_today: int
+    put_yesterday: int
+    get_today: int
+    get_yesterday: int
+    disk_used_ratio: float
+    log_min_offset: int
+    log_max_offset: int
+    earliest_at_ms: int
+    values: Mapping[str, str]
+
+
+class BrokerAdmin:
+    """What can be done with brokers, by name; `admin.broker`.
+
+    Args:
+        reach: Carries the requests.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def status(self, broker: str) -> BrokerStatus:
+        """Return what a broker is doing. Raises NoRoute if there is none of that name."""
+        address = await self._address(broker)
+        command = await self._reach.call(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return broker_status(decoded(address, command, bodies.decode_key_values))
+
+    async def config(self, broker: str) -> dict[str, str]:
+        """Return a broker's settings, under RocketMQ's names."""
+        address = await self._address(broker)
+        command = await self._reach.call(address, RequestCode.GET_BROKER_CONFIG)
+        return dict(sorted(java_properties.read(command.body).items()))
+
+    async def update_config(self, broker: str, settings: Mapping[str, str]) -> None:
+        """Change settings of a broker while it runs, those that can be.
+
+        Args:
+            broker: Its name.
+            settings: Under RocketMQ's names. Unknown ones are ignored by RocketMQ.
+
+        Raises:
+            BrokerRefused: One of them may not be changed.
+        """
+        address = await self._address(broker)
+        body = java_properties.write(settings)
+        await self._reach.call(address, RequestCode.UPDATE_BROKER_CONFIG, None, body)
+
+    async def stats(self, broker: str, name: str, key: str) -> StatsData:
+        """Return how often something happened in the last minute, hour and day.
+
+        Args:
+            broker: Its name.
+            name: Such as `TOPIC_PUT_NUMS` or `GROUP_GET_NUMS`.
+            key: A topic, or `topic@group` for what concerns a group.
+
+        Raises:
+            BrokerRefused: It has not counted that.
+        """
+        address = await self._address(broker)
+        header = ViewStats(stats_name=name, stats_key=key)
+        command = await self._reach.call(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
+        return decoded(address, command, stats_bodies.decode_stats)
+
+    async def consume_stats(self, broker: str, *, is_order: bool = False) -> BrokerConsumeStats:
+        """Return how far every group is in the queues of a broker.
+
+        Args:
+            broker: Its name.
+            is_order: Only in topics whose order is global.
+        """
+        address = await self._address(broker)
+        header = GetBrokerConsumeStats(is_order=is_order)
+        command = await self._reach.call(
+            address, RequestCode.GET_BROKER_CONSUME_STATS, header, timeout_ms=50_000
+        )
+        return decoded(address, command, progress_bodies.decode_broker_consume_stats)
+
+    async def producers(self, broker: str) -> dict[str, list[ProducerInfo]]:
+        """Return the producers that are connected to a broker, by group."""
+        address = await self._address(broker)
+        command = await self._reach.call(address, RequestCode.GET_ALL_PRODUCER_INFO)
+        return decoded(address, command, group_bodies.decode_producers)
+
+    async def queue_units(
+        self, queue: MessageQueue, first: int, count: int = 32, *, group: str | None = None
+    ) -> QueueUnits:
+        """Return what a queue says of its messages: places, sizes, codes of tags.
+
+        Args:
+            queue: Of which broker and topic.
+            first: Offset of the first one.
+            count: At most so many.
+            group: Say of each whether this group's filter lets it pass.
+        """
+        header = QueryConsumeQueue(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            index=first,
+            count=count,
+            consumer_group=group,
+        )
+        address = await self._address(queue.broker_name)
+        command = await self._reach.call(address, RequestCode.QUERY_CONSUME_QUEUE, header)
+        return decoded(address, command, admin_bodies.decode_queue_units)
+
+    async def clean_expired_queues(self, broker: str) -> None:
+        """Have a broker delete the parts of queues whose messages are gone."""
+        await self._tidy(broker, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+
+    async def clean_unused_topics(self, broker: str) -> None:
+        """Have a broker delete the queues of topics that do not exist any more."""
+        await self._tidy(broker, RequestCode.CLEAN_UNUSED_TOPIC)
+
+    async def delete_expired_log(self, broker: str) -> None:
+        """Have a broker delete the files of its log that are past their time, now."""
+        await self._tidy(broker, RequestCode.DELETE_EXPIRED_COMMITLOG)
+
+    async def _tidy(self, broker: str, code: RequestCode) -> None:
+        await self._reach.call(await self._address(broker), code)
+
+    async def _address(self, broker: str) -> str:
+        (address,) = (await self._reach.masters(broker=broker)).values()
+        return address
+
+
+def broker_status(table: Mapping[str, str]) -> BrokerStatus:
+    """Read what brokers tell under the names that mqadmin knows."""
+    put_now = _integer(table, "msgPutTotalTodayNow")
+    put_morning = _integer(table, "msgPutTotalTodayMorning")
+    get_now = _integer(table, "msgGetTotalTodayNow")
+    get_morning = _integer(table, "msgGetTotalTodayMorning")
+    return BrokerStatus(
+        version=table.get("brokerVersionDesc", ""),
+        boot_at_ms=_integer(table, "bootTimestamp"),
+        put_tps=_rates(table, "putTps"),
+        get_tps=_rates(table, "getTransferredTps"),
+        put_today=put_now - put_morning,
+        put_yesterday=put_morning - _integer(table, "msgPutTotalYesterdayMorning"),
+        get_today=get_now - get_morning,
+        get_yesterday=get_morning - _integer(table, "msgGetTotalYesterdayMorning"),
+        disk_used_ratio=_number(table.get("commitLogDiskRatio", "")),
+        log_min_offset=_integer(table, "commitLogMinOffset"),
+        log_max_offset=_integer(table, "commitLogMaxOffset"),
+        earliest_at_ms=_integer(table, "earliestMessageTimeStamp"),
+        values=table,
+    )
+
+
+def _integer(table: Mapping[str, str], name: str) -> int:
+    return int(_number(table.get(name, "")))
+
+
+def _rates(table: Mapping[str, str], name: str) -> tuple[float, ...]:
+    return tuple(_number(part) for part in table.get(name, "").split())
+
+
+def _number(text: str) -> float:
+    """Return a number; 0 for what is none, as a broker may leave any of them out."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

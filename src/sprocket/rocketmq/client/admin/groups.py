@@ -1,0 +1,307 @@
+"""Consumer and producer groups: set up, watch, and move what they have committed."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sprocket.base.errors import InvalidMessage, NoRoute
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.admin.reach import TIMEOUT_MS, Reach, decoded
+from sprocket.rocketmq.client.assignment import Start
+from sprocket.rocketmq.client.connections import refused
+from sprocket.rocketmq.client.outgoing import check_group
+from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
+from sprocket.rocketmq.codec import admin_bodies, consumer_bodies, group_bodies, progress_bodies
+from sprocket.rocketmq.codec.admin_headers import (
+    ConsumerConnections,
+    DeleteGroup,
+    GetConsumeStats,
+    GroupOnly,
+    ProducerConnections,
+)
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.consumer_bodies import DirectOutcome, RunningInfo
+from sprocket.rocketmq.codec.consumer_headers import ConsumeMessageDirectly, GetConsumerRunningInfo
+from sprocket.rocketmq.codec.group_bodies import Connection, ConsumerConnection
+from sprocket.rocketmq.codec.group_headers import CloneOffsets, ResetOffset
+from sprocket.rocketmq.codec.progress_bodies import ConsumeStats
+from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.route import MessageQueue
+
+_DEAD_PREFIX = "%DLQ%"
+
+
+class GroupAdmin:
+    """What can be done with groups; `admin.group`.
+
+    Args:
+        reach: Carries the requests.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def create(
+        self,
+        group: SubscriptionGroup | str,
+        *,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> None:
+        """Create a consumer group, or change the one that exists.
+
+            await admin.group.create(SubscriptionGroup(name="billing", retry_times_max=3))
+
+        Args:
+            group: How it is to be; a name alone stands for the defaults.
+            cluster: Only on the brokers of this cluster.
+            broker: Only on this broker.
+        """
+        whole = SubscriptionGroup(name=group) if isinstance(group, str) else group
+        check_group(whole.name)
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        body = group_bodies.encode_group(whole)
+        for address in (await self._reach.masters(cluster=cluster, broker=broker)).values():
+            await self._reach.call(address, code, None, body)
+
+    async def delete(
+        self, name: str, *, clean_offsets: bool = True, cluster: str | None = None
+    ) -> None:
+        """Delete a consumer group; one that does not exist is no error.
+
+        Its retry topic and its dead letters stay; delete `%RETRY%name` and `%DLQ%name` as topics.
+
+        Args:
+            name: The group.
+            clean_offsets: Forget what it has committed; without this a group of the same name goes
+                on there.
+            cluster: Only on the brokers of this cluster.
+        """
+        header = DeleteGroup(group_name=name, clean_offset=clean_offsets)
+        for address in (await self._reach.masters(cluster=cluster)).values():
+            await self._reach.call(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    async def names(self) -> list[str]:
+        """Return the names of all consumer groups, the brokers' own among them, sorted."""
+        found: set[str] = set()
+        for address in (await self._reach.masters()).values():
+            found.update(one.name for one in await self._table(address))
+        return sorted(found)
+
+    async def get(self, name: str) -> Mapping[str, SubscriptionGroup]:
+        """Return how a group is set up, by broker name; empty if no broker knows it."""
+        found = {}
+        for broker_name, address in (await self._reach.masters()).items():
+            # GET_SUBSCRIPTIONGROUP_CONFIG would create a group that does not exist
+            for one in await self._table(address):
+                if one.name == name:
+                    found[broker_name] = one
+        return found
+
+    async def _table(self, address: str) -> Sequence[SubscriptionGroup]:
+        command = await self._reach.call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        return decoded(address, command, group_bodies.decode_group_table).groups
+
+    async def topics(self, name: str) -> list[str]:
+        """Return the topics in which a group has committed, but for its retry topic, sorted."""
+        found: set[str] = set()
+        for address in (await self._reach.masters()).values():
+            command = await self._reach.call(
+                address, RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupOnly(group=name)
+            )
+            found.update(decoded(address, command, admin_bodies.decode_topics_of_group).topics)
+        return sorted(
+            topic for topic in found if not topic.startswith((RETRY_PREFIX, _DEAD_PREFIX))
+        )
+
+    async def progress(self, name: str, topic: str | None = None) -> ConsumeStats:
+        """Return how far a group is in each of its queues; `.lag` is what it has before it.
+
+        Args:
+            name: The group; of one that nobody knows there is nothing.
+            topic: Only in this topic; otherwise in all, its retry topic among them.
+        """
+        header = GetConsumeStats(consumer_group=name, topic=topic or "")
+        masters = await self._reach.masters()
+        answers = await self._reach.call_each(
+            list(masters.values()),
+            RequestCode.GET_CONSUME_STATS,
+            header,
+            absent=(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        )
+        parts = [
+            decoded(address, command, progress_bodies.decode_consume_stats)
+            for address, command in answers
+        ]
+        queues = {queue: one for part in parts for queue, one in part.queues.items()}
+        return ConsumeStats(
+            queues=dict(sorted(queues.items())), consume_tps=sum(one.consume_tps for one in parts)
+        )
+
+    async def consumers(self, name: str) -> ConsumerConnection | None:
+        """Return who is connected in a consumer group, and what they read; None for nobody."""
+        masters = await self._reach.masters()
+        answers = await self._reach.call_each(
+            list(masters.values()),
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            ConsumerConnections(consumer_group=name),
+            absent=(ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        )
+        for address, command in answers:
+            found = decoded(address, command, group_bodies.decode_consumer_connection)
+            if found.connections:
+                return found
+        return None
+
+    async def producers(self, name: str) -> list[Connection]:
+        """Return who is connected in a producer group, by client id."""
+        masters = await self._reach.masters()
+        answers = await self._reach.call_each(
+            list(masters.values()),
+            RequestCode.GET_PRODUCER_CONNECTION_LIST,
+            ProducerConnections(producer_group=name),
+            absent=(ResponseCode.SYSTEM_ERROR,),
+        )
+        found = {
+            one.client_id: one
+            for address, command in answers
+            for one in decoded(address, command, group_bodies.decode_producer_connection)
+        }
+        return [found[client_id] for client_id in sorted(found)]
+
+    async def running_info(
+        self, name: str, client_id: str, *, with_stacks: bool = False
+    ) -> RunningInfo:
+        """Return what one consumer is doing, asked of itself by way of a broker.
+
+        Args:
+            name: Its group.
+            client_id: From `consumers`.
+            with_stacks: And what each of its threads is at.
+
+        Raises:
+            BrokerRefused: No broker knows such a consumer, or it did not answer.
+        """
+        header = GetConsumerRunningInfo(
+            consumer_group=name, client_id=client_id, jstack_enable=with_stacks
+        )
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        masters = await self._reach.masters()
+        ((address, command), *_) = await self._reach.call_each(list(masters.values()), code, header)
+        return decoded(address, command, consumer_bodies.decode_running_info)
+
+    async def consume_directly(
+        self, name: str, client_id: str, message: ReceivedMessage
+    ) -> DirectOutcome:
+        """Have one consumer's listener consume a message now, whatever its offset is.
+
+        Args:
+            name: Its group.
+            client_id: From `consumers`.
+            message: As found by `admin.message`.
+
+        Raises:
+            BrokerRefused: The message's broker does not know such a consumer, or it did not answer.
+        """
+        header = ConsumeMessageDirectly(
+            consumer_group=name,
+            client_id=client_id,
+            msg_id=message.stored.offset_message_id,
+            broker_name=message.queue.broker_name,
+            topic=message.stored.topic,
+        )
+        routes = self._reach.instance.routes
+        await routes.find(message.stored.topic)
+        address = routes.require_master(message.queue.broker_name)
+        command = await self._reach.call(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+        return decoded(address, command, consumer_bodies.decode_direct)
+
+    async def reset_offsets(
+        self, name: str, topic: str, to: Start, *, is_forced: bool = True
+    ) -> Mapping[MessageQueue, QueueOffset]:
+        """Let a group go on from another place in a topic; return where, by queue.
+
+            await admin.group.reset_offsets("billing", "orders", datetime(2026, 5, 1, tzinfo=UTC))
+
+        Members that are connected are told, and hand out nothing older that they hold.
+
+        Args:
+            name: The group.
+            topic: The topic.
+            to: "first" for the oldest message, "last" for behind the newest, a datetime or
+                milliseconds since 1970 for the first message stored then or later.
+            is_forced: Also forwards, past messages that were never consumed.
+
+        Raises:
+            NoRoute: The topic is unknown.
+            BrokerRefused: A broker will not.
+        """
+        at_ms = _at_ms(to)
+        header = ResetOffset(topic=topic, group=name, timestamp=at_ms, is_force=is_forced)
+        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+        instance = self._reach.instance
+        route = await instance.routes.refresh(topic)
+        found: dict[MessageQueue, QueueOffset] = {}
+        for broker in route.brokers:
+            address = instance.routes.require_master(broker.name)
+            command = await instance.connections.request(
+                address, code, header, timeout_ms=TIMEOUT_MS
+            )
+            if command.code == ResponseCode.SUCCESS:
+                offsets = decoded(address, command, consumer_bodies.decode_offsets)
+                found.update((queue, QueueOffset(one)) for queue, one in offsets.items())
+            elif command.code == ResponseCode.CONSUMER_NOT_ONLINE:  # brokers of 4.x
+                found.update(await self._reset_in_absence(name, topic, broker.name, at_ms))
+            else:
+                raise refused(address, code, command)
+        return dict(sorted(found.items()))
+
+    async def _reset_in_absence(
+        self, name: str, topic: str, broker_name: str, at_ms: int
+    ) -> Mapping[MessageQueue, QueueOffset]:
+        """Commit other offsets for a group of which nobody is connected."""
+        brokers = self._reach.instance.brokers
+        found = {}
+        for queue in self._reach.instance.routes.subscribe_queues(topic):
+            if queue.broker_name != broker_name:
+                continue
+            if at_ms < 0:
+                offset = await brokers.max_offset(queue)
+            else:
+                offset = await brokers.offset_by_time(queue, at_ms)
+            await brokers.commit_offset(name, queue, offset)
+            found[queue] = offset
+        return found
+
+    async def clone_offsets(self, source: str, target: str, topic: str | None = None) -> None:
+        """Let a group go on where another one is.
+
+        Args:
+            source: Whose offsets are copied.
+            target: Who gets them; nobody of it should be connected.
+            topic: Only in this topic; otherwise in all in which the source has committed.
+
+        Raises:
+            NoRoute: The source has committed nowhere, or the topic is unknown.
+        """
+        topics = await self.topics(source) if topic is None else [topic]
+        if not topics:
+            raise NoRoute(f"group {source} has committed in no topic")
+        routes = self._reach.instance.routes
+        for one in topics:
+            header = CloneOffsets(src_group=source, dest_group=target, topic=one, offline=True)
+            for broker in (await routes.refresh(one)).brokers:
+                address = routes.require_master(broker.name)
+                await self._reach.call(address, RequestCode.CLONE_GROUP_OFFSET, header)
+
+
+def _at_ms(to: Start) -> int:
+    """Return the time that stands for a place: −1 behind the newest, 0 at the oldest."""
+    if isinstance(to, datetime):
+        return int(to.timestamp() * 1000)
+    if isinstance(to, int):
+        if to < 0:
+            raise InvalidMessage(f"time {to}: expected milliseconds since 1970, or 'last'")
+        return to
+    if to not in ("first", "last"):
+        raise InvalidMessage(f"{to!r}: expected 'first', 'last', a datetime or milliseconds")
+    return 0 if to == "first" else -1

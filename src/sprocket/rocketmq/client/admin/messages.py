@@ -1,0 +1,145 @@
+"""Messages: found by key and by id."""
+
+from sprocket.base.errors import ClientError, WireError
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.client.admin.reach import Reach
+from sprocket.rocketmq.client.connections import read, refused
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.codec import ids, record
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.headers import QueryMessage, ViewMessage
+from sprocket.rocketmq.model.route import MessageQueue
+
+_QUERY_TIMEOUT_MS = 18_000
+"""An index may be cold; RocketMQ's clients give a query three times 6 s."""
+FOREVER_MS = (1 << 63) - 1
+QUERY_MAX = 64
+"""Most messages that a broker gives for one key (`maxMsgsNumBatch`)."""
+
+
+class MessageAdmin:
+    """How single messages are found; `admin.message`.
+
+    Args:
+        reach: Carries the requests.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = QUERY_MAX,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+    ) -> list[ReceivedMessage]:
+        """Return the messages of a topic that have a key, oldest first.
+
+        Args:
+            topic: Where to look, on all its brokers.
+            key: One of the words that the producer gave as keys.
+            count_max: Most messages from each broker, the newest; brokers give at most 64.
+            begin_ms: Stored not before this time, in milliseconds since 1970.
+            end_ms: Stored not after this time.
+
+        Raises:
+            NoRoute: The topic is unknown.
+            ClientError: No broker answered; if some did, theirs is the result.
+        """
+        found = await self._query(topic, key, count_max, begin_ms, end_ms, is_unique=False)
+        # the index holds hashes only
+        return [one for one in found if key in one.keys and one.topic == topic]
+
+    async def by_id(self, message_id: str, topic: str) -> ReceivedMessage | None:
+        """Return a message by its id, or None if there is none.
+
+        Args:
+            message_id: The producer's unique key, or an offset message id.
+            topic: Its topic.
+
+        Raises:
+            NoRoute: The topic is unknown.
+        """
+        routes = self._reach.instance.routes
+        await routes.find(topic)
+        by_offset = await self._view_by_offset(message_id, topic)
+        if by_offset is not None:
+            return by_offset
+        found = await self._query(topic, message_id, 32, 0, FOREVER_MS, is_unique=True)
+        return next((one for one in found if one.stored.unique_key == message_id), None)
+
+    async def _view_by_offset(self, message_id: str, topic: str) -> ReceivedMessage | None:
+        """Read the id as that of a place in a broker's log, if it names a broker we know."""
+        try:
+            host, offset = ids.split_offset_message_id(message_id)
+            address = ids.host_text(host)
+        except WireError:
+            return None
+        instance = self._reach.instance
+        broker_name = instance.routes.broker_at(address)
+        if broker_name is None:
+            return None
+        code = RequestCode.VIEW_MESSAGE_BY_ID
+        header = ViewMessage(offset=PhysicalOffset(offset), topic=topic)
+        command = await instance.connections.request(address, code, header)
+        if command.code == ResponseCode.SYSTEM_ERROR:
+            return None
+        if command.code != ResponseCode.SUCCESS:
+            raise refused(address, code, command)
+        found = _messages(address, broker_name, command.body)
+        return found[0] if found and found[0].topic == topic else None
+
+    async def _query(
+        self,
+        topic: str,
+        key: str,
+        count_max: int,
+        begin_ms: int,
+        end_ms: int,
+        *,
+        is_unique: bool,
+    ) -> list[ReceivedMessage]:
+        """Ask the index of every broker of a topic."""
+        instance = self._reach.instance
+        route = await instance.routes.find(topic)
+        header = QueryMessage(
+            topic=topic,
+            key=key,
+            max_num=count_max,
+            begin_timestamp=begin_ms,
+            end_timestamp=end_ms,
+            is_unique_key=is_unique,
+        )
+        code = RequestCode.QUERY_MESSAGE
+        found: list[ReceivedMessage] = []
+        failures: list[ClientError] = []
+        for broker in route.brokers:
+            try:
+                address = instance.routes.read_address(broker.name)
+                command = await instance.connections.request(
+                    address, code, header, timeout_ms=_QUERY_TIMEOUT_MS
+                )
+                if command.code == ResponseCode.SUCCESS:
+                    found += _messages(address, broker.name, command.body)
+                elif command.code != ResponseCode.QUERY_NOT_FOUND:
+                    raise refused(address, code, command)
+            except ClientError as error:
+                failures.append(error)
+        if failures and len(failures) == len(route.brokers):
+            raise failures[0]
+        return sorted(found, key=lambda one: (one.stored_at_ms, one.stored.physical_offset))
+
+
+def _messages(address: str, broker_name: str, body: bytes) -> list[ReceivedMessage]:
+    """Read an answer's records.
+
+    Raises:
+        BrokerRefused: One of them is damaged.
+    """
+    stored = read(address, lambda: record.decode_all(body))
+    return [
+        ReceivedMessage(one, MessageQueue(one.topic, broker_name, one.queue_id)) for one in stored
+    ]

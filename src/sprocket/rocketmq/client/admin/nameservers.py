@@ -1,0 +1,110 @@
+"""NameServers: what they keep by name and key, their settings, and which brokers may be written."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from sprocket.rocketmq.client.admin.reach import Reach, decoded
+from sprocket.rocketmq.client.connections import read, refused
+from sprocket.rocketmq.codec import bodies, java_properties
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.name_headers import (
+    AddAnswer,
+    BrokerNameOnly,
+    Key,
+    KeyValue,
+    Namespace,
+    ValueAnswer,
+    WipeAnswer,
+)
+
+H = TypeVar("H", bound=Header)
+
+
+class NameServerAdmin:
+    """What can be done with NameServers; `admin.nameserver`. Changes go to every one of them.
+
+    Args:
+        reach: Carries the requests.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Keep a value under a namespace and a key."""
+        header = KeyValue(namespace=namespace, key=key, value=value)
+        await self._reach.names_each(RequestCode.PUT_KV_CONFIG, header)
+
+    async def get(self, namespace: str, key: str) -> str | None:
+        """Return a value, or None if there is none."""
+        code = RequestCode.GET_KV_CONFIG
+        command = await self._reach.instance.names.request(code, Key(namespace=namespace, key=key))
+        if command.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        if command.code != ResponseCode.SUCCESS:
+            raise refused("the NameServer", code, command)
+        return _header(command, ValueAnswer).value
+
+    async def delete(self, namespace: str, key: str) -> None:
+        """Drop a value; one that is not there is no error."""
+        await self._reach.names_each(
+            RequestCode.DELETE_KV_CONFIG, Key(namespace=namespace, key=key)
+        )
+
+    async def values(self, namespace: str) -> Mapping[str, str]:
+        """Return all values of a namespace by key."""
+        code = RequestCode.GET_KVLIST_BY_NAMESPACE
+        command = await self._reach.instance.names.request(code, Namespace(namespace=namespace))
+        if command.code == ResponseCode.QUERY_NOT_FOUND:
+            return {}
+        if command.code != ResponseCode.SUCCESS:
+            raise refused("the NameServer", code, command)
+        return decoded("the NameServer", command, bodies.decode_key_values)
+
+    async def config(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings of each NameServer, under RocketMQ's names, by address."""
+        addresses = sorted(self._reach.instance.names.addresses)
+        found = await self._reach.names_each(RequestCode.GET_NAMESRV_CONFIG)
+        return {
+            address: dict(sorted(java_properties.read(command.body).items()))
+            for address, command in zip(addresses, found, strict=True)
+        }
+
+    async def update_config(self, settings: Mapping[str, str]) -> None:
+        """Change settings while they run, those that can be; RocketMQ ignores unknown ones."""
+        body = java_properties.write(settings)
+        await self._reach.names_each(RequestCode.UPDATE_NAMESRV_CONFIG, None, body)
+
+    async def wipe_write_permission(self, broker: str) -> int:
+        """Have producers stop sending to a broker, as before its maintenance.
+
+        Returns:
+            Its topics, of which each can now only be read.
+
+        Raises:
+            NoRoute: There is no broker of that name.
+        """
+        await self._reach.masters(broker=broker)
+        code = RequestCode.WIPE_WRITE_PERM_OF_BROKER
+        found = await self._reach.names_each(code, BrokerNameOnly(broker_name=broker))
+        return max(_header(one, WipeAnswer).wipe_topic_count for one in found)
+
+    async def add_write_permission(self, broker: str) -> int:
+        """Have producers send to a broker again.
+
+        Returns:
+            Its topics, of which each can now be written.
+
+        Raises:
+            NoRoute: There is no broker of that name.
+        """
+        await self._reach.masters(broker=broker)
+        code = RequestCode.ADD_WRITE_PERM_OF_BROKER
+        found = await self._reach.names_each(code, BrokerNameOnly(broker_name=broker))
+        return max(_header(one, AddAnswer).add_topic_count for one in found)
+
+
+def _header(command: Command, kind: type[H]) -> H:
+    return read("the NameServer", lambda: command.header(kind))

@@ -1,0 +1,135 @@
+"""How the parts of an admin ask: one broker, the masters of a cluster, all who serve a topic."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from sprocket.base.errors import ClientError, NoRoute
+from sprocket.rocketmq.client.connections import read, refused
+from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.lease import Lease
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ClusterInfo
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.model.route import MASTER_ID
+
+T = TypeVar("T")
+
+TIMEOUT_MS = 15_000
+"""For what a broker has to collect first; mqadmin gives these three times its 5 s."""
+
+
+class Reach:
+    """Requests to brokers by name, cluster or topic, and to NameServers.
+
+    Args:
+        lease: Of the admin; not begun while that is not open.
+    """
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+
+    @property
+    def instance(self) -> Instance:
+        """Connections and routes. Raises NotConnected while the admin is not open."""
+        return self._lease.instance
+
+    async def cluster(self) -> ClusterInfo:
+        """Return every broker with its addresses, and which cluster it is in."""
+        command = await self.instance.names.call(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return decoded("the NameServer", command, bodies.decode_cluster_info)
+
+    async def masters(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> Mapping[str, str]:
+        """Return the addresses of masters by broker name.
+
+        Args:
+            cluster: Only those of this cluster.
+            broker: Only the one of this name.
+
+        Raises:
+            NoRoute: There is none; the text says what there is.
+        """
+        info = await self.cluster()
+        if not info.brokers:
+            raise NoRoute("no NameServer knows a broker; is one running, and registered there?")
+        found = {
+            name: data.addresses[MASTER_ID]
+            for name, data in info.brokers.items()
+            if MASTER_ID in data.addresses
+            and cluster in (None, data.cluster)
+            and broker in (None, name)
+        }
+        if not found:
+            wanted = f"broker {broker!r}" if broker else f"master in cluster {cluster!r}"
+            there = ", ".join(sorted(info.brokers)) if broker else ", ".join(sorted(info.clusters))
+            raise NoRoute(f"no NameServer knows a {wanted}; there is {there}")
+        return found
+
+    async def call(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> Command:
+        """Ask one broker. Raises BrokerRefused for any answer but success."""
+        return await self.instance.connections.call(
+            address, code, header, body, timeout_ms=timeout_ms
+        )
+
+    async def call_each(
+        self,
+        addresses: Sequence[str],
+        code: RequestCode,
+        header: Header | None = None,
+        *,
+        absent: Sequence[int] = (),
+    ) -> list[tuple[str, Command]]:
+        """Ask several brokers the same; return what those answered that know something.
+
+        Args:
+            addresses: Whom.
+            code: What is asked.
+            header: With it.
+            absent: Answers that mean "nothing of that here".
+
+        Raises:
+            ClientError: None answered; otherwise those that failed only make the result smaller.
+        """
+        answers: list[tuple[str, Command]] = []
+        failures: list[ClientError] = []
+        for address in addresses:
+            try:
+                command = await self.instance.connections.request(
+                    address, code, header, timeout_ms=TIMEOUT_MS
+                )
+                if command.code == ResponseCode.SUCCESS:
+                    answers.append((address, command))
+                elif command.code not in absent:
+                    raise refused(address, code, command)
+            except ClientError as error:
+                failures.append(error)
+        if failures and len(failures) == len(addresses):
+            raise failures[0]
+        return answers
+
+    async def names_each(
+        self, code: RequestCode, header: Header | None = None, body: bytes = b""
+    ) -> list[Command]:
+        """Ask every NameServer, as each has a memory of its own.
+
+        Raises:
+            ClientError: One of them cannot be reached, or refuses.
+        """
+        addresses = sorted(self.instance.names.addresses)
+        return [await self.call(address, code, header, body) for address in addresses]
+
+
+def decoded(source: str, command: Command, decode: Callable[[bytes], T]) -> T:
+    """Return what a decoder makes of an answer's body. Raises BrokerRefused if it cannot."""
+    return read(source, lambda: decode(command.body))

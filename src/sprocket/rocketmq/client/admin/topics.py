@@ -1,0 +1,234 @@
+"""Topics: create, change, delete, list, and how full they are."""
+
+import asyncio
+from collections.abc import Mapping
+
+from sprocket.base.errors import InvalidMessage, NoRoute, RequestTimeout
+from sprocket.rocketmq.client.admin.reach import Reach, decoded
+from sprocket.rocketmq.client.outgoing import check_topic
+from sprocket.rocketmq.client.routes import TEMPLATE_TOPIC
+from sprocket.rocketmq.codec import admin_bodies, bodies
+from sprocket.rocketmq.codec.admin_bodies import QueueStats, TopicStats
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.headers import CreateTopic, TopicOnly
+from sprocket.rocketmq.codec.name_headers import ClusterOnly, DeleteTopicInNames, Key, KeyValue
+from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
+from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
+
+_POLL_S = 0.05
+_ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
+
+
+class TopicAdmin:
+    """What can be done with topics; `admin.topic`.
+
+    Args:
+        reach: Carries the requests.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def create(
+        self,
+        name: str,
+        queues: int = 4,
+        *,
+        read_queues: int | None = None,
+        perm: int = READ | WRITE,
+        cluster: str | None = None,
+        broker: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        is_ordered: bool = False,
+    ) -> None:
+        """Create a topic, or change the one that exists, and wait for its route.
+
+        Args:
+            name: Letters, digits and `%|_-`, at most 127.
+            queues: On each broker, to write to.
+            read_queues: On each broker, to read from; as many by default.
+            perm: 2 write, 4 read; the sum for both.
+            cluster: Only on the brokers of this cluster.
+            broker: Only on this broker.
+            attributes: 5.x settings, such as `{"+message.type": "FIFO"}`.
+            is_ordered: Fix the queues in the NameServers, so that senders keep to them while a
+                broker is away.
+
+        Raises:
+            InvalidMessage: The name is illegal.
+            NoRoute: There is no such broker.
+            BrokerRefused: A broker will not have it.
+            RequestTimeout: No NameServer tells of it in time.
+        """
+        check_topic(name)
+        if queues < 1:
+            raise InvalidMessage(f"topic {name} with {queues} queues; expected at least 1")
+        header = CreateTopic(
+            topic=name,
+            default_topic=TEMPLATE_TOPIC,
+            read_queue_nums=queues if read_queues is None else read_queues,
+            write_queue_nums=queues,
+            perm=perm,
+            order=is_ordered,
+            attributes=",".join(f"{key}={value}" for key, value in (attributes or {}).items()),
+        )
+        masters = await self._reach.masters(cluster=cluster, broker=broker)
+        for address in masters.values():
+            await self._reach.call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        if is_ordered:
+            value = ";".join(f"{one}:{queues}" for one in sorted(masters))
+            fixed = KeyValue(namespace=_ORDER_NAMESPACE, key=name, value=value)
+            await self._reach.names_each(RequestCode.PUT_KV_CONFIG, fixed)
+        await self._appears(name, set(masters), queues)
+
+    async def _appears(self, topic: str, brokers: set[str], queues: int) -> None:
+        """Wait until the route of a topic has the queues that it was created with."""
+        instance = self._reach.instance
+        wait_ms = instance.settings.request_timeout_ms
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                while True:
+                    try:
+                        route = await instance.routes.refresh(topic)
+                        full = {q.broker_name for q in route.queues if q.write_queues == queues}
+                        if brokers <= full:
+                            return
+                    except NoRoute:
+                        pass
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"topic {topic} was created, but no NameServer told of it within {wait_ms} ms"
+            ) from None
+
+    async def set_permission(self, name: str, perm: int, *, broker: str | None = None) -> None:
+        """Allow or forbid to read and write a topic.
+
+        Args:
+            name: The topic.
+            perm: 2 write, 4 read; the sum for both.
+            broker: Only on this broker.
+
+        Raises:
+            NoRoute: The topic is unknown, or not on that broker.
+        """
+        route = await self.route(name)
+        there = [one for one in route.queues if broker in (None, one.broker_name)]
+        if not there:
+            raise NoRoute(f"topic {name} is not on broker {broker!r}")
+        for one in there:
+            header = CreateTopic(
+                topic=name,
+                default_topic=TEMPLATE_TOPIC,
+                read_queue_nums=one.read_queues,
+                write_queue_nums=one.write_queues,
+                perm=perm,
+                topic_sys_flag=one.sys_flag,
+            )
+            address = self._reach.instance.routes.require_master(one.broker_name)
+            await self._reach.call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    async def delete(self, name: str, *, cluster: str | None = None) -> None:
+        """Delete a topic on every broker and in every NameServer; its messages are lost.
+
+        Args:
+            name: The topic; one that does not exist is no error.
+            cluster: Only on the brokers of this cluster.
+
+        Raises:
+            BrokerRefused: It belongs to the broker.
+        """
+        masters = await self._reach.masters(cluster=cluster)
+        for address in masters.values():
+            await self._reach.call(
+                address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=name)
+            )
+        gone = DeleteTopicInNames(topic=name, cluster_name=cluster)
+        await self._reach.names_each(RequestCode.DELETE_TOPIC_IN_NAMESRV, gone)
+        fixed = Key(namespace=_ORDER_NAMESPACE, key=name)
+        await self._reach.names_each(RequestCode.DELETE_KV_CONFIG, fixed)
+        self._reach.instance.routes.forget(name)
+
+    async def names(self, *, cluster: str | None = None) -> list[str]:
+        """Return the names of all topics, the brokers' own among them, sorted.
+
+        Args:
+            cluster: Only those of this cluster.
+        """
+        servers = self._reach.instance.names
+        if cluster is None:
+            command = await servers.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        else:
+            header = ClusterOnly(cluster=cluster)
+            command = await servers.call(RequestCode.GET_TOPICS_BY_CLUSTER, header)
+        return sorted(decoded("the NameServer", command, bodies.decode_topic_list))
+
+    async def route(self, name: str) -> TopicRoute:
+        """Return which brokers have how many queues of a topic, as the NameServer sees it now.
+
+        Raises:
+            NoRoute: No NameServer answered, or none knows the topic.
+        """
+        return await self._reach.instance.routes.refresh(name)
+
+    async def queues(self, name: str) -> list[MessageQueue]:
+        """Return the queues of a topic that can be read. Raises NoRoute."""
+        await self.route(name)
+        return self._reach.instance.routes.subscribe_queues(name)
+
+    async def config(self, name: str) -> Mapping[str, TopicConfig]:
+        """Return how a topic is set up, by broker name.
+
+        Raises:
+            NoRoute: It is unknown.
+        """
+        found = {}
+        for broker_name, address in (await self._masters_of(name)).items():
+            command = await self._reach.call(
+                address, RequestCode.GET_TOPIC_CONFIG, TopicOnly(topic=name)
+            )
+            found[broker_name] = decoded(address, command, bodies.decode_topic)
+        return found
+
+    async def configs(self, broker: str) -> list[TopicConfig]:
+        """Return how every topic of a broker is set up, the broker's own among them."""
+        (address,) = (await self._reach.masters(broker=broker)).values()
+        command = await self._reach.call(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+        table = decoded(address, command, admin_bodies.decode_topic_table)
+        return sorted(table.topics, key=lambda one: one.name)
+
+    async def stats(self, name: str) -> TopicStats:
+        """Return the offsets of every queue, and when each got its last message.
+
+        Raises:
+            NoRoute: The topic is unknown.
+        """
+        queues: dict[MessageQueue, QueueStats] = {}
+        put_tps = 0.0
+        for address in (await self._masters_of(name)).values():
+            command = await self._reach.call(
+                address, RequestCode.GET_TOPIC_STATS_INFO, TopicOnly(topic=name)
+            )
+            part = decoded(address, command, admin_bodies.decode_topic_stats)
+            queues.update(part.queues)
+            put_tps += part.put_tps
+        return TopicStats(queues=dict(sorted(queues.items())), put_tps=put_tps)
+
+    async def groups(self, name: str) -> list[str]:
+        """Return the groups that consume a topic, or have.
+
+        Raises:
+            NoRoute: The topic is unknown.
+        """
+        masters = await self._masters_of(name)
+        found: set[str] = set()
+        for address, command in await self._reach.call_each(
+            list(masters.values()), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicOnly(topic=name)
+        ):
+            found.update(decoded(address, command, admin_bodies.decode_groups))
+        return sorted(found)
+
+    async def _masters_of(self, name: str) -> dict[str, str]:
+        routes = self._reach.instance.routes
+        route = await routes.refresh(name)
+        return {one.name: routes.require_master(one.name) for one in route.brokers}

@@ -1,0 +1,44 @@
+"""An admin asks those who know, and says who there is."""
+
+from typing import Any
+
+import pytest
+
+from sprocket.base.errors import (
+    BrokerRefused,
+    ClientError,
+)
+from sprocket.rocketmq.client.admin import Admin
+from sprocket.rocketmq.client.admin.reach import Reach
+from sprocket.rocketmq.client.lease import Lease
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import response
+from sprocket.rocketmq.codec.headers import TopicOnly
+
+
+def admin(world: Any) -> Admin:
+    """Return an admin in the world."""
+    return Admin(world.names, **world.reach)
+
+
+def test_those_that_fail_make_the_result_smaller(world: Any) -> None:
+    """All failing is an error; an answer that means "nothing here" is none."""
+
+    async def main() -> None:
+        lease = Lease("admin", world.names, world.reach)
+        lease.begin()
+        reach = Reach(lease)
+        address, code = world.cluster.broker_address, RequestCode.GET_TOPIC_CONFIG
+        header = TopicOnly(topic="t")
+        with pytest.raises(ClientError, match=r"10\.0\.0\.9"):
+            await reach.call_each(["10.0.0.9:1"], code, header)
+        with pytest.raises(BrokerRefused, match="not here"):
+            await reach.call_each([address], code, header)
+        absent = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,)
+        assert await reach.call_each([address], code, header, absent=absent) == []
+        world.cluster.on[code] = lambda peer, command: peer.send(response(command, 0))
+        found = await reach.call_each(["10.0.0.9:1", address], code, header)
+        assert [one for one, _ in found] == [address]
+        await lease.end()
+
+    world.run(main)
