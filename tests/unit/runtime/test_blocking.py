@@ -31,6 +31,21 @@ def test_calls_run_in_the_loop_and_give_what_they_return() -> None:
         assert found == [3] * 8
 
 
+def test_the_loop_can_be_another_one() -> None:
+    """Made by the caller's function, in this thread."""
+    made: list[asyncio.AbstractEventLoop] = []
+
+    def make() -> asyncio.AbstractEventLoop:
+        made.append(asyncio.SelectorEventLoop())
+        return made[0]
+
+    async def running() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    with Portal(make_loop=make) as portal:
+        assert [portal.call(running)] == made
+
+
 def test_what_a_function_raises_is_raised_here() -> None:
     """With its own type."""
 

@@ -97,6 +97,24 @@ def test_a_connection_that_is_reset_is_lost_with_a_reason() -> None:
     assert [entry["event"] for entry in logs] == ["connection lost"]
 
 
+def test_all_connections_of_a_loop_can_be_cut_off() -> None:
+    """Both ends, at once, and what was queued is dropped."""
+
+    async def main() -> tuple[int, bool]:
+        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        peer = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
+        while not server.peers:
+            await asyncio.sleep(0)
+        driver.carrier().abort_all("the test ends")
+        while server.peers:
+            await asyncio.sleep(0)
+        left = len(server.peers), peer.is_open
+        await server.close()
+        return left
+
+    assert asyncio.run(main()) == (0, False)
+
+
 def test_run_gives_what_main_returns_in_a_quick_loop() -> None:
     """With uvloop where it is installed."""
 
