@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.interop import peers
+from tests.interop import both, peers
 from tests.interop.java_client import JavaClient
 
 
@@ -55,3 +55,25 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peers.Broker]:
     else:
         with peers.Sprocket(folder, folder / "store") as ours:
             yield ours
+
+
+@pytest.fixture(scope="session", params=["sprocket", "rocketmq"])
+def peer(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[both.Peer]:
+    """Run one of the two brokers."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "sprocket":
+        with both.OurPeer(folder) as ours:
+            yield ours
+        return
+    jars = request.getfixturevalue("jars")
+    settings = {"mappedFileSizeCommitLog": 64 << 20, "messageDelayLevel": both.DELAY_LEVELS}
+    with both.RealPeer(jars=jars, folder=folder, store=folder / "store", settings=settings) as real:
+        yield real
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """Return a topic of the test's own."""
+    return "".join(sign if sign.isalnum() else "_" for sign in request.node.name)[:100]

@@ -5,15 +5,12 @@ them named by SPROCKET_ROCKETMQ_LIB; without them those runs are skipped by name
 """
 
 import asyncio
-import signal
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from tests.interop import peers
+from tests.interop.both import SECONDS_MAX, Peer, run, until
 
 from sprocket.rocketmq.client import (
     Admin,
@@ -28,7 +25,6 @@ from sprocket.rocketmq.client import (
     blocking,
 )
 from sprocket.rocketmq.codec import record
-from sprocket.runtime import driver
 
 pytestmark = [
     pytest.mark.interop,
@@ -39,96 +35,6 @@ pytestmark = [
 
 PATIENT = ProducerSettings(timeout_ms=240_000)
 """Longer than a Java broker takes to restart on a busy machine."""
-SECONDS_MAX = 120.0
-
-
-class Peer(Protocol):
-    """A NameServer and a broker; the broker can be killed and come back on its port."""
-
-    nameserver: str
-
-    def kill_broker(self) -> None:
-        """End the broker with SIGKILL."""
-
-    def start_broker(self) -> None:
-        """Start it again, on the same store and port."""
-
-
-class OurPeer(peers.Sprocket):
-    """`sprocket up` on ports that it keeps; its NameServer dies and comes back with the broker."""
-
-    def __init__(self, folder: Path) -> None:
-        ports = (peers.free_port(), peers.free_port())
-        options = ["--nameserver-port", str(ports[0]), "--broker-port", str(ports[1])]
-        super().__init__(folder, folder / "store", options)
-
-    def kill_broker(self) -> None:
-        """End the process with SIGKILL."""
-        self.kill()
-
-    def start_broker(self) -> None:
-        """Start the process again."""
-        self.start()
-
-
-@dataclass(kw_only=True)
-class RealPeer(peers.RocketMQ):
-    """RocketMQ, whose broker can be started again with the settings that it had."""
-
-    _last: tuple[str, str, Mapping[str, object]] = field(default=("", "", {}), init=False)
-
-    def _run(self, main: str, heap: str, settings: Mapping[str, object]) -> peers.Process:
-        self._last = main, heap, settings
-        return super()._run(main, heap, settings)
-
-    def kill_broker(self) -> None:
-        """End the broker with SIGKILL; the NameServer goes on."""
-        self._processes.pop().end(signal.SIGKILL)
-
-    def start_broker(self) -> None:
-        """Start the broker again and wait until the NameServer knows it."""
-        self._run(*self._last)
-        peers.wait_until(self._is_ready, "the RocketMQ broker after its restart")
-
-
-@pytest.fixture(scope="module", params=["sprocket", "rocketmq"])
-def peer(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Peer]:
-    """Run one of the two brokers."""
-    folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "sprocket":
-        with OurPeer(folder) as ours:
-            yield ours
-        return
-    jars = request.getfixturevalue("jars")
-    settings = {"mappedFileSizeCommitLog": 64 << 20}
-    with RealPeer(jars=jars, folder=folder, store=folder / "store", settings=settings) as real:
-        yield real
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """Return a topic of the test's own."""
-    return "".join(sign if sign.isalnum() else "_" for sign in request.node.name)[:100]
-
-
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test in an event loop, no longer than `SECONDS_MAX` beyond what restarts take."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(4 * SECONDS_MAX):
-            await main()
-
-    driver.run(bounded())
-
-
-async def until(holds: Callable[[], bool], what: str) -> None:
-    """Let the clients work until something holds."""
-    deadline = asyncio.get_running_loop().time() + SECONDS_MAX
-    while not holds():
-        assert asyncio.get_running_loop().time() < deadline, f"waited {SECONDS_MAX} s for {what}"
-        await asyncio.sleep(0.02)
 
 
 def test_what_was_sent_can_be_looked_at(peer: Peer, topic: str) -> None:

@@ -95,7 +95,7 @@ class LitePullConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._close(is_done=error is None)
+        await self.close(is_done=error is None)
 
     async def start(self) -> None:
         """Begin; topics that were subscribed to already are read from now on.
@@ -111,14 +111,15 @@ class LitePullConsumer:
             for topic in list(self._subscriptions):
                 await self._parts.share_out(topic)
         except BaseException:
-            await self._close(is_done=False)
+            await self.close(is_done=False)
             raise
 
-    async def close(self) -> None:
-        """Commit what was given, if that is automatic, and take leave of the group."""
-        await self._close(is_done=True)
+    async def close(self, *, is_done: bool = True) -> None:
+        """Commit what is done, if that is automatic, and take leave of the group.
 
-    async def _close(self, *, is_done: bool) -> None:
+        Args:
+            is_done: Whether what was given last is done as well.
+        """
         parts, self._parts = self._parts, None
         if parts is not None:
             if is_done:

@@ -8,9 +8,10 @@ be called from any thread. Objects do not survive a fork.
 """
 
 from sprocket.rocketmq.client.blocking.admin import Admin
+from sprocket.rocketmq.client.blocking.lite_pull import LitePullConsumer
 from sprocket.rocketmq.client.blocking.portal import Client
 from sprocket.rocketmq.client.blocking.producer import Producer
 from sprocket.rocketmq.client.blocking.puller import Puller
 from sprocket.rocketmq.client.blocking.push import PushConsumer
 
-__all__ = ["Admin", "Client", "Producer", "Puller", "PushConsumer"]
+__all__ = ["Admin", "Client", "LitePullConsumer", "Producer", "Puller", "PushConsumer"]

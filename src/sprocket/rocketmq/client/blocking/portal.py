@@ -1,6 +1,6 @@
 """How a blocking client runs: an awaited one, in a loop that has a thread of its own."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from sprocket.base.errors import NotConnected
@@ -126,3 +126,40 @@ class Runner(Generic[A]):
         if self._portal is None:
             raise NotConnected(f"the {self._what} is not open; use `with` or `start()`")
         return self._portal.call(function, *args, **kwargs)
+
+    def do(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a plain function in the loop, which owns what it touches; return what it gives.
+
+        Raises:
+            NotConnected: The client is not open.
+        """
+
+        async def run() -> T:
+            return function(*args, **kwargs)
+
+        return self.call(run)
+
+    def iterate(self, make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+        """Give what an asynchronous iterator gives, until it ends or the client is closed.
+
+        Raises:
+            NotConnected: The client is not open.
+        """
+        source = self.do(make)
+
+        async def take() -> tuple[T] | None:
+            try:
+                return (await anext(source),)
+            except StopAsyncIteration:
+                return None
+
+        async def leave() -> None:
+            if isinstance(source, AsyncGenerator):
+                await source.aclose()
+
+        try:
+            while (taken := self.call(take)) is not None:
+                yield taken[0]
+        finally:
+            if self.is_open:
+                self.call(leave)

@@ -1,8 +1,12 @@
 """The blocking consumer stores what its listener has done."""
 
+import threading
 from queue import SimpleQueue
 from typing import Any
 
+import pytest
+
+from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.client.blocking import Producer, PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.message import Message
@@ -25,3 +29,39 @@ def test_it_receives_until_it_has_enough(world: Any, names: str) -> None:
         assert consumer.queues[:1] == [world.queue(0)]
         consumer.unsubscribe("t")
     assert world.cluster.committed["g", "t", 0] == 1
+
+
+def test_a_loop_receives_until_it_is_left(world: Any, names: str) -> None:
+    """What it says of each message counts, and what it was left with is not done."""
+    world.cluster.topics["t"] = 1
+    with Producer(names) as sender:
+        for number in range(4):
+            sender.send(Message("t", b"%d" % number))
+    consumer = PushConsumer(names, group="g", start="first")
+    with pytest.raises(NotConnected):
+        next(iter(consumer))
+    with consumer:
+        consumer.subscribe("t")
+        for message in consumer:
+            if message.body == b"1":
+                consumer.done(message)
+            if message.body == b"3":
+                break
+    assert world.cluster.committed["g", "t", 0] == 3
+
+
+def test_a_loop_ends_when_another_thread_closes(world: Any, names: str) -> None:
+    """At once; and while it is suspended nothing comes."""
+    world.cluster.topics["t"] = 1
+    consumer = PushConsumer(names, group="g", start="first")
+    closing = threading.Timer(0.05, consumer.close)
+    with consumer:
+        consumer.subscribe("t")
+        consumer.suspend()
+        consumer.resume()
+        consumer.suspend()
+        with Producer(names) as sender:
+            sender.send(Message("t", b"0"))
+        closing.start()
+        assert list(consumer) == []
+    closing.join()
