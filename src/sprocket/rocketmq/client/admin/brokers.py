@@ -32,7 +32,8 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     Attributes:
         version: Such as `V5_3_3`.
         boot_at_ms: When it was started, wall time.
-        put_tps: Messages stored a second, over the last 10 s, 60 s and 600 s.
+        put_tps: Messages stored a second, over the last 10 s, 60 s and 600 s; one 0 before the
+            first figures are there.
         get_tps: Messages given to consumers a second, likewise.
         put_today: Messages stored since midnight.
         put_yesterday: Messages stored on the day before.
