@@ -51,6 +51,8 @@ class Ledger:
     """The last acknowledged offset of each queue."""
     asked: dict[int, int] = field(default_factory=dict)
     """The last offset of each queue that was sent to be committed."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """The place in each queue behind the last one that was acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +150,9 @@ class Load:
     def _commit(self, lane: _Lane) -> bytes:
         lane.queue_id = (lane.queue_id + 1) % QUEUES
         offset = self._ledger.asked.get(lane.queue_id, 0) + 1
+        end = self._ledger.ends.get(lane.queue_id, 0)
+        if offset > end:  # nobody consumes what is not there; back to somewhere, as by a reset
+            offset = self._rng.randint(0, end)
         self._ledger.asked[lane.queue_id] = offset
         ext = {
             "consumerGroup": GROUP,
@@ -209,6 +214,8 @@ class Load:
             place = lane.queue_id, offset + distance
             assert place not in self._ledger.acknowledged, f"{place} acknowledged twice"
             self._ledger.acknowledged[place] = number
+            ends = self._ledger.ends
+            ends[lane.queue_id] = max(ends.get(lane.queue_id, 0), place[1] + 1)
         if len(what) == 1:
             self._ledger.offset_ids[what[0]] = answer.ext["msgId"]
 
@@ -324,7 +331,7 @@ def check_committed(connection: link.Link, ledger: Ledger, queue_id: int) -> Non
         f"queue {queue_id}: {committed} is committed, {acknowledged} was acknowledged"
     )
     ledger.asked[queue_id] = committed
-    if committed:
+    if committed or acknowledged is not None:
         ledger.committed[queue_id] = committed
 
 
