@@ -110,7 +110,9 @@ class Broker:
             unique_ids.next,
         )
         self.send_back = SendBack(store, self.topics, self.groups, levels, store_host)
-        self.delay_progress = DelayProgress(disk, folder, clock, store)
+        self.delay_progress = DelayProgress(
+            disk, folder, clock, store, is_whole=not store.report.damage
+        )
         self.delays = Delays(
             store, self.durable, self.delay_progress, levels, store_host, loop, clock
         )

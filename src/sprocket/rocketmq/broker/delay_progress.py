@@ -11,7 +11,8 @@ never be ahead of the copies, or a message that waited would be lost:
 * a kill leaves both with the operating system, the copies first;
 * after a power loss the log may end before the copies of a batch (async flush, or a journal that
   the disk got earlier than the log). Then the batch's line, which says where the log ended behind
-  its copies, does not count, and the batch is delivered again;
+  its copies, does not count, and the batch is delivered again. Neither does any line when recovery
+  found the log damaged: the disk may have had what lies behind the copies, but not them;
 * the file, which is synced, takes over only what the synced part of the log covers.
 
 Source: RocketMQ `ScheduleMessageService`, `DelayOffsetSerializeWrapper`.
@@ -73,12 +74,15 @@ class DelayProgress:
         folder: The store's folder.
         clock: For the data version.
         store: The open store, just recovered.
+        is_whole: Recovery found no damage in the log.
 
     Threads: event loop only, but for `FlushJob.run`.
     Durability: see the head of the module.
     """
 
-    def __init__(self, disk: Disk, folder: str, clock: Clock, store: Log) -> None:
+    def __init__(
+        self, disk: Disk, folder: str, clock: Clock, store: Log, *, is_whole: bool = True
+    ) -> None:
         layout = StoreLayout(folder)
         self._file = ConfigFile(disk, layout.delay_offsets)
         self._clock = clock
@@ -89,7 +93,7 @@ class DelayProgress:
         covered = self._file.load(self._interpret)
         self._journal = Journal(disk, layout.delay_journal, _decode)
         for _, level, offset, log_end in self._journal.replay(covered):
-            if log_end <= store.written:
+            if is_whole and log_end <= store.written:
                 self._table[level] = offset
         self._safe = dict(self._table)
         """What the synced part of the log covers, up to `_covered`."""

@@ -65,7 +65,9 @@ class Desk:
             sync_on_loop_ms_max=1.0,
             sync_timeout_ms=5000,
         )
-        self.progress = DelayProgress(self.disk, "/s", self.clock, self.store)
+        self.progress = DelayProgress(
+            self.disk, "/s", self.clock, self.store, is_whole=not self.store.report.damage
+        )
         self.delays = Delays(
             self.store,
             self.durable,
@@ -98,9 +100,11 @@ class Desk:
     def delivered(self, topic: str = "T", queue_id: int = 1) -> list[StoredMessage]:
         """Return what has come to a queue."""
         found: list[StoredMessage] = []
-        while len(found) < self.store.queue_range(topic, queue_id).max:
-            some = self.store.get_messages(topic, queue_id, len(found))
+        offset, end = 0, self.store.queue_range(topic, queue_id).max
+        while offset < end:
+            some = self.store.get_messages(topic, queue_id, offset)
             found += [record.decode(one) for one in some.records]
+            offset = some.next_offset
         return found
 
     def bodies(self, topic: str = "T") -> list[bytes]:

@@ -90,6 +90,17 @@ def test_a_batch_whose_copies_are_gone_is_not_noted() -> None:
     assert opened(cut, FakeLog(900)).get(1) == 5
 
 
+def test_a_damaged_log_voids_the_journal() -> None:
+    """The copies may be what is damaged; what the synced file says holds."""
+    disk = SimulatedDisk()
+    progress = opened(disk)
+    progress.note(1, 5)
+    progress.flush()
+    progress.note(1, 6)
+    damaged = DelayProgress(disk.kill(), "/s", FakeClock(), FakeLog(1000), is_whole=False)
+    assert damaged.get(1) == 5
+
+
 def test_the_file_waits_for_the_log() -> None:
     """Only what the synced part of the log covers goes into it; the journal keeps the rest."""
     disk = SimulatedDisk()
