@@ -197,6 +197,7 @@ def test_a_lock_excludes_until_it_is_released(disk: Disk, folder: str) -> None:
 def test_how_full_the_disk_is_lies_between_0_and_1(disk: Disk, folder: str) -> None:
     """The ratio needs a path that exists."""
     assert 0 <= disk.used_ratio(folder) <= 1
+    assert disk.free_bytes(folder) > 0
     with pytest.raises(DiskFailed):
         disk.used_ratio(f"{folder}/none")
 

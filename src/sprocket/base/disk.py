@@ -155,6 +155,9 @@ class Disk(Protocol):
     def used_ratio(self, path: str) -> float:
         """Return the used part of the file system that holds `path`, from 0 to 1."""
 
+    def free_bytes(self, path: str) -> int:
+        """Return how much can still be written to the file system that holds `path`."""
+
 
 def read_file(disk: Disk, path: str) -> bytes:
     """Return the whole content of a small file; FileMissing if it is not there."""
@@ -479,10 +482,18 @@ class RealDisk:
 
     def used_ratio(self, path: str) -> float:
         """See `Disk.used_ratio`. Space kept for root counts neither as used nor as free."""
-        try:
-            status = os.statvfs(path)
-        except OSError as error:
-            _refuse(error, "statvfs", path)
+        status = self._statvfs(path)
         used = status.f_blocks - status.f_bfree
         whole = used + status.f_bavail
         return used / whole if whole else 0.0
+
+    def free_bytes(self, path: str) -> int:
+        """See `Disk.free_bytes`."""
+        status = self._statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def _statvfs(self, path: str) -> os.statvfs_result:
+        try:
+            return os.statvfs(path)
+        except OSError as error:
+            _refuse(error, "statvfs", path)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import ForeignStore
-from sprocket.node.listening import Listening, address, advertised_host, own_host
+from sprocket.node import administration
+from sprocket.node.listening import address, advertised_host, listen, own_host
 from sprocket.node.names import NameServerNode
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
@@ -31,9 +32,6 @@ from sprocket.rocketmq.server.handlers.replies import ReplyHandlers
 from sprocket.rocketmq.server.handlers.resets import ResetHandlers
 from sprocket.rocketmq.server.handlers.retry import RetryHandlers
 from sprocket.rocketmq.server.handlers.send import SendHandlers
-from sprocket.rocketmq.server.handlers.status import StatusHandlers
-from sprocket.rocketmq.server.handlers.topics import TopicHandlers
-from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -189,16 +187,24 @@ def _serve(
     watch = Watch(broker.left)
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
-        PermissionHandlers(broker.groups),
-        RetryHandlers(broker.send_back, broker.durable),
+        RetryHandlers(broker.send_back, broker.durable, broker.stats),
         PullHandlers(broker.puller, broker.hold, broker.thread, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
         ClientHandlers(broker.members, broker.groups, broker.topics, broker.locks, watch),
-        TopicHandlers(store, broker.topics, settings.broker.name, registration.when_told),
-        QueryHandlers(broker.queries),
-        StatusHandlers(store, broker.stats, broker.hold, clock, lambda: disk.used_ratio(folder)),
+        QueryHandlers(broker.queries, broker.members),
     ):
         dispatcher.add(handlers.table())
+    dispatcher.add(
+        administration.handlers(
+            broker,
+            settings,
+            registration.identity.address,
+            registration.when_told,
+            clock,
+            disk,
+            folder,
+        )
+    )
 
 
 def _serve_clients(

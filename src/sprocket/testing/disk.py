@@ -440,3 +440,7 @@ class SimulatedDisk:
         if path not in self._files and path not in self._folders:
             raise FileMissing(f"statvfs {path}: No such file or directory")
         return self.used
+
+    def free_bytes(self, path: str) -> int:
+        """See `Disk.free_bytes`: what `used` leaves of a gigabyte."""
+        return round((1 - self.used_ratio(path)) * (1 << 30))

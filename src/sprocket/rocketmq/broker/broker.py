@@ -7,6 +7,7 @@ that it needs.
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
@@ -23,7 +24,7 @@ from sprocket.rocketmq.broker.members import Link, Members
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.pull import Puller
 from sprocket.rocketmq.broker.query import Queries
-from sprocket.rocketmq.broker.request_modes import RequestModes
+from sprocket.rocketmq.broker.removal import Removal
 from sprocket.rocketmq.broker.retry import SendBack
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
@@ -120,12 +121,16 @@ class Broker:
             store, self.topics, self.groups, self.members, self.offsets, settings.pull
         )
         self.queries = Queries(store)
+        self.removal = Removal(
+            store, self.upkeep, self.topics, self.groups, self.offsets, self.stats
+        )
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")
         self._flushing: set[Flushed] = set()
 
     def start(self) -> None:
-        """Begin what happens now and then."""
+        """Finish what a crash cut off, then begin what happens now and then."""
+        self.removal.finish()
         self.durable.start()
         self.delays.start()
         for seconds, work, name in (
@@ -135,6 +140,16 @@ class Broker:
             (self._flush_seconds, self.flush_offsets, "offsets"),
         ):
             self._tasks.spawn(_every(seconds, work), name)
+
+    def settings_users(self) -> dict[str, Callable[[Any], None]]:
+        """Return what takes up new settings while the broker runs, by the name of their group."""
+        return {
+            "topics": self.topics.use,
+            "groups": self.groups.use,
+            "pull": self.puller.use,
+            "members": self.members.use,
+            "retention": self.upkeep.use,
+        }
 
     def left(self, link: Link) -> None:
         """Forget a connection that closed."""

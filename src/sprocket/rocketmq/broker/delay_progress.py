@@ -19,7 +19,7 @@ Source: RocketMQ `ScheduleMessageService`, `DelayOffsetSerializeWrapper`.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -105,6 +105,15 @@ class DelayProgress:
     def get(self, level: int) -> int:
         """Return the offset of the level's first message that was not delivered."""
         return self._table.get(level, 0)
+
+    @property
+    def version(self) -> DataVersion:
+        """The version of the table."""
+        return self._version
+
+    def all(self) -> Mapping[int, int]:
+        """Return the offset by level, of levels that have delivered something."""
+        return self._table
 
     def note(self, level: int, offset: int) -> None:
         """Note that everything before `offset` was delivered, and is stored.

@@ -196,6 +196,11 @@ class Durable:
             self._commit_is_due = True
             self._timers.call_soon(self._gather)
 
+    @property
+    def waiting_count(self) -> int:
+        """How many sends wait for their answer."""
+        return len(self._new) + len(self._written) + len(self._syncing)
+
     async def settle(self) -> None:
         """Wait until everybody who waits now has an answer: used when stopping."""
         while self._new or self._written or self._syncing:
@@ -240,6 +245,7 @@ class Durable:
             _log.error(
                 "a write failed; its records are refused", records=len(group), why=str(error)
             )
+            self._stats.refused += count
             _refuse(group, error)
             return
         self._stats.put += count
@@ -349,6 +355,7 @@ class Durable:
 
     def _measure(self, seconds: float) -> None:
         """Note how long a sync took, and decide where the next one runs."""
+        self._stats.synced(seconds)
         self._mean_seconds += (seconds - self._mean_seconds) * _MEAN_WEIGHT
         if self._on_thread:
             self._on_thread = self._mean_seconds > self._slow_seconds / 2
@@ -371,6 +378,7 @@ class Durable:
             _log.error("queues could not be written; trying again", why=str(error))
             return
         for arrival in arrivals:
+            self._stats.arrived(arrival)
             self._arrived(arrival)
 
     def _begin_round(self) -> None:

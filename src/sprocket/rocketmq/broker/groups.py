@@ -4,7 +4,7 @@ A group that nobody made is made, with default settings, when it is first used, 
 `auto_create` is off.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -61,6 +61,10 @@ class Groups:
             self._table.update({name: SubscriptionGroup(name=name) for name in missing})
             self._save()
 
+    def use(self, settings: GroupSettings) -> None:
+        """Change how new groups come about."""
+        self._settings = settings
+
     def get(self, name: str) -> SubscriptionGroup | None:
         """Return the group, None when there is none; nothing is made."""
         return self._table.get(name)
@@ -98,6 +102,38 @@ class Groups:
             del self._table[name]
             raise
         return group
+
+    def put(self, groups: Iterable[SubscriptionGroup]) -> None:
+        """Add or replace groups, all of them or none.
+
+        Raises:
+            StoreError: The file could not be written; the table is as before.
+        """
+        self._change(self._table | {group.name: group for group in groups})
+
+    def remove(self, name: str) -> None:
+        """Take a group out of the table, if it is there.
+
+        Raises:
+            StoreError: As `put`.
+        """
+        self._change({other: group for other, group in self._table.items() if other != name})
+
+    @property
+    def forbidden(self) -> Mapping[str, Mapping[str, int]]:
+        """Bits by group and topic: bit 0 says that the group may not read the topic."""
+        return self._forbidden
+
+    def _change(self, table: dict[str, SubscriptionGroup]) -> None:
+        old = self._table
+        if table == old:
+            return
+        self._table = table
+        try:
+            self._save()
+        except StoreError:
+            self._table = old
+            raise
 
     def is_forbidden(self, group: str, topic: str) -> bool:
         """Tell whether the group may not read the topic: RocketMQ's forbidden table says so."""

@@ -7,6 +7,7 @@ the journal; only later lines count, so that lines which a power loss brings bac
 Reading stops at the first line that is torn, fails its crc or breaks the sequence; the rest is cut.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -87,6 +88,7 @@ class Journal(Generic[E]):
     def __init__(self, disk: Disk, path: str, decode: Callable[[bytes], E]) -> None:
         self.end = 0
         self.sequence = 0
+        self._synced = 0
         self._disk = disk
         self._path = path
         self._decode = decode
@@ -132,6 +134,16 @@ class Journal(Generic[E]):
         self.end += len(line)
         self.sequence += 1
 
+    def sync(self) -> None:
+        """Make all lines durable; they stay so until `cut` forgets them.
+
+        Raises:
+            DiskFull, DiskFailed: Some may be.
+        """
+        self._file.sync()
+        self._disk.sync_folder(os.path.dirname(self._path))
+        self._synced = self.end
+
     def cut(self, end: int) -> None:
         """Forget the first `end` bytes: the table's file, which is durable, covers them.
 
@@ -146,10 +158,15 @@ class Journal(Generic[E]):
             fresh = self._disk.open(path + ".tmp", write=True, create=True)
             fresh.resize(0)
             fresh.write([rest], 0)
+            if self._synced > end:
+                fresh.sync()
             self._disk.rename(path + ".tmp", path)
+            if self._synced > end:
+                self._disk.sync_folder(os.path.dirname(path))
             self._file.close()
             self._file = fresh
         self.end = rest_bytes
+        self._synced = max(0, self._synced - end)
 
     def close(self) -> None:
         """Give the file up."""

@@ -27,6 +27,7 @@ from sprocket.rocketmq.model.group import (
     CONSUME_PASSIVELY,
     Subscription,
 )
+from sprocket.rocketmq.settings import MemberSettings
 
 _log = log.get_logger(__name__)
 
@@ -37,6 +38,10 @@ EMPTY_GROUP_SECONDS = 600.0
 
 class Link(Protocol):
     """A client's connection; `runtime.driver.Peer` is one."""
+
+    @property
+    def address(self) -> str:
+        """Where the client is, `host:port`."""
 
     def close(self) -> None:
         """Close it."""
@@ -92,6 +97,10 @@ class Members:
         self._groups_of: dict[Link, tuple[set[str], set[str]]] = {}
         self._repliable: dict[str, Link] = {}
 
+    def use(self, settings: MemberSettings) -> None:
+        """Change how old a heartbeat may be."""
+        self._expiry_seconds = settings.expiry_ms / 1000
+
     def consumers(self, group: str) -> ConsumerGroup | None:
         """Return the group of consumers; None when nobody is or was lately in it."""
         return self._consumers.get(group)
@@ -100,9 +109,9 @@ class Members:
         """Return the producers of a group."""
         return self._producers.get(group, {})
 
-    def producer_link(self, client_id: str) -> Link | None:
-        """Return the connection on which a client produces, whatever its groups."""
-        return self._repliable.get(client_id)
+    def producer_groups(self) -> Iterable[str]:
+        """Return the groups that have producers."""
+        return self._producers
 
     def groups_subscribed_to(self, topic: str) -> list[str]:
         """Return the groups of consumers that are subscribed to the topic."""

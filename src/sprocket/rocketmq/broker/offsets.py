@@ -152,6 +152,17 @@ class ConsumerOffsets:
         for key in [key for key in self._table if key.endswith(suffix)]:
             self._forget(key)
 
+    def forget_topic(self, topic: str) -> None:
+        """Forget everything that any group has committed in a topic.
+
+        Raises:
+            DiskFull, DiskFailed: Some may be forgotten.
+        Durability: on the disk when this returns.
+        """
+        for group in self.groups_of(topic):
+            self._forget(f"{topic}@{group}")
+        self._journal.sync()
+
     def smallest(self, topic: str) -> dict[int, int]:
         """Return by queue the smallest offset that any group has committed in the topic."""
         found: dict[int, int] = {}
@@ -172,9 +183,18 @@ class ConsumerOffsets:
         return [key[len(prefix) :] for key in self._table if key.startswith(prefix)]
 
     def topics_of(self, group: str) -> list[str]:
-        """Return the topics in which the group committed an offset."""
+        """Return the topics in which a group has committed an offset."""
         suffix = f"@{group}"
         return [key[: -len(suffix)] for key in self._table if key.endswith(suffix)]
+
+    @property
+    def version(self) -> DataVersion:
+        """The version of the table."""
+        return self._version
+
+    def all(self) -> Mapping[str, Mapping[int, int]]:
+        """Return every offset by `topic@group` and queue."""
+        return self._table
 
     def begin_flush(self) -> FlushJob | None:
         """Return what must be written, None when nothing changed since the last time."""

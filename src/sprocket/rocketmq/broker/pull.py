@@ -90,6 +90,10 @@ class Puller:
         self._offsets = offsets
         self._settings = settings
 
+    def use(self, settings: PullSettings) -> None:
+        """Change limits of pulls."""
+        self._settings = settings
+
     def pull(self, header: PullMessage, *, is_first: bool = True) -> Pulled:
         """Check a pull and read what it asks for.
 

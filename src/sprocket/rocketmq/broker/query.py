@@ -9,8 +9,11 @@ from sprocket.base.errors import (
     RequestRefused,
 )
 from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec.admin_bodies import QueueUnit, QueueUnits
+from sprocket.rocketmq.codec.admin_headers import QueryConsumeQueue
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage
+from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.store.store import Store
 
 UNIQUE_KEY_MAX = 32
@@ -78,6 +81,58 @@ class Queries:
             raise _not_found()
         records.reverse()
         return Found(records, result.index_updated_at_ms, result.index_end)
+
+    def units(
+        self, header: QueryConsumeQueue, subscription: Subscription | None
+    ) -> QueueUnits | None:
+        """Return what a queue has for some messages.
+
+        Args:
+            header: Which.
+            subscription: Of the group that is named in it, None if that has none.
+
+        Returns:
+            None if there is no message at the offset.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; the queue never had a message.
+        """
+        topic, queue_id = header.topic, header.queue_id
+        span = self._store.queue_range(topic, queue_id)
+        if span.max == 0:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+        if not span.min <= header.index < span.max:
+            return None
+        count = max(0, min(header.count, COUNT_MAX, span.max - header.index))
+        wanted = frozenset[int]() if subscription is None else subscription.tags
+        found: list[QueueUnit] = []
+        while len(found) < count:  # a read ends where a file does
+            units = self._store.units(
+                topic, queue_id, header.index + len(found), count - len(found)
+            )
+            if not units:
+                break
+            found += [
+                QueueUnit(
+                    physical_offset=place,
+                    size=size,
+                    tags_code=code,
+                    passes=wanted is None or code in wanted,
+                )
+                for _, place, size, code, _ in units
+            ]
+        said = None
+        if header.consumer_group:
+            said = "null"  # RocketMQ's word for no filter but tags
+            if subscription is None:
+                said = f"{header.consumer_group}@{topic} is not online!"
+        return QueueUnits(
+            min_offset=span.min,
+            max_offset=span.max,
+            units=found[:count],
+            subscription=subscription,
+            filter_data=said,
+        )
 
     def by_offset(self, offset: int) -> memoryview:
         """Return the record at a physical offset, which ids of messages name.

@@ -116,12 +116,17 @@ class Topics:
         self._settings = settings
         self._system = SYSTEM_TOPICS | {broker.name, broker.cluster, reply_topic(broker.cluster)}
         self.changed: Callable[[list[TopicConfig]], None] = _nobody
-        """Told of topics that are new or differ; the registration with NameServers sets it."""
+        """Told of topics that are new or differ, with none if one was removed; the registration
+        with NameServers sets it."""
         self.version = DataVersion.new(clock.now_ms())
         self._table: dict[str, TopicConfig] = {}
         self._unknown: dict[str, Any] = {}
         self._file.load(self._interpret)
         self._add_system_topics(broker)
+
+    def use(self, settings: TopicSettings) -> None:
+        """Change how new topics come about."""
+        self._settings = settings
 
     def get(self, name: str) -> TopicConfig | None:
         """Return the topic, None when there is none of that name."""
@@ -161,6 +166,28 @@ class Topics:
             raise
         self.changed([topic])
         return True
+
+    def remove(self, name: str) -> None:
+        """Take a topic out of the table, if it is there; the NameServers are told.
+
+        Raises:
+            StoreError: The file could not be written; the table is as before.
+        """
+        old, old_version = self._table.pop(name, None), self.version
+        if old is None:
+            return
+        self.version = self.version.next(self._clock.now_ms())
+        try:
+            self._save()
+        except StoreError:
+            self._table[name], self.version = old, old_version
+            raise
+        self.changed([])
+
+    def system(self) -> list[str]:
+        """Return the topics that belong to the system, whether or not they are there."""
+        found = {name for name in self._table if name.startswith(SYSTEM_PREFIX)}
+        return sorted(self._system | found)
 
     def make_for_send(
         self, name: str, template_name: str, queues: int, sys_flag: int

@@ -4,8 +4,11 @@ One round a second, one at a time. What waits for the disk runs on the disk thre
 that the log's own syncs wait for one step at most.
 """
 
+from collections import deque
+from collections.abc import Callable
+
 from sprocket.base import log
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.base.steps import Steps, advance
 from sprocket.rocketmq.settings import RetentionSettings
 from sprocket.rocketmq.store.store import Store
@@ -13,6 +16,8 @@ from sprocket.runtime.offload import DiskThread
 
 CLEAN_ROUNDS = 10
 """Old messages are looked for in one round of so many; RocketMQ's cleanResourceInterval is 10 s."""
+
+Done = Callable[[StoreError | None], None]
 
 _log = log.get_logger(__name__)
 
@@ -29,6 +34,11 @@ class Upkeep:
         self._settings = settings
         self._rounds = 0
         self._work: Steps | None = None
+        self._waiting: deque[tuple[Callable[[], Steps], Done]] = deque()
+
+    def use(self, settings: RetentionSettings) -> None:
+        """Change what is kept."""
+        self._settings = settings
 
     @property
     def is_busy(self) -> bool:
@@ -41,23 +51,60 @@ class Upkeep:
             self._work = self._round()
             self._go_on(None, None)
 
+    def do(self, work: Callable[[], Steps], done: Done) -> None:
+        """Have the store do something else as soon as no round is under way.
+
+        Args:
+            work: Gives its steps.
+            done: Is told once that it is done, or why not.
+        """
+        self._waiting.append((work, done))
+        if self._work is None:
+            self._work = self._wanted()
+            self._go_on(None, None)
+
+    def clean(self, done: Done) -> None:
+        """Delete what is expired now, whatever the hour."""
+        self.do(lambda: self._store.clean_steps(self._settings, at_once=True), done)
+
     def close(self) -> None:
         """Give up the round that is under way. The disk thread must have stopped."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(StoreFailed("the broker stops"))
         if self._work is not None:
             self._work.close()
             self._work = None
 
     def _go_on(self, result: object, error: BaseException | None) -> None:
-        work, self._work = self._work, None
-        if work is None:
+        if self._work is None:
             return
-        call = advance(work, result, error)
-        if call is not None:
-            self._work = work
-            if not self._thread.is_stopped:
-                self._thread.submit(call, self._go_on)
+        try:
+            call = advance(self._work, result, error)
+        except BaseException:
+            self._work = None
+            raise
+        if call is None:
+            self._work = None
+            if self._waiting:
+                self._work = self._wanted()
+                self._go_on(None, None)
+        elif not self._thread.is_stopped:
+            self._thread.submit(call, self._go_on)
+
+    def _wanted(self) -> Steps:
+        """Do what waits."""
+        while self._waiting:
+            work, done = self._waiting.popleft()
+            try:
+                yield from work()
+            except StoreError as error:
+                done(error)
+            else:
+                done(None)
 
     def _round(self) -> Steps:
+        yield from self._wanted()
         self._rounds += 1
         try:
             yield from self._store.maintain_steps()

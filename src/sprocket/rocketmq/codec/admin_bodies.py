@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import body_parts, tables, values
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.model.group import Subscription
@@ -208,23 +207,3 @@ def decode_queue_units(data: bytes) -> QueueUnits:
         else body_parts.subscription(values.mapping(subscription, "subscriptionData")),
         filter_data=None if filter_data is None else values.text(filter_data),
     )
-
-
-def encode_settings(settings: Mapping[str, str]) -> bytes:
-    """Write settings as RocketMQ has them, a line `name=value` each: 25, 26, 318 and 319."""
-    return "".join(f"{name}={value}\n" for name, value in settings.items()).encode()
-
-
-def decode_settings(data: bytes) -> dict[str, str]:
-    """Read lines of settings: those that are empty, a comment or without `=` say nothing.
-
-    Raises:
-        WireError: It is no UTF-8.
-    """
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as wrong:
-        raise WireError(f"settings that are no UTF-8: {wrong}") from wrong
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (line.partition("=") for line in lines if line[:1] not in ("", "#", "!"))
-    return {name.strip(): value.strip() for name, equals, value in pairs if equals and name.strip()}

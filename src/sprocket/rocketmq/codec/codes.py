@@ -41,6 +41,9 @@ OTHER_LANGUAGE = "OTHER"
 STANDARD_JSON_VERSION = 401
 """4.9.4: from here on a client is given its route as strict JSON, with quoted broker ids."""
 
+NOT_SET = "not set any response code"
+"""The remark that RocketMQ's answers to some requests have when all went well."""
+
 MAPPING_SECTION_VERSION = 413
 """5.0.0: from here on a compressed registration ends with static topic mappings."""
 

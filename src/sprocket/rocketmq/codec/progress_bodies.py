@@ -1,4 +1,4 @@
-"""Bodies that tell how far consumer groups are in their queues: 43, 208, 303 and 317.
+"""Bodies that tell how far consumer groups are in their queues: 43, 45, 208, 303 and 317.
 
 Tables whose keys are queues are written with objects as keys, those by number with bare numbers.
 """
@@ -88,6 +88,14 @@ class OffsetTable:
 
     version: DataVersion
     offsets: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayOffsets:
+    """The answer of GET_ALL_DELAY_OFFSET 45: by level, what was not delivered first."""
+
+    version: DataVersion
+    levels: Mapping[int, int]
 
 
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
@@ -182,6 +190,24 @@ def decode_offset_table(data: bytes) -> OffsetTable:
                 for queue_id, offset in values.mapping(queues, "offsets").items()
             }
             for key, queues in values.mapping(body.get("offsetTable"), "offsetTable").items()
+        },
+    )
+
+
+def encode_delay_offsets(offsets: DelayOffsets) -> bytes:
+    """Write the answer of GET_ALL_DELAY_OFFSET 45, the text of RocketMQ's `delayOffset.json`."""
+    body = {"dataVersion": offsets.version.to_json(), "offsetTable": dict(offsets.levels)}
+    return fastjson.write(body, int_keys_unquoted=True)
+
+
+def decode_delay_offsets(data: bytes) -> DelayOffsets:
+    """Read the answer of GET_ALL_DELAY_OFFSET 45. Raises WireError."""
+    body = body_parts.read_answer(data, "delay offsets")
+    return DelayOffsets(
+        version=DataVersion.from_json(body.get("dataVersion"), 0),
+        levels={
+            values.integer(level, "a level"): values.integer(offset, "an offset")
+            for level, offset in values.mapping(body.get("offsetTable"), "offsetTable").items()
         },
     )
 

@@ -58,6 +58,15 @@ def answer(peer: Peer, request: Command, what: Answer) -> None:
         peer.send(buffers)
 
 
+def answering(peer: Peer, request: Command) -> Callable[[StoreError | None], None]:
+    """Return what answers a request once its work is done, with why it could not be done."""
+
+    def done(error: StoreError | None) -> None:
+        answer(peer, request, Answer() if error is None else failed(peer, request, error))
+
+    return done
+
+
 class Dispatcher:
     """A table of handlers by request code.
 

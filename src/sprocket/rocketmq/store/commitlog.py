@@ -16,7 +16,7 @@ Invariants
 Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from sprocket.base.errors import (
@@ -31,7 +31,7 @@ from sprocket.base.errors import (
 from sprocket.base.segments import Segment, SegmentFiles, Window
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.codec.record import BLANK_BYTES
+from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry
 from sprocket.rocketmq.model.message import NewRecord
 
 _ZERO_CHUNK = bytes(256 * KIB)
@@ -263,6 +263,17 @@ class CommitLog:
         if offset + size > end:
             raise OffsetTooLarge(offset + size, end)
         return view[offset - start : offset - start + size]
+
+    def records(
+        self, walk: Iterable[Entry], end: int | None = None
+    ) -> Iterator[tuple[PhysicalOffset, memoryview]]:
+        """Give the records of a walk that are written now and begin before `end`, as stored."""
+        limit = self._written if end is None else min(end, self._written)
+        for entry in walk:
+            if entry.physical_offset >= limit:
+                return
+            offset = PhysicalOffset(entry.physical_offset)
+            yield offset, self.slice(offset, entry.size)
 
     def record_at(self, offset: int) -> memoryview:
         """Return one whole record; its lengths and its place are checked, not its checksums.

@@ -30,12 +30,14 @@ class Arrival(Struct):
     Attributes:
         next_offset: The queue's new maximum.
         tags_codes: Of the new messages, in order.
+        size: Bytes of the new messages together.
     """
 
     topic: str
     queue_id: int
     next_offset: QueueOffset
     tags_codes: list[int]
+    size: int = 0
 
 
 class Dispatch:
@@ -146,18 +148,22 @@ class Dispatch:
 
 
 def _arrivals(entries: Sequence[Entry]) -> list[Arrival]:
-    codes: dict[tuple[str, int], list[int]] = {}
-    last: dict[tuple[str, int], Entry] = {}
+    runs: dict[tuple[str, int], list[Entry]] = {}
     for entry in entries:
         if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well: they get no unit
             continue
         key = entry.topic, entry.queue_id
-        last[key] = entry
-        known = codes.get(key)
+        known = runs.get(key)
         if known is None:
-            codes[key] = [entry.tags_code]
+            runs[key] = [entry]
         else:
-            known.append(entry.tags_code)
-    return [
-        Arrival(*key, QueueOffset(last[key].next_offset), known) for key, known in codes.items()
-    ]
+            known.append(entry)
+    return [_arrival(run[-1], run) for run in runs.values()]
+
+
+def _arrival(last: Entry, run: Sequence[Entry]) -> Arrival:
+    codes, size = [last.tags_code], last.size
+    if len(run) > 1:
+        codes = [entry.tags_code for entry in run]
+        size = sum([entry.size for entry in run])
+    return Arrival(last.topic, last.queue_id, QueueOffset(last.next_offset), codes, size)

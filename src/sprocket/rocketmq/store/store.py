@@ -176,6 +176,11 @@ class Store:
         return self._flush.synced
 
     @property
+    def dispatched(self) -> PhysicalOffset:
+        """Up to where the queues have the log."""
+        return self._dispatch.queued_to
+
+    @property
     def first(self) -> PhysicalOffset:
         """Where the oldest record that is kept may begin."""
         return self._log.first
@@ -283,22 +288,7 @@ class Store:
         return got
 
     def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[UnitRead]:
-        """Return units of a queue, without a look at their records; dispatches first.
-
-        Codes are those of the units; what stands in extended ones is put in their place.
-
-        Args:
-            topic: The queue's topic.
-            queue_id: Its number there.
-            offset: The first message wanted.
-            count: Most units wanted.
-
-        Returns:
-            Up to `count` units; none at the end of the queue and outside of it.
-
-        Raises:
-            DiskFull, DiskFailed: What was stored last cannot be dispatched now.
-        """
+        """Return up to `count` units of a queue; dispatches first. See `read.units`."""
         self._dispatch_now()
         queue = self._queues.queue(topic, queue_id)
         return [] if queue is None else read.units(queue, offset, count)
@@ -391,18 +381,10 @@ class Store:
             end: Records that begin there or later are not given.
             damage: Takes up what was stepped over.
         """
-        limit = self._log.written if end is None else min(end, self._log.written)
-        walk = Walk(
-            self._files.segments,
-            self._log.first if start is None else start,
-            check_crc=False,
-        )
+        first = self._log.first if start is None else start
+        walk = Walk(self._files.segments, first, check_crc=False)
         walk.damage = [] if damage is None else damage
-        for entry in walk:
-            if entry.physical_offset >= limit:
-                return
-            offset = PhysicalOffset(entry.physical_offset)
-            yield offset, self._log.slice(offset, entry.size)
+        return self._log.records(walk, end)
 
     # Keeping.
 
@@ -455,15 +437,15 @@ class Store:
     def delete_topic_steps(self, topic: str, then: Callable[[], None]) -> Steps:
         """Delete a topic's queues; made again, it begins at queue offset 0. See `deletions`.
 
-        Its records stay in the log until that is cleaned, and are found by key until then. Not to
-        be begun while another one, `maintain_steps` or `clean_steps`, is under way.
+        Its records are found by key until the log is cleaned. Not to be begun while
+        `maintain_steps` or `clean_steps` are under way.
 
         Args:
             topic: What to delete; it need not be there.
             then: Deletes what the caller has of it. Nothing else runs between both.
 
         Raises:
-            StoreError: See `deletions.delete_steps`; and whatever `then` raises.
+            StoreError: See `deletions.Deleter.steps`; and whatever `then` raises.
         """
         if not self._can_keep:
             raise StoreFailed(self._flush.failure or "the store is closed or only read")

@@ -6,6 +6,7 @@ from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, RequestRefused
 from sprocket.rocketmq.broker.groups import SYSTEM_GROUPS, Groups
 from sprocket.rocketmq.codec import fastjson
+from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.settings import GroupSettings
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -79,17 +80,21 @@ def test_a_group_that_cannot_be_written_is_not_made() -> None:
     assert groups.find("g").name == "g"
 
 
-def test_a_topic_is_closed_to_a_group_and_opened_again() -> None:
-    """Other bits stay; a restart changes nothing; what cannot be written is not done."""
+def test_groups_are_put_and_removed() -> None:
+    """All or none; the file has them."""
     disk = SimulatedDisk()
     groups = opened(disk)
-    groups._forbidden["g"] = {"T": 2}
-    groups.forbid("g", "T", is_readable=False)
-    assert opened(disk.kill()).is_forbidden("g", "T")
-    groups.forbid("g", "T", is_readable=True)
-    groups.forbid("g", "T", is_readable=True)
-    assert fastjson.read(read_file(disk, FILE))["forbiddenTable"] == {"g": {"T": 2}}
-    disk.fail("sync", 1)
+    groups.put([SubscriptionGroup(name="a"), SubscriptionGroup(name="b", retry_queues=7)])
+    version = groups.version.counter
+    groups.put([SubscriptionGroup(name="a")])
+    assert groups.version.counter == version, "nothing has changed"
+    disk.fail("create", 1)
     with pytest.raises(DiskFailed):
-        groups.forbid("g", "T", is_readable=False)
-    assert not groups.is_forbidden("g", "T")
+        groups.remove("a")
+    assert groups.get("a") is not None
+    groups.remove("a")
+    groups.remove("never was")
+    again = opened(disk)
+    assert again.get("a") is None
+    assert again.get("b") == SubscriptionGroup(name="b", retry_queues=7)
+    assert again.forbidden == {}

@@ -143,3 +143,18 @@ def test_what_a_file_covers() -> None:
     assert journal.covered_by({}) == 0
     assert journal.covered_by({"sprocketSequence": 7}) == 7
     assert journal.covered_by({"offsetTable": {}}) is None
+
+
+def test_what_was_synced_outlives_a_power_loss() -> None:
+    """Also when the journal is cut behind it."""
+    disk = SimulatedDisk()
+    lines = filled(disk, "a", "b")
+    end = lines.end
+    lines.append("c")
+    lines.sync()
+    lines.append("d")
+    for _ in range(2):
+        found = opened(disk.crash(lambda _: 0)).replay(0)
+        assert (3, "c") in found
+        lines.cut(end)
+        end = 0

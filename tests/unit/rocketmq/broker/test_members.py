@@ -9,6 +9,8 @@ from sprocket.testing.clock import FakeClock
 class Link:
     """A connection that notes whether it was closed."""
 
+    address = "1.2.3.4:5"
+
     def __init__(self) -> None:
         self.is_closed = False
 

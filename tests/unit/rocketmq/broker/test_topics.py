@@ -137,3 +137,31 @@ def test_legal_names() -> None:
     """Letters, digits and four signs, up to 127 of them."""
     for name in ("a", "A-b_9", "%RETRY%g", "a|b", "a" * 127):
         check_name(name)
+
+
+def test_a_topic_is_taken_out() -> None:
+    """Of the file too, once; if that cannot be written it stays."""
+    disk = fresh()
+    topics = opened(disk)
+    topics.put(TopicConfig(name="T"))
+    told: list[list[TopicConfig]] = []
+    topics.changed = told.append
+    disk.fail("create", 1)
+    version = topics.version
+    with pytest.raises(DiskFailed):
+        topics.remove("T")
+    assert (topics.get("T"), topics.version) == (TopicConfig(name="T"), version)
+    topics.remove("T")
+    topics.remove("T")
+    assert (topics.get("T"), told) == (None, [[]])
+    assert opened(disk).get("T") is None
+    assert topics.version.counter == version.counter + 1
+
+
+def test_the_system_has_its_own() -> None:
+    """Names that are reserved, and those with its prefix that are there."""
+    topics = opened(fresh())
+    topics.put(TopicConfig(name="rmq_sys_mine"))
+    topics.put(TopicConfig(name="mine"))
+    assert {"rmq_sys_mine", "TBW102", "broker-a"} <= set(topics.system())
+    assert "mine" not in topics.system()

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.stores import new, open_store
 
+from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
+from sprocket.base.steps import Steps
 from sprocket.rocketmq.broker import upkeep
 from sprocket.rocketmq.broker.upkeep import CLEAN_ROUNDS, Upkeep
 from sprocket.rocketmq.settings import RetentionSettings
@@ -137,3 +139,69 @@ def test_a_round_cut_off_by_the_stop_leaves_nothing_unsynced() -> None:
     again = open_store(scenes[0].disk.crash(lambda _: 0))
     assert again.report.clean
     assert len(list(again.queues())) == 40
+
+
+def test_other_work_takes_its_turn() -> None:
+    """Not during a round; in the order in which it was asked for, with how it ended."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.fill()
+        done: list[object] = []
+
+        def work(name: str, error: StoreError | None = None) -> Callable[[], Steps]:
+            def steps() -> Steps:
+                done.append(name)
+                yield lambda: None
+                if error is not None:
+                    raise error
+
+            return steps
+
+        failure = DiskFailed("no")
+        scene.upkeep.begin()
+        scene.upkeep.do(work("a"), done.append)
+        scene.upkeep.do(work("b", failure), lambda error: again(error))
+
+        def again(error: StoreError | None) -> None:
+            done.append(error)
+            scene.upkeep.do(work("c"), done.append)
+
+        assert done == []
+        async with asyncio.timeout(10):
+            while scene.upkeep.is_busy:
+                await asyncio.sleep(0)
+        assert done == ["a", None, "b", failure, "c", None]
+        assert scene.saved_at_ms() == AT_MS, "the round was done as well"
+
+    run(scenario)
+
+
+def test_what_waits_is_told_that_it_is_not_done() -> None:
+    """When the broker stops."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.fill()
+        told: list[StoreError | None] = []
+        scene.upkeep.begin()
+        scene.upkeep.clean(told.append)
+        await scene.thread.stop()
+        scene.upkeep.close()
+        assert [type(error) for error in told] == [StoreFailed]
+
+    run(scenario)
+
+
+def test_cleaning_can_be_asked_for() -> None:
+    """Whatever the hour, by the settings as they are now."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.fill()
+        scene.upkeep.use(RetentionSettings(keep_hours=1))
+        scene.clock.advance(2 * 3600 * 1000)
+        ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        await scene.round()
+        scene.upkeep.clean(ended.set_result)
+        assert await asyncio.wait_for(ended, 10) is None
+        assert scene.store.first > 0
+
+    run(scenario)

@@ -64,17 +64,6 @@ def test_units_are_read_back(units: QueueUnits) -> None:
     assert admin_bodies.decode_queue_units(admin_bodies.encode_queue_units(units)) == units
 
 
-def test_settings_are_lines() -> None:
-    """As in a properties file; what is none says nothing."""
-    settings = {"a": "1", "b": "x=y", "c": ""}
-    data = admin_bodies.encode_settings(settings)
-    assert data == b"a=1\nb=x=y\nc=\n"
-    assert admin_bodies.decode_settings(data) == settings
-    assert admin_bodies.decode_settings(b"# a=1\n!b=2\n\n nonsense \r\n =3\n d = 4 ") == {"d": "4"}
-    with pytest.raises(WireError):
-        admin_bodies.decode_settings(b"a=\xff")
-
-
 def test_what_cannot_be_read_is_named() -> None:
     """Members of the wrong kind."""
     with pytest.raises(WireError, match="topicPutTps"):

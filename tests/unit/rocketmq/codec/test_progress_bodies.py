@@ -8,6 +8,7 @@ from sprocket.rocketmq.codec.progress_bodies import (
     BrokerConsumeStats,
     ConsumeStats,
     ConsumeTimeSpan,
+    DelayOffsets,
     OffsetTable,
     QueueProgress,
 )
@@ -53,6 +54,10 @@ def test_bodies_are_read_back() -> None:
     data = progress_bodies.encode_offset_table(table)
     assert b'"t@g":{0:5,1:6}' in data
     assert progress_bodies.decode_offset_table(data) == table
+    delays = DelayOffsets(version=DataVersion(1, 2), levels={1: 5, 18: 0})
+    data = progress_bodies.encode_delay_offsets(delays)
+    assert b'"offsetTable":{1:5,18:0}' in data
+    assert progress_bodies.decode_delay_offsets(data) == delays
 
 
 def test_lag_and_what_is_in_flight() -> None:

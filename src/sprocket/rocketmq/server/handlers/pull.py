@@ -70,12 +70,13 @@ class PullHandlers:
             ):
                 self._watch(peer)
                 return None
-        return self._answer(peer, request, pulled)
+        return self._answer(peer, request, header, pulled)
 
     def _again(self, peer: Peer, request: Command, header: PullMessage) -> None:
         """Run a pull that waited, and answer whatever it finds."""
         try:
-            found = self._answer(peer, request, self._puller.pull(header, is_first=False))
+            pulled = self._puller.pull(header, is_first=False)
+            found = self._answer(peer, request, header, pulled)
         except PullForbidden as forbidden:
             found = _forbidden(forbidden)
         except Exception as error:
@@ -83,9 +84,18 @@ class PullHandlers:
         if found is not None:
             answer(peer, request, found)
 
-    def _answer(self, peer: Peer, request: Command, pulled: Pulled) -> Answer | None:
+    def _answer(
+        self, peer: Peer, request: Command, header: PullMessage, pulled: Pulled
+    ) -> Answer | None:
         result = pulled.result
-        self._stats.got += result.count
+        self._stats.pulled(
+            header.topic,
+            header.consumer_group,
+            header.queue_id,
+            pulled.next_offset,
+            result.count,
+            result.bytes,
+        )
         found = Answer(
             pulled.code,
             PullMessageAnswer(
@@ -101,7 +111,13 @@ class PullHandlers:
         # Far behind the end: the pages may have to come from the disk, which the loop must not
         # wait for. The thread touches them, then they are sent.
         records = result.records
-        self._thread.submit(lambda: _touch(records), lambda _, __: answer(peer, request, found))
+        started = self._stats.monotonic()
+
+        def done(_: object, __: BaseException | None) -> None:
+            self._stats.waited(started)
+            answer(peer, request, found)
+
+        self._thread.submit(lambda: _touch(records), done)
         return None
 
 

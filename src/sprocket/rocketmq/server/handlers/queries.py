@@ -1,7 +1,10 @@
-"""Requests that find messages: 12 by key, 33 by id."""
+"""Requests that find messages: 12 by key, 33 by id, 321 by queue offset."""
 
+from sprocket.rocketmq.broker.members import Members
 from sprocket.rocketmq.broker.query import Queries
-from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec import admin_bodies
+from sprocket.rocketmq.codec.admin_headers import QueryConsumeQueue
+from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import QueryMessage, QueryMessageAnswer, ViewMessage
 from sprocket.rocketmq.server.dispatch import Answer, Handler
@@ -11,14 +14,16 @@ from sprocket.runtime.driver import Peer
 class QueryHandlers:
     """Answers with stored records, unchanged."""
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: Queries, members: Members) -> None:
         self._queries = queries
+        self._members = members
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
         return {
             RequestCode.QUERY_MESSAGE: self.by_key,
             RequestCode.VIEW_MESSAGE_BY_ID: self.by_offset,
+            RequestCode.QUERY_CONSUME_QUEUE: self.units,
         }
 
     def by_key(self, _: Peer, request: Command) -> Answer:
@@ -31,6 +36,19 @@ class QueryHandlers:
             ),
             body=found.records,
         )
+
+    def units(self, _: Peer, request: Command) -> Answer:
+        """Answer what a queue has for some messages, and which of them a group wants."""
+        header = request.header(QueryConsumeQueue)
+        subscription = None
+        if header.consumer_group:
+            members = self._members.consumers(header.consumer_group)
+            subscription = None if members is None else members.subscriptions.get(header.topic)
+        found = self._queries.units(header, subscription)
+        if found is None:
+            remark = f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!"
+            return Answer(remark=remark)
+        return Answer(remark=NOT_SET, body=(admin_bodies.encode_queue_units(found),))
 
     def by_offset(self, _: Peer, request: Command) -> Answer:
         """Answer the message at a physical offset."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.retry import SendBack
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
@@ -17,9 +18,10 @@ from sprocket.runtime.driver import Peer
 class RetryHandlers:
     """Messages that consumers could not handle."""
 
-    def __init__(self, send_back: SendBack, durable: Durable) -> None:
+    def __init__(self, send_back: SendBack, durable: Durable, stats: Stats) -> None:
         self._send_back = send_back
         self._durable = durable
+        self._stats = stats
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
@@ -27,9 +29,11 @@ class RetryHandlers:
 
     def send_back(self, peer: Peer, request: Command) -> Answer | None:
         """Store a message for another try, or among the dead letters."""
-        record = self._send_back.record(request.header(SendMessageBack), request.version)
+        header = request.header(SendMessageBack)
+        record = self._send_back.record(header, request.version)
         if record is None:
             return Answer()
+        self._stats.sent_back(header.origin_topic or record.topic, header.group)
         self._durable.append(record, self._stored, peer, request)
         return None
 

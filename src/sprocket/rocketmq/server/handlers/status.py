@@ -1,95 +1,77 @@
-"""What tools show of a broker: 28, every key that `mqadmin clusterList` reads."""
+"""Requests about the broker itself: 28, 315, 907; and to clean up: 306, 316, 329."""
 
-from collections.abc import Callable
-
-from sprocket.base.clock import Clock
-from sprocket.rocketmq.broker.hold import PullHold
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.removal import Removal
+from sprocket.rocketmq.broker.runtime_info import RuntimeInfo
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.codec import bodies, record
-from sprocket.rocketmq.codec.codes import VERSION, RequestCode
+from sprocket.rocketmq.broker.upkeep import Upkeep
+from sprocket.rocketmq.codec import bodies, stats_bodies
+from sprocket.rocketmq.codec.admin_headers import ViewStats
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.codec.stats_bodies import ReplicaStatus
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 
-VERSION_TEXT = "V5_3_3"
-"""The release whose protocol we speak, as RocketMQ's enum names it."""
-
 
 class StatusHandlers:
-    """The broker's figures."""
+    """The broker's figures and its upkeep."""
 
     def __init__(
         self,
         store: Store,
+        info: RuntimeInfo,
         stats: Stats,
-        hold: PullHold,
-        clock: Clock,
-        disk_used_ratio: Callable[[], float],
+        upkeep: Upkeep,
+        removal: Removal,
+        cluster: str,
     ) -> None:
         self._store = store
+        self._info = info
         self._stats = stats
-        self._hold = hold
-        self._clock = clock
-        self._disk_used_ratio = disk_used_ratio
+        self._upkeep = upkeep
+        self._removal = removal
+        self._cluster = cluster
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
-        return {RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime}
+        return {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+            RequestCode.VIEW_BROKER_STATS_DATA: self.view,
+            RequestCode.GET_BROKER_HA_STATUS: self.replicas,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.clean,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused,
+        }
 
     def runtime(self, _: Peer, _request: Command) -> Answer:
         """Answer the figures as texts by name."""
-        stats = self._stats
-        now_ms = self._clock.now_ms()
-        table = {
-            "brokerActive": "true",
-            "brokerVersion": str(VERSION),
-            "brokerVersionDesc": VERSION_TEXT,
-            "bootTimestamp": str(stats.started_at_ms),
-            "runtime": f"[ {(now_ms - stats.started_at_ms) // 1000} seconds ]",
-            "putTps": _rates(stats.put_rates()),
-            "getTransferredTps": _rates(stats.got_rates()),
-            "getFoundTps": _rates(stats.got_rates()),
-            "getTotalTps": _rates(stats.got_rates()),
-            "msgPutTotalTodayNow": str(stats.put),
-            "msgGetTotalTodayNow": str(stats.got),
-            "pullThreadPoolQueueSize": str(self._hold.count),
-            "earliestMessageTimeStamp": str(self._earliest_ms()),
-            "commitLogDiskRatio": f"{self._disk_used_ratio():.4f}",
-            "commitLogMaxOffset": str(self._store.end),
-            "remainHowManyDataToFlush": f"{self._store.end - self._store.synced} B",
-        }
-        for name in _ZEROS:
-            table[name] = "0"
-        return Answer(body=(bodies.encode_key_values(table),))
+        return Answer(body=(bodies.encode_key_values(self._info.table()),))
 
-    def _earliest_ms(self) -> int:
-        """Return when the oldest message was stored, −1 when there is none."""
-        for _, stored in self._store.records():
-            return record.entry(stored, 0).stored_at_ms
-        return -1
+    def view(self, _: Peer, request: Command) -> Answer:
+        """Answer one statistic."""
+        header = request.header(ViewStats)
+        found = self._stats.view(header.stats_name, header.stats_key, self._cluster)
+        if found is None:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"The stats <{header.stats_name}> <{header.stats_key}> not exist",
+            )
+        return Answer(body=(stats_bodies.encode_stats(found),))
 
+    def replicas(self, _: Peer, _request: Command) -> Answer:
+        """Answer how slaves keep up: this master has none."""
+        status = ReplicaStatus(log_end=self._store.end)
+        return Answer(body=(stats_bodies.encode_replica_status(status),))
 
-_ZEROS = (
-    "sendThreadPoolQueueSize",
-    "ackThreadPoolQueueSize",
-    "sendThreadPoolQueueHeadWaitTimeMills",
-    "pullThreadPoolQueueHeadWaitTimeMills",
-    "ackThreadPoolQueueHeadWaitTimeMills",
-    "pageCacheLockTimeMills",
-    "timerReadBehind",
-    "timerOffsetBehind",
-    "timerCongestNum",
-    "timerEnqueueTps",
-    "timerDequeueTps",
-    "msgPutTotalYesterdayMorning",
-    "msgPutTotalTodayMorning",
-    "msgGetTotalYesterdayMorning",
-    "msgGetTotalTodayMorning",
-    "dispatchBehindBytes",
-)
-"""Queues between threads, timers and daily counts: what Sprocket has not got is empty."""
+    def clean(self, peer: Peer, request: Command) -> None:
+        """Delete old log files that have expired, with the units and keys of their messages.
 
+        A queue that has no message left keeps its place: consumers go on where they were.
+        """
+        self._upkeep.clean(answering(peer, request))
 
-def _rates(rates: list[float]) -> str:
-    return " ".join(f"{rate:.2f}" for rate in rates)
+    def clean_unused(self, peer: Peer, request: Command) -> None:
+        """Delete queues whose topic is not there any more."""
+        self._removal.delete_unused(answering(peer, request))

@@ -1,17 +1,21 @@
-"""Requests about topics: 17, 202 and 351."""
+"""Requests about topics: 17, 18, 21, 202, 215, 305 and 351."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 
 from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker import attributes
+from sprocket.rocketmq.broker.removal import Removal
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics, check_name
-from sprocket.rocketmq.codec import admin_bodies, tables
-from sprocket.rocketmq.codec.admin_bodies import QueueStats, TopicStats
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec import admin_bodies, bodies, tables
+from sprocket.rocketmq.codec.admin_bodies import QueueStats, TopicStats, TopicTable
+from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import CreateTopic, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 
@@ -20,26 +24,23 @@ QUEUES_MAX = 65_536
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
-SUPPORTED_ATTRIBUTES = {
-    "queue.type": ("SimpleCQ",),
-    "cleanup.policy": ("DELETE",),
-    "message.type": ("NORMAL", "UNSPECIFIED", "FIFO"),
-}
-"""Attribute values that ask for nothing that is not there."""
-
 
 class TopicHandlers:
-    """Making topics and looking at them."""
+    """Making topics, deleting them, and looking at them."""
 
     def __init__(
         self,
         store: Store,
         topics: Topics,
+        removal: Removal,
+        stats: Stats,
         broker_name: str,
         when_told: Callable[[Callable[[], None]], None],
     ) -> None:
         self._store = store
         self._topics = topics
+        self._removal = removal
+        self._stats = stats
         self._broker_name = broker_name
         self._when_told = when_told
 
@@ -47,6 +48,10 @@ class TopicHandlers:
         """Return the handler of each code."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.put_all,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
             RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.GET_TOPIC_CONFIG: self.config,
         }
@@ -54,43 +59,49 @@ class TopicHandlers:
     def put(self, peer: Peer, request: Command) -> None:
         """Make or change a topic; answer when the NameServers know it, after a second at most."""
         header = request.header(CreateTopic)
-        check_name(header.topic)
-        if self._topics.is_system(header.topic):
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER,
-                f"The topic[{header.topic}] is conflict with system topic.",
-            )
-        for what, count in (
-            ("readQueueNums", header.read_queue_nums),
-            ("writeQueueNums", header.write_queue_nums),
-        ):
-            if not 0 <= count <= QUEUES_MAX:
-                raise RequestRefused(
-                    ResponseCode.INVALID_PARAMETER, f"{what} is {count}, 0 to {QUEUES_MAX} may be"
-                )
-        if header.topic_filter_type not in FILTER_TYPES:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
-                f"topicFilterType = [{header.topic_filter_type}] value invalid",
-            )
-        old = self._topics.get(header.topic)
-        self._topics.put(
-            TopicConfig(
-                name=header.topic,
-                read_queues=header.read_queue_nums,
-                write_queues=header.write_queue_nums,
-                perm=header.perm,
-                order=header.order,
-                filter_type=header.topic_filter_type,
-                sys_flag=header.topic_sys_flag,
-                attributes=_attributes(header.attributes, {} if old is None else old.attributes),
-            )
+        topic = TopicConfig(
+            name=header.topic,
+            read_queues=header.read_queue_nums,
+            write_queues=header.write_queue_nums,
+            perm=header.perm,
+            order=header.order,
+            filter_type=header.topic_filter_type,
+            sys_flag=header.topic_sys_flag,
+            attributes=attributes.parse(header.attributes),
         )
-        self._when_told(lambda: answer(peer, request, Answer()))
+        self._topics.put(self._checked(topic))
+        self._when_told(lambda: answer(peer, request, Answer(remark=NOT_SET)))
+
+    def put_all(self, peer: Peer, request: Command) -> None:
+        """Make or change topics, all of them or none; answer as `put`."""
+        wanted = admin_bodies.decode_topic_configs(request.body)
+        for topic in [self._checked(topic) for topic in wanted]:
+            self._topics.put(topic)
+        self._when_told(lambda: answer(peer, request, Answer(remark=NOT_SET)))
+
+    def delete(self, peer: Peer, request: Command) -> None:
+        """Delete a topic with everything in it; one that is not there is a success."""
+        name = request.header(TopicOnly).topic
+        if not name.strip():
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+        self._refuse_system(name)
+        self._removal.delete_topic(name, answering(peer, request))
+
+    def all(self, _: Peer, _request: Command) -> Answer:
+        """Answer the whole table."""
+        table = TopicTable(version=self._topics.version, topics=list(self._topics.all()))
+        return Answer(body=(admin_bodies.encode_topic_table(table),))
+
+    def system(self, _: Peer, _request: Command) -> Answer:
+        """Answer the names of the system's topics."""
+        return Answer(body=(bodies.encode_topic_list(self._topics.system()),))
 
     def stats(self, _: Peer, request: Command) -> Answer:
         """Answer the range of each queue of a topic."""
-        topic = self._find(request.header(TopicOnly).topic)
+        name = request.header(TopicOnly).topic
+        topic = self._topics.get(name)
+        if topic is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         queues = {}
         for queue_id in range(max(topic.read_queues, topic.write_queues)):
             span = self._store.queue_range(topic.name, queue_id)
@@ -102,46 +113,43 @@ class TopicHandlers:
                 max_offset=span.max,
                 last_update_at_ms=max(0, last_at_ms),
             )
-        return Answer(body=(admin_bodies.encode_topic_stats(TopicStats(queues=queues)),))
+        found = TopicStats(queues=queues, put_tps=self._stats.topic_put_tps(name))
+        return Answer(body=(admin_bodies.encode_topic_stats(found),))
 
     def config(self, _: Peer, request: Command) -> Answer:
         """Answer how a topic is set up."""
-        topic = self._find(request.header(TopicOnly).topic)
-        return Answer(body=(tables.encode_topic(topic),))
-
-    def _find(self, name: str) -> TopicConfig:
+        name = request.header(TopicOnly).topic
         topic = self._topics.get(name)
         if topic is None:
-            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-        return topic
-
-
-def _attributes(text: str, old: Mapping[str, str]) -> dict[str, str]:
-    """Return a topic's attributes after the changes `+name=value,-name`.
-
-    Raises:
-        RequestRefused: SYSTEM_ERROR; the text cannot be read, or asks for something that Sprocket
-            has not got (INVALID_PARAMETER for mixed message types, as in RocketMQ).
-    """
-    attributes = dict(old)
-    for change in text.split(","):
-        if not change.strip():
-            continue
-        name, equals, value = change.strip()[1:].partition("=")
-        if change.strip()[0] == "-" and not equals:
-            attributes.pop(name, None)
-            continue
-        if change.strip()[0] != "+" or not equals:
             raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"attribute {change!r}: expected +name=value or -name"
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
             )
-        if (name, value) == ("message.type", "MIXED"):
+        return Answer(body=(tables.encode_topic(topic),))
+
+    def _checked(self, topic: TopicConfig) -> TopicConfig:
+        """Return a topic with its attributes as they shall be; those given are changes."""
+        check_name(topic.name)
+        self._refuse_system(topic.name)
+        for what, count in (
+            ("readQueueNums", topic.read_queues),
+            ("writeQueueNums", topic.write_queues),
+        ):
+            if not 0 <= count <= QUEUES_MAX:
+                raise RequestRefused(
+                    ResponseCode.INVALID_PARAMETER, f"{what} is {count}, 0 to {QUEUES_MAX} may be"
+                )
+        if topic.filter_type not in FILTER_TYPES:
             raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported."
+                ResponseCode.SYSTEM_ERROR,
+                f"topicFilterType = [{topic.filter_type}] value invalid",
             )
-        if value not in SUPPORTED_ATTRIBUTES.get(name, ()):
+        old = self._topics.get(topic.name)
+        altered = attributes.altered(None if old is None else old.attributes, topic.attributes)
+        return replace(topic, attributes=altered)
+
+    def _refuse_system(self, name: str) -> None:
+        if self._topics.is_system(name):
             raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"attribute {name}={value} is not supported"
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{name}] is conflict with system topic.",
             )
-        attributes[name] = value
-    return attributes

@@ -223,9 +223,9 @@ def test_a_held_pull_does_not_block_its_connection(on_node: Callable[..., None])
         other.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
         assert (await other.call(30, {"topic": "T", "queueId": 0})).code == 0
         status = await lab.broker.call(28)
-        assert b'"pullThreadPoolQueueSize":"1"' in status.body
+        assert b'"sprocketHeldPulls":"1"' in status.body
         other.peer.close()
-        while b'"pullThreadPoolQueueSize":"0"' not in (await lab.broker.call(28)).body:
+        while b'"sprocketHeldPulls":"0"' not in (await lab.broker.call(28)).body:
             await asyncio.sleep(0)
 
     on_node(scenario)

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec import admin_bodies, client_bodies, record
+from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.model.group import Subscription
 
 
 async def fill(lab: Any) -> None:
@@ -83,5 +85,37 @@ def test_by_offset(on_node: Callable[..., None]) -> None:
             answer = await lab.broker.call(33, {"offset": offset})
             assert (offset, answer.code) == (offset, 1)
             assert answer.remark
+
+    on_node(scenario)
+
+
+def test_units_of_a_queue_are_told(on_node: Callable[..., None]) -> None:
+    """From an offset on, with what a group wants of them; nothing behind the end."""
+
+    async def scenario(lab: Any) -> None:
+        ext = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 7, "h": 0}
+        for number in range(14):
+            await lab.broker.call(310, ext | {"i": f"TAGS\x01{'ab'[number % 2]}\x02"}, b"m")
+        data = ConsumerData(group="g", subscriptions=[Subscription.parse("T", "b")])
+        heartbeat = HeartbeatData(client_id="c", consumers=[data])
+        await lab.broker.call(34, {}, client_bodies.encode_heartbeat(heartbeat))
+        ask = {"topic": "T", "queueId": 0, "index": 1, "count": 100}
+        found = admin_bodies.decode_queue_units((await lab.broker.call(321, ask)).body)
+        assert (found.min_offset, found.max_offset, len(found.units)) == (0, 14, 13)
+        assert [one.tags_code for one in found.units[:3]] == [98, 97, 98]
+        assert (found.subscription, found.filter_data) == (None, None)
+        answer = await lab.broker.call(321, ask | {"count": 2, "consumerGroup": "g"})
+        found = admin_bodies.decode_queue_units(answer.body)
+        assert [one.passes for one in found.units] == [True, False]
+        assert (found.subscription, found.filter_data) == (data.subscriptions[0], "null")
+        answer = await lab.broker.call(321, ask | {"count": 1, "consumerGroup": "none"})
+        assert b"none@T is not online!" in answer.body
+        for changes, code, said in (
+            ({"index": 14}, 0, "Index 14 of 0@T is not exist!"),
+            ({"index": -1}, 0, "Index -1 of 0@T is not exist!"),
+            ({"queueId": 3}, 1, "3@T is not exist!"),
+        ):
+            answer = await lab.broker.call(321, ask | changes)
+            assert (answer.code, answer.remark, answer.body) == (code, said, b"")
 
     on_node(scenario)

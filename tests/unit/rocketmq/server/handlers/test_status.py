@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from sprocket.rocketmq.codec import stats_bodies
+
 CLUSTER_LIST = (
     "brokerActive",
     "brokerVersionDesc",
@@ -67,6 +69,43 @@ def test_figures_follow_what_happens(on_node: Callable[..., None]) -> None:
         assert table["earliestMessageTimeStamp"] == str(at_ms)
         assert int(table["commitLogMaxOffset"]) > 0
         assert table["remainHowManyDataToFlush"] == "0 B"
-        assert table["putTps"].split(" ")[0] == "0.10"
+        assert table["putTps"].split(" ")[0] == "0.1"
+
+    on_node(scenario)
+
+
+def test_upkeep_is_done_when_it_is_answered(on_node: Callable[..., None]) -> None:
+    """Expired files, units, and queues without a topic."""
+
+    async def scenario(lab: Any) -> None:
+        await lab.message("T")
+        for code in (306, 316, 329):
+            assert (code, (await lab.broker.call(code)).code) == (code, 0)
+        assert (await lab.broker.call(30, {"topic": "T", "queueId": 0})).ext_map()["offset"] == "1"
+
+    on_node(scenario)
+
+
+def test_a_master_tells_that_it_has_no_slaves(on_node: Callable[..., None]) -> None:
+    """And how far its log is."""
+
+    async def scenario(lab: Any) -> None:
+        await lab.message("T")
+        status = stats_bodies.decode_replica_status((await lab.broker.call(907)).body)
+        end = int((await figures(lab))["commitLogMaxOffset"])
+        assert (status.is_master, status.slaves, status.log_end) == (True, [], end)
+
+    on_node(scenario)
+
+
+def test_a_statistic_nobody_has_is_refused(on_node: Callable[..., None]) -> None:
+    """That of the whole broker is always there."""
+
+    async def scenario(lab: Any) -> None:
+        view = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "x"}
+        answer = await lab.broker.call(315, view)
+        assert (answer.code, answer.remark) == (1, "The stats <TOPIC_PUT_NUMS> <x> not exist")
+        view = {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"}
+        assert stats_bodies.decode_stats((await lab.broker.call(315, view)).body).day.sum == 0
 
     on_node(scenario)

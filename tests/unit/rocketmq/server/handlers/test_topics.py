@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec import fastjson
+from sprocket.rocketmq.codec import admin_bodies, bodies, fastjson
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import TopicSettings
 
 
@@ -159,5 +161,78 @@ def test_statistics_have_every_queue(on_node: Callable[..., None]) -> None:
         ]
         assert (await lab.broker.call(202, {"topic": "none"})).code == 17
         assert (await lab.broker.call(351, {"topic": "none"})).code == 17
+
+    on_node(scenario)
+
+
+async def topic_names(lab: Any) -> set[str]:
+    """Return the topics in the broker's table."""
+    table = admin_bodies.decode_topic_table((await lab.broker.call(21)).body)
+    return {topic.name for topic in table.topics}
+
+
+def test_a_list_of_topics_is_made_as_a_whole(on_node: Callable[..., None]) -> None:
+    """Or not at all, if one of them may not be; attributes are changes."""
+
+    async def scenario(lab: Any) -> None:
+        wanted = [
+            TopicConfig(name="A", attributes={"+message.type": "FIFO"}),
+            TopicConfig(name="B", read_queues=2),
+        ]
+        bad = [TopicConfig(name="C"), TopicConfig(name="TBW102")]
+        assert (await lab.broker.call(18, {}, admin_bodies.encode_topic_configs(wanted))).code == 0
+        assert (await lab.broker.call(18, {}, admin_bodies.encode_topic_configs(bad))).code == 29
+        assert (await lab.broker.call(18, {}, b"[]")).code == 1
+        config = await lab.broker.call(351, {"topic": "A"})
+        assert json.loads(config.body)["attributes"] == {"message.type": "FIFO"}
+        assert {"A", "B"} <= await topic_names(lab)
+        assert "C" not in await topic_names(lab)
+        assert (await route(lab, "B"))["queueDatas"][0]["readQueueNums"] == 2
+
+    on_node(scenario)
+
+
+def test_a_deleted_topic_is_gone(on_node: Callable[..., None]) -> None:
+    """With its messages and offsets; made again it begins at 0."""
+
+    async def scenario(lab: Any) -> None:
+        call = lab.broker.call
+        for _ in range(3):
+            await lab.message("T")
+        commit = {"consumerGroup": "g", "topic": "T", "queueId": 0, "commitOffset": 2}
+        await call(352, {"group": "g"})
+        await call(15, commit)
+        for _ in range(2):
+            assert (await call(215, {"topic": "T"})).code == 0
+        assert (await call(351, {"topic": "T"})).code == 17
+        assert (await call(14, commit)).code == 22
+        assert (await call(30, {"topic": "T", "queueId": 0})).ext_map()["offset"] == "0"
+        assert (await lab.message("T")).ext_map()["queueOffset"] == "0"
+        for name in ("", " ", "TBW102", "broker-a"):
+            assert (name, (await call(215, {"topic": name})).code) == (name, 29)
+
+    on_node(scenario)
+
+
+def test_the_systems_topics_are_named(on_node: Callable[..., None]) -> None:
+    """Whether or not they are there."""
+
+    async def scenario(lab: Any) -> None:
+        await lab.message("T")
+        names = bodies.decode_topic_list((await lab.broker.call(305)).body)
+        assert {"TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX"} <= set(names)
+        assert "T" not in names
+
+    on_node(scenario)
+
+
+def test_the_rate_of_a_topic_is_told(on_node: Callable[..., None]) -> None:
+    """Of the last minute."""
+
+    async def scenario(lab: Any) -> None:
+        await lab.message("T")
+        stats = admin_bodies.decode_topic_stats((await lab.broker.call(202, {"topic": "T"})).body)
+        assert stats.put_tps == 0.0
+        assert stats.queues[MessageQueue("T", "broker-a", 0)].max_offset == 1
 
     on_node(scenario)

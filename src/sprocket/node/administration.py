@@ -1,0 +1,88 @@
+"""What tools ask of a broker: its parts put together, and a handler for each code."""
+
+from collections.abc import Callable
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.broker.config import Config
+from sprocket.rocketmq.broker.progress import Progress
+from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, Waiting
+from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.progress_bodies import DelayOffsets
+from sprocket.rocketmq.server.dispatch import Handler
+from sprocket.rocketmq.server.handlers.config import ConfigHandlers
+from sprocket.rocketmq.server.handlers.groups import GroupHandlers
+from sprocket.rocketmq.server.handlers.progress import ProgressHandlers
+from sprocket.rocketmq.server.handlers.status import StatusHandlers
+from sprocket.rocketmq.server.handlers.topics import TopicHandlers
+from sprocket.rocketmq.settings import Settings
+
+Told = Callable[[Callable[[], None]], None]
+"""Calls back when the NameServers know of all changes."""
+
+
+def handlers(
+    broker: Broker,
+    settings: Settings,
+    address: str,
+    when_told: Told,
+    clock: Clock,
+    disk: Disk,
+    folder: str,
+) -> dict[int, Handler]:
+    """Return the handlers of every code that administrators use.
+
+    Args:
+        broker: The broker.
+        settings: All groups.
+        address: Where clients reach the broker.
+        when_told: See `broker.registration`.
+        clock: For everything that has a time.
+        disk: Where the store lies.
+        folder: The store's folder.
+    """
+    store, name = broker.store, settings.broker.name
+    progress = Progress(
+        store, broker.topics, broker.groups, broker.members, broker.offsets, broker.stats, name
+    )
+    delays = broker.delay_progress
+
+    def delay_offsets() -> DelayOffsets:
+        return DelayOffsets(version=delays.version, levels=delays.all())
+
+    def delay_ranges() -> dict[int, tuple[int, int]]:
+        return {
+            level: (offset, store.queue_range(SCHEDULE_TOPIC, level - 1).max)
+            for level, offset in delays.all().items()
+        }
+
+    def room() -> Room:
+        used, free = disk.used_ratio(folder), disk.free_bytes(folder)
+        return Room(used, round(free / (1 - used)) if used < 1 else 0, free)
+
+    def waiting() -> Waiting:
+        return Waiting(broker.durable.waiting_count, broker.thread.waiting_count, broker.hold.count)
+
+    info = RuntimeInfo(
+        store,
+        broker.stats,
+        clock,
+        folder,
+        room,
+        waiting,
+        delay_ranges,
+    )
+    return {
+        **TopicHandlers(
+            store, broker.topics, broker.removal, broker.stats, name, when_told
+        ).table(),
+        **GroupHandlers(broker.groups, broker.members, broker.removal, clock).table(),
+        **ProgressHandlers(
+            progress, broker.topics, broker.members, broker.offsets, delay_offsets, address, clock
+        ).table(),
+        **StatusHandlers(
+            store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster
+        ).table(),
+        **ConfigHandlers(Config(settings, folder, clock, broker.settings_users())).table(),
+    }

@@ -1,0 +1,87 @@
+"""Attributes of topics, RocketMQ 5's named settings of one topic, and how they are changed.
+
+A change is `+name=value` (add, or replace) or `-name` (remove), several joined by commas. Only
+`message.type` may be changed later; the others belong to how the topic's queues are kept.
+
+Source: RocketMQ `AttributeParser`, `AttributeUtil`, `TopicAttributes`.
+"""
+
+from collections.abc import Mapping
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.codec.codes import ResponseCode
+
+MESSAGE_TYPE = "message.type"
+
+VALUES = {
+    MESSAGE_TYPE: ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
+    "queue.type": ("SimpleCQ",),
+    "cleanup.policy": ("DELETE",),
+}
+"""What may be said, by name: nothing that asks for what is not there."""
+
+CHANGEABLE = frozenset({MESSAGE_TYPE})
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return the changes in a text by their signed names: `+name` with a value, `-name` without.
+
+    Raises:
+        RequestRefused: SYSTEM_ERROR; it is not of that form.
+    """
+    changes: dict[str, str] = {}
+    for change in text.split(",") if text else ():
+        name, equals, value = change.partition("=")
+        sign = name[:1]
+        if sign not in ("+", "-") or len(name) < 2 or (sign == "+") != bool(equals):
+            raise _refused(f"attribute {change!r}: expected +name=value or -name")
+        if name in changes:
+            raise _refused(f"attribute {name} is named twice")
+        changes[name] = value
+    return changes
+
+
+def altered(old: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
+    """Return a topic's attributes after changes.
+
+    Args:
+        old: Those that it has; None if the topic is new.
+        changes: As `parse` gives them.
+
+    Raises:
+        RequestRefused: SYSTEM_ERROR; an attribute is unknown, may not be changed, or a value asks
+            for what is not there. INVALID_PARAMETER for mixed message types, as in RocketMQ.
+    """
+    found = dict(old or {})
+    names = [signed[1:] for signed in changes]
+    for signed, value in changes.items():
+        name = signed[1:]
+        if signed[0] not in ("+", "-"):
+            raise _refused(f"attribute {signed}: expected +name or -name")
+        if names.count(name) > 1:
+            raise _refused(f"attribute {name} is both added and removed")
+        if name not in VALUES:
+            raise _refused(f"attribute {name} is not supported, {', '.join(VALUES)} are")
+        if old is not None and name not in CHANGEABLE:
+            raise _refused(f"attribute {name} cannot be changed once the topic is there")
+        if signed[0] == "+":
+            found[name] = _checked(name, value)
+        elif old is None:
+            raise _refused(f"attribute {name} cannot be removed from a topic that is new")
+        elif name not in found:
+            raise _refused(f"attribute {name} is not there")
+        else:
+            del found[name]
+    return found
+
+
+def _checked(name: str, value: str) -> str:
+    if (name, value) == (MESSAGE_TYPE, "MIXED"):
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+    if value not in VALUES[name]:
+        raise _refused(f"attribute {name}={value} is not supported, {', '.join(VALUES[name])} are")
+    return value
+
+
+def _refused(remark: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, remark)

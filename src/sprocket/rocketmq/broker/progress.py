@@ -1,0 +1,129 @@
+"""How far groups are in the queues of this broker, and how far behind."""
+
+from collections.abc import Iterable, Mapping
+
+from sprocket.base.clock import Clock
+from sprocket.rocketmq.broker.groups import Groups
+from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.progress_bodies import ConsumeStats, ConsumeTimeSpan, QueueProgress
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.store.store import Store
+
+
+class Progress:
+    """Holds what groups have committed against the queues.
+
+    Args:
+        store: The queues.
+        topics: Which there are.
+        groups: Which there are.
+        members: Who is connected; a group that is follows only what it is subscribed to.
+        offsets: What was committed.
+        stats: What was pulled.
+        broker_name: Goes into every queue.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        offsets: ConsumerOffsets,
+        stats: Stats,
+        broker_name: str,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._offsets = offsets
+        self._stats = stats
+        self._broker_name = broker_name
+
+    def of_group(self, group: str, topics: Iterable[str] = ()) -> ConsumeStats:
+        """Return how far a group is, in all topics it has committed to or in those named.
+
+        Source: RocketMQ `AdminBrokerProcessor.getConsumeStats`.
+        """
+        queues: dict[MessageQueue, QueueProgress] = {}
+        tps = 0.0
+        for topic in list(topics) or self._offsets.topics_of(group):
+            config = self._topics.get(topic)
+            if config is not None and self._follows(group, topic):
+                queues |= self._queues(group, config)
+                tps += self._stats.group_get_tps(topic, group)
+        return ConsumeStats(queues=queues, consume_tps=tps)
+
+    def of_all(self, *, ordered_only: bool) -> list[tuple[str, list[ConsumeStats]]]:
+        """Return how far every group is, topic by topic; only topics with an order if asked."""
+        return [(one.name, self._by_topic(one.name, ordered_only)) for one in self._groups.all()]
+
+    def _by_topic(self, group: str, ordered_only: bool) -> list[ConsumeStats]:
+        found = []
+        for topic in self._offsets.topics_of(group):
+            config = self._topics.get(topic)
+            if config is None or (ordered_only and not config.order):
+                continue
+            if self._follows(group, topic):
+                tps = self._stats.group_get_tps(topic, group)
+                found.append(ConsumeStats(queues=self._queues(group, config), consume_tps=tps))
+        return found
+
+    def time_spans(self, group: str, topic: TopicConfig, clock: Clock) -> list[ConsumeTimeSpan]:
+        """Return from when to when each queue has messages, and up to when they are consumed."""
+        committed = self._offsets.of(group, topic.name)
+        return [
+            self._time_span(MessageQueue(topic.name, self._broker_name, number), committed, clock)
+            for number in range(topic.write_queues)
+        ]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that are subscribed to a topic now, and those that committed in it."""
+        found = {*self._members.groups_subscribed_to(topic), *self._offsets.groups_of(topic)}
+        return sorted(found)
+
+    def _follows(self, group: str, topic: str) -> bool:
+        """Tell whether a group consumes a topic, as far as its members say."""
+        members = self._members.consumers(group)
+        return members is None or not members.subscriptions or topic in members.subscriptions
+
+    def _queues(self, group: str, topic: TopicConfig) -> dict[MessageQueue, QueueProgress]:
+        committed = self._offsets.of(group, topic.name)
+        found = {}
+        for number in range(topic.read_queues):
+            offset = max(0, committed.get(number, 0))
+            consumed_at_ms = 0
+            if offset > 0:
+                consumed_at_ms = max(0, self._store.stored_at_ms(topic.name, number, offset - 1))
+            found[MessageQueue(topic.name, self._broker_name, number)] = QueueProgress(
+                broker_offset=self._store.queue_range(topic.name, number).max,
+                consumer_offset=offset,
+                pull_offset=max(offset, self._stats.pull_offset(topic.name, group, number)),
+                last_consumed_at_ms=consumed_at_ms,
+            )
+        return found
+
+    def _time_span(
+        self, queue: MessageQueue, committed: Mapping[int, int], clock: Clock
+    ) -> ConsumeTimeSpan:
+        topic, number = queue.topic, queue.queue_id
+        span = self._store.queue_range(topic, number)
+        offset = max(committed.get(number, 0), span.min)
+        first_at_ms = self._store.stored_at_ms(topic, number, span.min)
+        delay_ms = 0
+        if offset < span.max:
+            delay_ms = max(0, clock.now_ms() - self._store.stored_at_ms(topic, number, offset))
+        return ConsumeTimeSpan(
+            queue=queue,
+            min_at_ms=first_at_ms,
+            max_at_ms=self._store.stored_at_ms(topic, number, span.max - 1),
+            consumed_at_ms=self._store.stored_at_ms(topic, number, offset - 1)
+            if offset > span.min
+            else first_at_ms,
+            delay_ms=delay_ms,
+        )

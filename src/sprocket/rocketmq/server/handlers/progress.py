@@ -1,0 +1,121 @@
+"""Requests about how far groups are: 43, 45, 208, 300, 303, 317, 343 and 345."""
+
+from collections.abc import Callable
+
+from sprocket.base.clock import Clock
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.progress import Progress
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import admin_bodies, group_bodies, progress_bodies
+from sprocket.rocketmq.codec.admin_bodies import TopicsOfGroup
+from sprocket.rocketmq.codec.admin_headers import (
+    GetBrokerConsumeStats,
+    GetConsumeStats,
+    GroupAndTopic,
+    GroupOnly,
+)
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.group_bodies import GroupSubscription
+from sprocket.rocketmq.codec.headers import TopicOnly
+from sprocket.rocketmq.codec.progress_bodies import BrokerConsumeStats, DelayOffsets, OffsetTable
+from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.runtime.driver import Peer
+
+
+class ProgressHandlers:
+    """Where groups are, what they follow, and how far behind they are."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        topics: Topics,
+        members: Members,
+        offsets: ConsumerOffsets,
+        delays: Callable[[], DelayOffsets],
+        address: str,
+        clock: Clock,
+    ) -> None:
+        self._progress = progress
+        self._topics = topics
+        self._members = members
+        self._offsets = offsets
+        self._delays = delays
+        self._address = address
+        self._clock = clock
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.offsets,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.delays,
+            RequestCode.GET_CONSUME_STATS: self.of_group,
+            RequestCode.GET_BROKER_CONSUME_STATS: self.of_all,
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_spans,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.groups_of_topic,
+            RequestCode.QUERY_TOPICS_BY_CONSUMER: self.topics_of_group,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self.subscription,
+        }
+
+    def offsets(self, _: Peer, _request: Command) -> Answer:
+        """Answer every offset that was committed."""
+        table = OffsetTable(version=self._offsets.version, offsets=self._offsets.all())
+        return Answer(body=(progress_bodies.encode_offset_table(table),))
+
+    def delays(self, _: Peer, _request: Command) -> Answer:
+        """Answer how far the delivery of each delay level is."""
+        return Answer(body=(progress_bodies.encode_delay_offsets(self._delays()),))
+
+    def of_group(self, _: Peer, request: Command) -> Answer:
+        """Answer how far a group is; an unknown one is nowhere."""
+        header = request.header(GetConsumeStats)
+        topics = [header.topic] if header.topic else header.topic_list.split(";")
+        found = self._progress.of_group(header.consumer_group, filter(None, topics))
+        return Answer(body=(progress_bodies.encode_consume_stats(found),))
+
+    def of_all(self, _: Peer, request: Command) -> Answer:
+        """Answer how far each group is in each topic."""
+        ordered_only = request.header(GetBrokerConsumeStats).is_order
+        groups = self._progress.of_all(ordered_only=ordered_only)
+        queues = [
+            queue for _, topics in groups for stats in topics for queue in stats.queues.values()
+        ]
+        found = BrokerConsumeStats(
+            broker_address=self._address,
+            groups=groups,
+            total_lag=sum(queue.lag for queue in queues),
+            total_in_flight=sum(queue.in_flight for queue in queues),
+        )
+        return Answer(body=(progress_bodies.encode_broker_consume_stats(found),))
+
+    def time_spans(self, _: Peer, request: Command) -> Answer:
+        """Answer from when to when each queue of a topic has messages."""
+        header = request.header(GroupAndTopic)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+        spans = self._progress.time_spans(header.group, topic, self._clock)
+        return Answer(body=(progress_bodies.encode_time_spans(spans),))
+
+    def groups_of_topic(self, _: Peer, request: Command) -> Answer:
+        """Answer who consumes a topic."""
+        groups = self._progress.groups_of(request.header(TopicOnly).topic)
+        return Answer(body=(admin_bodies.encode_groups(groups),))
+
+    def topics_of_group(self, _: Peer, request: Command) -> Answer:
+        """Answer in which topics a group has committed offsets."""
+        found = TopicsOfGroup(
+            broker_address=self._address,
+            topics=self._offsets.topics_of(request.header(GroupOnly).group),
+        )
+        return Answer(body=(admin_bodies.encode_topics_of_group(found),))
+
+    def subscription(self, _: Peer, request: Command) -> Answer:
+        """Answer what a group wants of a topic, as its members say."""
+        header = request.header(GroupAndTopic)
+        members = self._members.consumers(header.group)
+        subscription = None if members is None else members.subscriptions.get(header.topic)
+        found = GroupSubscription(group=header.group, topic=header.topic, subscription=subscription)
+        return Answer(body=(group_bodies.encode_group_subscription(found),))
