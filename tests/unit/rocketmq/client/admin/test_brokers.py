@@ -64,13 +64,13 @@ def test_the_status_of_a_broker(world: Any) -> None:
             )
             assert (found.put_today, found.put_yesterday, found.get_today) == (5, 3, 0)
             assert (found.disk_used_ratio, found.log_max_offset) == (0.25, 1000)
-            assert (found.earliest_at_ms, found.get_tps) == (-1, ())
+            assert (found.earliest_at_ms, found.get_tps) == (-1, (0, 0, 0))
             assert found.values == told
             with pytest.raises(NoRoute, match="'x'; there is b"):
                 await looking.broker.status("x")
 
     world.run(main)
-    assert broker_status({"putTps": "nonsense 1"}).put_tps == (0.0, 1.0)
+    assert broker_status({"putTps": "nonsense 1"}).put_tps == (0.0, 1.0, 0.0)
 
 
 def test_settings_are_told_and_changed(world: Any) -> None:
