@@ -2,10 +2,13 @@
 
 import ipaddress
 
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError
+from sprocket.node.encryption import Encryption
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.server.dispatch import Dispatcher
-from sprocket.rocketmq.settings import LimitSettings, ServerSettings
+from sprocket.rocketmq.settings import LimitSettings, ServerSettings, Settings
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Server
 from sprocket.runtime.pressure import Pressure
@@ -17,10 +20,14 @@ class Listening:
     Args:
         server: Where, and how large a frame may be.
         limits: Of the connections.
+        tls: Encrypts those that want it; None: all are plain.
     """
 
-    def __init__(self, server: ServerSettings, limits: LimitSettings) -> None:
+    def __init__(
+        self, server: ServerSettings, limits: LimitSettings, tls: Encryption | None = None
+    ) -> None:
         self._server = server
+        self._tls = tls
         self._connections = ConnectionSettings(
             idle_seconds_max=server.idle_close_seconds,
             write_bytes_high=limits.answer_bytes_high,
@@ -28,6 +35,14 @@ class Listening:
             all_write_bytes_max=limits.all_answer_bytes_max,
             connections_max=limits.connections_max,
         )
+
+    @classmethod
+    def of(cls, settings: Settings, disk: Disk, clock: Clock) -> "Listening":
+        """Return how all ports of a node are listened on. Raises SettingsError."""
+        tls = None
+        if settings.tls.mode != "off":
+            tls = Encryption(settings.tls, disk, clock)
+        return cls(settings.server, settings.limits, tls)
 
     async def open(
         self, dispatcher: Dispatcher, port: int, pressure: Pressure | None = None
@@ -51,6 +66,7 @@ class Listening:
                 port,
                 settings=self._connections,
                 pressure=pressure,
+                greet=None if self._tls is None else self._tls.greet,
             )
         except OSError as error:
             raise SettingsError(

@@ -54,11 +54,10 @@ class NameServerNode:
             SettingsError: The port is in use, or the address none of this machine.
         """
         disk = disk or RealDisk()
+        clock = clock or SystemClock()
         async with AsyncExitStack() as parts:
             kept = _key_values(disk, folder)
-            nameserver = NameServer(
-                clock or SystemClock(), settings.nameserver, settings.server, kept
-            )
+            nameserver = NameServer(clock, settings.nameserver, settings.server, kept)
             dispatcher = Dispatcher({})
             for handlers in (
                 NameHandlers(nameserver.routes, kept, nameserver.config),
@@ -68,7 +67,7 @@ class NameServerNode:
                 dispatcher.add(handlers.table())
             nameserver.start()
             parts.push_async_callback(nameserver.stop)
-            listening = Listening(settings.server, settings.limits)
+            listening = Listening.of(settings, disk, clock)
             server = await listening.open(dispatcher, settings.server.nameserver_port)
             parts.push_async_callback(server.close)
             told = address(told_host(settings.server), server.port)

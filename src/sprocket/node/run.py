@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import ForeignStore
-from sprocket.node import administration
-from sprocket.node.listening import address, advertised_host, listen, own_host
+from sprocket.node.encryption import client_context
+from sprocket.node.listening import Listening, address, advertised_host, own_host
 from sprocket.node.names import NameServerNode
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
@@ -120,9 +120,12 @@ class Node:
                 )
                 parts.push_async_callback(names.stop)
             # Its port goes into every record, so it listens before there is a broker.
-            calls = Calls(asyncio.get_running_loop())
-            dispatcher = Dispatcher({}, calls.answered)
-            remoting = await _listen(dispatcher, settings.server, settings.server.broker_port)
+            dispatcher = Dispatcher({})
+            listening = Listening.of(settings, disk, clock)
+            pressure = Pressure(
+                settings.limits.unsynced_bytes_max, settings.limits.connection_unsynced_bytes_max
+            )
+            remoting = await listening.open(dispatcher, settings.server.broker_port, pressure)
             parts.push_async_callback(remoting.close)
             _refuse_foreign(disk, folder)
             store = Store.open(disk, folder, settings.store, clock, geometry)
@@ -170,6 +173,7 @@ def _registration(
         [*own, *settings.broker.nameservers],
         settings.broker.register_seconds,
         asyncio.get_running_loop(),
+        tls=client_context(settings.tls),
     )
 
 

@@ -1,7 +1,7 @@
 """Settings of what comes over the network: how much of it, and whether it is encrypted."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -61,3 +61,41 @@ class LimitSettings:
             "than this since its last answer is not read until the disk has caught up.",
         ),
     ] = 4 * MIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TlsSettings:
+    """Whether connections are encrypted; files are PEM, and read again when they change."""
+
+    mode: Annotated[
+        Literal["off", "permissive", "enforcing"],
+        Meta(
+            description="`permissive` takes plain and encrypted connections on the same port, "
+            "`enforcing` closes plain ones; tls.server.mode."
+        ),
+    ] = "off"
+    cert_path: Annotated[
+        str,
+        Meta(description="Our certificate, with those that lead to the authority's behind it."),
+    ] = ""
+    key_path: Annotated[str, Meta(description="The key of our certificate.")] = ""
+    key_password: Annotated[
+        str, Meta(description="Of the key, if it is encrypted; better set by the environment.")
+    ] = ""
+    client_auth: Annotated[
+        Literal["none", "optional", "require"],
+        Meta(
+            description="Whether clients show a certificate of theirs, which one of `trust_path` "
+            "must have signed; tls.server.need.client.auth."
+        ),
+    ] = "none"
+    trust_path: Annotated[
+        str, Meta(description="Certificates of the authorities that clients and NameServers have.")
+    ] = ""
+    to_nameservers: Annotated[
+        bool,
+        Meta(
+            description="Encrypt the broker's own connections to NameServers; always under "
+            "`enforcing`. With `trust_path` their certificates are checked, not their names."
+        ),
+    ] = False

@@ -16,7 +16,7 @@ from sprocket.rocketmq.geometry import (
     LogGeometry,
     QueueGeometry,
 )
-from sprocket.rocketmq.network_settings import LimitSettings
+from sprocket.rocketmq.network_settings import LimitSettings, TlsSettings
 from sprocket.rocketmq.store_settings import DELAY_LEVELS, RetentionSettings, StoreSettings
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "StoreSettings",
+    "TlsSettings",
     "TopicSettings",
 ]
 
@@ -292,6 +293,7 @@ class Settings:
 
     server: ServerSettings = field(default_factory=ServerSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
+    tls: TlsSettings = field(default_factory=TlsSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     nameserver: NameServerSettings = field(default_factory=NameServerSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)

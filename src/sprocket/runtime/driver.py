@@ -23,6 +23,7 @@ Invariants:
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeVar, cast
@@ -89,6 +90,9 @@ class Carried(Protocol[E_co]):
     def receive(self, data: bytes) -> Sequence[E_co]:
         """Take bytes and return the events they complete. Raises WireError."""
 
+
+Greet = Callable[["Peer"], asyncio.Protocol]
+"""Returns what reads a connection first; `runtime.tls.Greeter` is one."""
 
 OnEvent = Callable[["Peer", E], None]
 """Handles one event; a plain function that may call `Peer.send` now or later."""
@@ -201,6 +205,10 @@ class Peer(asyncio.Protocol):
             self.abort(f"there are {self._settings.connections_max} connections already")
         else:
             self.is_open = True
+
+    def rewire(self, transport: asyncio.Transport) -> None:
+        """Go on over a layer above the transport that the connection was made with."""
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """Handle every event that `data` completes; called by the event loop."""
@@ -374,6 +382,7 @@ async def serve(
     *,
     settings: ConnectionSettings | None = None,
     pressure: Pressure | None = None,
+    greet: Greet | None = None,
 ) -> Server:
     """Listen, and give every connection an object of its own.
 
@@ -384,14 +393,19 @@ async def serve(
         port: 0 means any free one; see `Server.port`.
         settings: Limits; the defaults if None.
         pressure: Says when to stop reading from whom; None: never.
+        greet: Puts something before a peer until it knows what the connection is.
 
     Raises:
         OSError: The address cannot be listened on.
     """
     peers: set[Peer] = set()
     limits = settings or ConnectionSettings()
+
+    def accept() -> Peer:
+        return Peer(factory(), on_event, limits, peers, pressure, is_server=True)
+
     server = await asyncio.get_running_loop().create_server(
-        lambda: Peer(factory(), on_event, limits, peers, pressure, is_server=True),
+        accept if greet is None else lambda: greet(accept()),
         host,
         port,
         backlog=BACKLOG,
@@ -407,8 +421,18 @@ async def connect(
     *,
     settings: ConnectionSettings | None = None,
     timeout_seconds: float = CONNECT_SECONDS_MAX,
+    tls: ssl.SSLContext | None = None,
 ) -> Peer:
-    """Open one connection; arguments as for `serve`.
+    """Open one connection.
+
+    Args:
+        factory: Makes the connection object without I/O.
+        on_event: Called for each event, in order, in the turn of the loop that read it.
+        host: Whom to connect to.
+        port: And where.
+        settings: Limits; the defaults if None.
+        timeout_seconds: How long it may take, with the handshake.
+        tls: Encrypt it so; None: do not.
 
     Raises:
         NotConnected: Nobody answered within `timeout_seconds`, or the address refused.
@@ -417,7 +441,10 @@ async def connect(
     try:
         async with asyncio.timeout(timeout_seconds):
             _, peer = await asyncio.get_running_loop().create_connection(
-                lambda: Peer(factory(), on_event, limits, set(), is_server=False), host, port
+                lambda: Peer(factory(), on_event, limits, set(), is_server=False),
+                host,
+                port,
+                ssl=tls,
             )
     except (OSError, TimeoutError) as error:
         raise NotConnected(f"no connection to {host}:{port}: {error or 'no answer'}") from error

@@ -7,6 +7,7 @@ stops it takes its leave.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -80,6 +81,7 @@ class Registration:
         nameservers: `host:port` of each.
         register_seconds: How often to register again.
         timers: For the limit on waiting.
+        tls: Encrypts the connections; None: none.
     """
 
     def __init__(
@@ -89,8 +91,11 @@ class Registration:
         nameservers: list[str],
         register_seconds: float,
         timers: Timers,
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.identity = identity
+        self._tls = tls
         self._topics = topics
         self._register_seconds = register_seconds
         self._timers = timers
@@ -156,7 +161,7 @@ class Registration:
             broker_id=self.identity.broker_id,
         )
         try:
-            link = await _Link.open(nameserver.host, nameserver.port)
+            link = await _Link.open(nameserver.host, nameserver.port, self._tls)
             try:
                 await link.call(RequestCode.UNREGISTER_BROKER, header)
             finally:
@@ -174,7 +179,7 @@ class Registration:
         while True:
             link: _Link | None = None
             try:
-                link = await _Link.open(nameserver.host, nameserver.port)
+                link = await _Link.open(nameserver.host, nameserver.port, self._tls)
                 await self._register_all(number, nameserver, link)
                 first.set()
                 while True:
@@ -249,10 +254,10 @@ class _Link:
         self._answer: asyncio.Future[Command] | None = None
 
     @classmethod
-    async def open(cls, host: str, port: int) -> "_Link":
+    async def open(cls, host: str, port: int, tls: ssl.SSLContext | None) -> "_Link":
         """Connect. Raises NotConnected."""
         link = cls()
-        link._peer = await driver.connect(Connection, link._on_command, host, port)
+        link._peer = await driver.connect(Connection, link._on_command, host, port, tls=tls)
         link._peer.on_close.append(link._on_close)
         return link
 

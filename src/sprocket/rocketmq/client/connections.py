@@ -11,6 +11,7 @@ Invariants:
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from sprocket.base.clock import Clock
@@ -207,6 +208,8 @@ class Connections:
         self._on_request = on_request
         self._on_open = on_open
         self._connect = connect
+        if settings.tls is not None:
+            self._connect = cast("Connect", partial(cast("Any", connect), tls=settings.tls))
         self._open: dict[str, Channel] = {}
         self._opening: dict[str, asyncio.Task[Channel | ClientError]] = {}
         self._sweeper: asyncio.TimerHandle | None = None

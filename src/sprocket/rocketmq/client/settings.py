@@ -4,6 +4,7 @@ Intervals and limits follow RocketMQ's `ClientConfig`, `DefaultMQProducer` and
 `DefaultMQPushConsumer` where the field says nothing else.
 """
 
+import ssl
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -15,6 +16,11 @@ from sprocket.base.units import KIB, MIB
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
     """What producers, consumers and admins share: connections, routes, heartbeats."""
+
+    tls: Annotated[
+        ssl.SSLContext | None,
+        Meta(description="Encrypts every connection; None: none are. Made with Python's `ssl`."),
+    ] = None
 
     request_timeout_ms: Annotated[
         int, Meta(ge=1, description="Wait this long for an answer that no other setting governs.")
