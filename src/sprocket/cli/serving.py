@@ -38,6 +38,7 @@ def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) 
 
     log_to_stderr()
     _tune_collector()
+    _allow_connections()
     # numpy's arithmetic starts threads, one a core, that nothing here uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     driver.run(_run(start, greet))
@@ -77,3 +78,12 @@ def _tune_collector() -> None:
     """
     gc.freeze()
     gc.set_threshold(COLLECT_OBJECTS, 20, 50)
+
+
+def _allow_connections() -> None:
+    """Have as many files open as the system lets us: each connection is one, and 1024 are few."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,6 +1,7 @@
 """Serving until told to stop; the commands' own tests see it as processes."""
 
 import os
+import resource
 import signal
 
 import pytest
@@ -23,6 +24,7 @@ class Thing:
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the collector and the log of the tests alone."""
     monkeypatch.setattr(serving, "_tune_collector", lambda: None)
+    monkeypatch.setattr(serving, "_allow_connections", lambda: None)
     monkeypatch.setattr("sprocket.cli.logs.log_to_stderr", lambda: None)
 
 
@@ -65,3 +67,16 @@ def test_people_and_scripts_are_told(capsys: pytest.CaptureFixture[str]) -> None
     serving.ready("x=1")
     told = capsys.readouterr()
     assert (told.out, told.err) == ("ready x=1\n", "sprocket: hello\n")
+
+
+def test_as_many_files_as_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell's usual 1024 would be 1024 connections."""
+    monkeypatch.undo()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] // 2, before[1]))
+    try:
+        serving._allow_connections()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+        serving._allow_connections()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
