@@ -26,9 +26,9 @@ class Cluster:
         self._processes: dict[str, Process] = {}
         self._count = 0
 
-    def nameserver(self, *options: str) -> str:
-        """Start `sprocket nameserver` on a free port and return its address."""
-        port = str(peers.free_port())
+    def nameserver(self, *options: str, address: str = "") -> str:
+        """Start `sprocket nameserver`, on a free port unless one is given; return its address."""
+        port = address.rpartition(":")[2] or str(peers.free_port())
         found = self._ours("nameserver", "--port", port, *options)
         return found["nameserver"]
 

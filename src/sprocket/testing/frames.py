@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sprocket.rocketmq.codec import bodies, client_bodies, command, headers
+from sprocket.rocketmq.codec import bodies, client_bodies, command, headers, name_headers
 from sprocket.rocketmq.codec.bodies import DataVersion
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.group import Subscription
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 
 KINDS: dict[RequestCode, type[Header]] = {
@@ -39,6 +39,18 @@ KINDS: dict[RequestCode, type[Header]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: headers.GetRoute,
     RequestCode.REGISTER_BROKER: headers.RegisterBroker,
     RequestCode.UNREGISTER_BROKER: headers.UnregisterBroker,
+    RequestCode.PUT_KV_CONFIG: name_headers.KeyValue,
+    RequestCode.GET_KV_CONFIG: name_headers.Key,
+    RequestCode.DELETE_KV_CONFIG: name_headers.Key,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: name_headers.Namespace,
+    RequestCode.BROKER_HEARTBEAT: name_headers.BrokerHeartbeat,
+    RequestCode.QUERY_DATA_VERSION: name_headers.QueryDataVersion,
+    RequestCode.GET_BROKER_MEMBER_GROUP: name_headers.GetMembers,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: name_headers.BrokerNameOnly,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: name_headers.BrokerNameOnly,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: name_headers.DeleteTopicInNames,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: name_headers.RegisterTopic,
+    RequestCode.GET_TOPICS_BY_CLUSTER: name_headers.ClusterOnly,
 }
 """The declared header of each request that has one."""
 
@@ -50,6 +62,9 @@ _WITHOUT_HEADER = (
     RequestCode.GET_BROKER_RUNTIME_INFO,
     RequestCode.GET_BROKER_CLUSTER_INFO,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+    RequestCode.UPDATE_NAMESRV_CONFIG,
+    RequestCode.GET_NAMESRV_CONFIG,
     RequestCode.POP_MESSAGE,
 )
 _EDGES = (0, 1, 2, 4, 7, 8, 11, 12, 127, 128, 255, 256, 32767, 32768, 1 << 24, (1 << 31) - 1)
@@ -227,6 +242,13 @@ def _body(code: RequestCode) -> bytes:
             return bodies.encode_register_broker(
                 bodies.RegisterBrokerBody(version=DataVersion(1, 2), topics=[TopicConfig(name="t")])
             )
+        case RequestCode.QUERY_DATA_VERSION:
+            return bodies.encode_version(DataVersion(1, 2))
+        case RequestCode.REGISTER_TOPIC_IN_NAMESRV:
+            queue = QueueData(broker_name="name", read_queues=1, write_queues=1, perm=6)
+            return bodies.encode_route(TopicRoute(queues=[queue], brokers=[]), standard=True)
+        case RequestCode.UPDATE_NAMESRV_CONFIG:
+            return b"orderMessageEnable=true\nlistenPort=1\n"
         case RequestCode.SEND_MESSAGE | RequestCode.SEND_MESSAGE_V2:
             return b"body"
         case RequestCode.SEND_BATCH_MESSAGE:

@@ -180,6 +180,7 @@ class Registration:
             link: _Link | None = None
             try:
                 link = await _Link.open(nameserver.host, nameserver.port, self._tls)
+                link.on_close = nameserver.wake.set
                 await self._register_all(number, nameserver, link)
                 first.set()
                 while True:
@@ -252,6 +253,8 @@ class _Link:
     def __init__(self) -> None:
         self._peer: Peer | None = None
         self._answer: asyncio.Future[Command] | None = None
+        self.on_close: Callable[[], object] = lambda: None
+        """Called when the connection is lost, so that nobody goes on waiting to use it."""
 
     @classmethod
     async def open(cls, host: str, port: int, tls: ssl.SSLContext | None) -> "_Link":
@@ -293,6 +296,7 @@ class _Link:
             self._answer.set_result(answer)
 
     def _on_close(self, _: Peer) -> None:
+        self.on_close()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(NotConnected("the NameServer closed the connection"))
 
