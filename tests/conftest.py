@@ -1,6 +1,9 @@
-"""Rules for every test: Spark tests share one worker, so that one JVM serves them all."""
+"""Rules for every test: Spark tests share a worker, and nobody leaves his logging to the next."""
+
+from collections.abc import Iterator
 
 import pytest
+import structlog
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -8,3 +11,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(autouse=True)
+def unconfigured_structlog() -> Iterator[None]:
+    """Leave structlog as a program finds it: `capture_logs` and commands configure it for good."""
+    yield
+    structlog.reset_defaults()

@@ -5,13 +5,14 @@ queues, as any member does, and what it wrote counts as consumed.
 """
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli import output
+from sprocket.cli import logs, output
 from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer, Tags, TopicName
 
 if TYPE_CHECKING:
@@ -47,14 +48,15 @@ def consume(
         if group is not None and until_end:
             raise SettingsError("--until-end is for reading without a --group: others may share it")
         show = Shown(count, as_json=as_json)
-        where = _place(start)
+        where = output.place(start)
         work = (
             _alone(nameserver, topic, where, tag, show, until_end=until_end)
             if group is None
             else _with_group(nameserver, topic, group, where, tag, show)
         )
         try:
-            driver.run(work)
+            with logs.only_errors():  # a member that leaves with messages in its hands is meant
+                driver.run(work)
         except KeyboardInterrupt:
             output.say(f"{show.written:,} shown")
 
@@ -77,23 +79,24 @@ class Shown:
         """Write messages; return how many of them, fewer than given if that was enough."""
         from sprocket.cli import message as shown
 
+        if self.enough.is_set():
+            return 0
         room = len(messages) if self._count is None else self._count - self.written
-        for message in messages[:room]:
-            if self._as_json:
-                output.write_json(shown.received_json(message))
-            else:
-                output.write_line(shown.received_line(message))
-            self.written += 1
+        begun = self.written
+        try:
+            for message in messages[:room]:
+                if self._as_json:
+                    output.write_json(shown.received_json(message))
+                else:
+                    output.write_line(shown.received_line(message))
+            sys.stdout.flush()  # who follows a topic through a pipe wants to see it now
+            self.written += len(messages[:room])
+        except BrokenPipeError:
+            output.stop_writing()
+            self.enough.set()
         if self.written == self._count:
             self.enough.set()
-        return min(room, len(messages))
-
-
-def _place(start: str) -> Literal["first", "last"] | int:
-    """Read where to begin. Raises SettingsError for what is none of them."""
-    if start == "first":
-        return "first"
-    return "last" if start == "last" else output.time_ms(start)
+        return self.written - begun
 
 
 async def _alone(

@@ -1,6 +1,9 @@
 """What the running process tells about itself: lines on stderr, for people and for files."""
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -18,3 +21,15 @@ def log_to_stderr() -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Leave out what the client warns of, for a command that brings it about on purpose."""
+    logger = logging.getLogger("sprocket")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -10,7 +10,19 @@ import sys
 import typer
 
 from sprocket.base.errors import SprocketError
-from sprocket.cli import consume, msg, produce, settings, store, topic, up
+from sprocket.cli import (
+    broker,
+    cluster,
+    consume,
+    group,
+    msg,
+    nameserver,
+    produce,
+    settings,
+    store,
+    topic,
+    up,
+)
 
 
 def app() -> typer.Typer:
@@ -29,6 +41,8 @@ def app() -> typer.Typer:
     root.command("produce")(produce.produce)
     root.command("consume")(consume.consume)
     root.add_typer(topic.app, name="topic")
+    root.add_typer(group.app, name="group")
+    root.add_typer(cluster.app, name="cluster")
     root.add_typer(msg.app, name="msg")
     root.add_typer(store.app, name="store")
     return root

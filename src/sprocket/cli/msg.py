@@ -1,6 +1,7 @@
 """`sprocket msg`: find messages of a running broker, look at one, and deliver it again."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,18 +82,15 @@ def find_messages(
         if key is not None:
             with Admin(nameserver) as admin:
                 span = {"begin_ms": begin_ms} | ({} if end_ms is None else {"end_ms": end_ms})
-                found = admin.query_by_key(topic, key, count_max=limit, **span)
+                found = admin.message.by_key(topic, key, count_max=limit, **span)
         else:
             with Puller(nameserver, group="sprocket-cli") as puller:
                 found = sorted(
                     stored_between(puller, topic, begin_ms, end_ms, limit),
                     key=lambda one: one.stored_at_ms,
                 )[:limit]
-        if as_json:
-            for one in found:
-                output.write_json(shown.received_json(one))
-        else:
-            output.write_table("", [shown.received_row(one) for one in found])
+        of_one = shown.received_json if as_json else shown.received_row
+        output.write_rows([of_one(one) for one in found], as_json=as_json)
 
 
 @app.command("resend")
@@ -124,13 +122,43 @@ def resend_message(
             )
 
 
+@app.command("direct")
+def deliver_directly(
+    message_id: MessageId,
+    topic: Topic,
+    group: Annotated[str, typer.Option("--group", "-g", help="Whose listener is to consume it.")],
+    client: Annotated[
+        str | None,
+        typer.Option(help="Which member; by default the first. See `group connections`."),
+    ] = None,
+    nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Have a connected member of a group consume a message now, and show what came of it."""
+    from sprocket.rocketmq.client.blocking import Admin
+
+    with output.failing_in_one_line(), Admin(nameserver) as admin:
+        found = find(admin, message_id, topic)
+        if client is None:
+            members = admin.group.consumers(group)
+            if members is None or not members.connections:
+                raise SettingsError(f"nobody of group {group} is connected")
+            client = members.connections[0].client_id
+        outcome = admin.group.consume_directly(group, client, found)
+        row = {"client_id": client, **asdict(outcome)}
+        if as_json:
+            output.write_json(row)
+        else:
+            output.write_fields(message_id, row)
+
+
 def find(admin: "Admin", message_id: str, topic: str) -> "ReceivedMessage":
     """Return a message by its id.
 
     Raises:
         NoSuchMessage: There is none.
     """
-    found = admin.view(message_id, topic)
+    found = admin.message.by_id(message_id, topic)
     if found is None:
         raise NoSuchMessage(f"topic {topic} has no message {message_id}")
     return found

@@ -14,3 +14,7 @@ TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
 Tags = Annotated[
     str, typer.Option("--tag", help="Only messages with these tags, `a || b`; * is any.")
 ]
+GroupName = Annotated[str, typer.Argument(help="Name of the consumer group.")]
+Cluster = Annotated[str | None, typer.Option(help="Only this cluster.")]
+BrokerName = Annotated[str | None, typer.Option(help="Only this broker.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

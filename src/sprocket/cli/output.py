@@ -4,9 +4,9 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import typer
 from rich.console import Console
@@ -39,10 +39,13 @@ def failing_in_one_line() -> Iterator[None]:
     """Turn Sprocket's own errors into one line on stderr and exit code 1.
 
     Raises:
-        typer.Exit: A `SprocketError` ended the block.
+        typer.Exit: A `SprocketError` ended the block, or nobody reads what it writes any more.
     """
     try:
         yield
+    except BrokenPipeError:  # of stdout: those of sockets are errors of ours
+        stop_writing()
+        raise typer.Exit(0) from None
     except SprocketError as error:
         text = " ".join(str(error).split()) or type(error).__name__
         say(text)
@@ -56,6 +59,12 @@ def end_quietly_with_the_reader() -> None:
     """
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def stop_writing() -> None:
+    """Close stdout, whose reader has gone; what it did not read is dropped."""
+    with suppress(BrokenPipeError):
+        sys.stdout.close()
 
 
 def write_json(value: Any) -> None:
@@ -94,6 +103,15 @@ def write_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         made.add_row(*(_cell(name, row[name]) for name in names))
     console().print(made)
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Write rows that have the same members: as a table, or as JSON, one in a line."""
+    if not as_json:
+        write_table("", rows)
+        return
+    for row in rows:
+        write_json(row)
 
 
 def write_fields(title: str, fields: Mapping[str, Any]) -> None:
@@ -154,6 +172,36 @@ def time_ms(text: str) -> int:
             f"{text!r} is no time: expected milliseconds since 1970 or 2013-01-31T10:15:00"
         ) from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def place(text: str) -> Literal["first", "last"] | int:
+    """Read where in a topic to begin: `first`, `last`, or a time in milliseconds since 1970.
+
+    Raises:
+        SettingsError: It is none of them.
+    """
+    if text == "first":
+        return "first"
+    return "last" if text == "last" else time_ms(text)
+
+
+def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
+    """Read `NAME=VALUE`.
+
+    Args:
+        texts: What was typed.
+        what: What each one is, for the error.
+
+    Raises:
+        SettingsError: One has no name or no equals sign.
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise SettingsError(f"{text!r} is no {what}: expected NAME=VALUE")
+        found[name] = value
+    return found
 
 
 def with_progress(

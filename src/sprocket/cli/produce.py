@@ -47,7 +47,7 @@ def produce(
     from sprocket.rocketmq.client.blocking import Producer
 
     with output.failing_in_one_line():
-        properties = _pairs(prop or [])
+        properties = output.pairs(prop or [], "property")
         if body is not None and file is not None:
             raise SettingsError("a body and a --file were given: send one of them")
 
@@ -114,18 +114,3 @@ def _bodies(body: str | None, file: str | None) -> Iterator[bytes]:
     else:
         for line in sys.stdin.buffer:
             yield line.rstrip(b"\r\n")
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Read `NAME=VALUE`.
-
-    Raises:
-        SettingsError: One has no name or no equals sign.
-    """
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise SettingsError(f"{text!r} is no property: expected NAME=VALUE")
-        pairs[name] = value
-    return pairs

@@ -68,7 +68,8 @@ class LocalBroker:
 
     Args:
         folder: Where the store lies; by default a temporary folder, gone when it stops.
-        settings: As for `sprocket up`; by default `small_settings()`.
+        settings: As for `sprocket up`, but that its usual ports stand for any free ones; by
+            default `small_settings()`.
         now_ms: What its clock shows first; by default the machine's time.
 
     Threads: any but the broker's own, one at a time.
@@ -223,11 +224,14 @@ def _nothing(_count: int) -> int:
 
 
 def _with_ports(server: ServerSettings) -> ServerSettings:
-    """Give each port that is to be any one a number that stays free for a restart."""
+    """Give each port that is 0, or the one of `sprocket up`, a number that is free and may stay."""
     chance = random.SystemRandom()
-    names = [name for name in ("nameserver_port", "broker_port") if getattr(server, name) == 0]
-    if server == ServerSettings():
-        names = ["nameserver_port", "broker_port"]
+    usual = ServerSettings()
+    names = [
+        name
+        for name in ("nameserver_port", "broker_port")
+        if getattr(server, name) in (0, getattr(usual, name))
+    ]
     found: dict[str, int] = {}
     while len(found) < len(names):
         port = chance.choice(PORTS)
@@ -235,4 +239,6 @@ def _with_ports(server: ServerSettings) -> ServerSettings:
             probe.bind((server.host, port))
             if port not in found.values():
                 found[names[len(found)]] = port
+    if "broker_port" in found:  # nobody would find its twin, two below, which may be taken
+        server = replace(server, vip_port=False)
     return replace(server, **found)  # type: ignore[arg-type]

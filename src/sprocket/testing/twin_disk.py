@@ -20,6 +20,7 @@ from contextlib import contextmanager
 
 from sprocket.base.disk import Buffer, File, Lock, RealDisk, read_file
 from sprocket.base.errors import DiskFailed
+from sprocket.base.units import GIB
 from sprocket.testing.disk import Choose, SimulatedDisk
 
 
@@ -211,3 +212,8 @@ class TwinDisk:
         """See `Disk.used_ratio`; half, so that no test depends on what else the machine holds."""
         self._real.used_ratio(path)  # which tells whether there is such a folder
         return 0.5
+
+    def free_bytes(self, path: str) -> int:
+        """See `Disk.free_bytes`; a gigabyte, for the same reason."""
+        self._real.free_bytes(path)
+        return GIB

@@ -1,5 +1,7 @@
 """`sprocket consume` shows messages, alone or as a member of a group."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -76,3 +78,20 @@ def test_bad_input_is_one_line(broker: LocalBroker) -> None:
     assert "nowhere" in refused(broker, "consume", "nowhere", "--until-end")
     assert "is no time" in refused(broker, "consume", "orders", "--from", "soon")
     assert "--until-end" in refused(broker, "consume", "orders", "--group", "g", "--until-end")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [[], ["--group", "g"]])
+def test_it_ends_with_its_reader(broker: LocalBroker, group: list[str]) -> None:
+    """`sprocket consume … | head -1` ends without a word; a group keeps what was not read."""
+    send(broker, *(b"%d" % number for number in range(200)))
+    words = ["consume", "orders", "--from", "first", "-n", broker.nameserver, *group]
+    command = [sys.executable, "-m", "sprocket.cli.main", *words]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline().endswith(b" 0\n")
+    child.stdout.close()
+    send(broker, *(b"%d" % number for number in range(200, 20_000, 50)))
+    assert child.wait(20) == 0
+    assert child.stderr is not None
+    assert child.stderr.read() == b""

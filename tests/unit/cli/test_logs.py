@@ -1,8 +1,11 @@
 """What is logged goes to stderr; stdout stays free."""
 
+import logging
+
 import pytest
 import structlog
 
+from sprocket.cli import logs
 from sprocket.cli.logs import log_to_stderr
 
 
@@ -19,3 +22,13 @@ def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
         assert "hidden" not in err
     finally:
         structlog.reset_defaults()
+
+
+def test_warnings_can_be_left_out_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    """Errors are told all the same, and afterwards everything is again."""
+    log = logging.getLogger("sprocket.rocketmq.client.push")
+    with logs.only_errors():
+        log.warning("meant")
+        log.error("not meant")
+    log.warning("later")
+    assert [record.message for record in caplog.records] == ["not meant", "later"]

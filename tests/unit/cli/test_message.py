@@ -9,6 +9,7 @@ from rich.console import Console
 
 from sprocket.base.errors import WireError
 from sprocket.cli import message
+from sprocket.rocketmq.client import MessageQueue, ReceivedMessage
 from sprocket.rocketmq.codec import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 
@@ -126,3 +127,44 @@ def test_table_and_row_take_any_text() -> None:
     row = [cell.plain for cell in message.as_row(found)]
     assert row[:6] == ["1234", "orders", "2", "7", "2013-01-01 10:15:00.001Z", "[bold]"]
     assert len(row) == len(message.LIST_HEADS)
+
+
+def received(data: memoryview) -> ReceivedMessage:
+    """A message as a client hands it out."""
+    return ReceivedMessage(record.decode(data), MessageQueue("orders", "broker-a", 2))
+
+
+def test_a_received_message_in_a_line() -> None:
+    """When, where, tag, keys, body; what cannot be printed as hex."""
+    line = message.received_line(received(stored(TAGS="hot", KEYS="k1 k2")))
+    assert line == "2013-01-01 10:15:00.001Z broker-a/2/7 tag=hot key=k1 key=k2 hello"
+    assert message.received_line(received(stored(b"\xff\x00"))).endswith("broker-a/2/7 ff 00")
+
+
+def test_a_received_message_as_json() -> None:
+    """The body is there whole, as text or, if it is none, in base64."""
+    long = b"x" * 500
+    assert message.received_json(received(stored(long)))["body"] == "x" * 500
+    assert message.received_json(received(stored(b"\xff")))["body_base64"] == "/w=="
+
+
+def test_a_received_message_in_a_list() -> None:
+    """Where it is, and what it says."""
+    row = message.received_row(received(stored(TAGS="hot", KEYS="k1 k2", UNIQ_KEY="AB")))
+    assert row == {
+        "stored_at_ms": 1_357_035_300_001,
+        "broker": "broker-a",
+        "queue_id": 2,
+        "offset": 7,
+        "tag": "hot",
+        "keys": "k1 k2",
+        "message_id": "AB",
+        "body": "hello",
+    }
+
+
+def test_a_received_body_that_cannot_be_unpacked() -> None:
+    """The reason stands where the body would."""
+    broken = received(stored(b"no zlib", sys_flag=1))
+    assert "(" in message.received_line(broken)
+    assert "body_error" in message.received_json(broken)

@@ -3,7 +3,7 @@
 from tests.unit.cli.running import done, refused, rows
 
 from sprocket.cli import output
-from sprocket.rocketmq.client import Message, SendResult, blocking
+from sprocket.rocketmq.client import Message, ReceivedMessage, SendResult, blocking
 from sprocket.testing.local_broker import LocalBroker
 
 
@@ -71,6 +71,21 @@ def test_a_dead_letter_goes_back(broker: LocalBroker) -> None:
     assert "RETRY_TOPIC" not in copy["properties"]
     lost = send(broker, "%DLQ%g", b"y")
     assert "--to" in refused(broker, "msg", "resend", lost.message_id, "-t", "%DLQ%g")
+
+
+def test_direct(broker: LocalBroker) -> None:
+    """The connected member consumes it now, though it has consumed it before."""
+    sent = send(broker, "orders", b"coffee")
+    got: list[ReceivedMessage] = []
+    with blocking.PushConsumer(
+        broker.nameserver, group="kitchen", listener=got.extend, start="last"
+    ) as consumer:
+        consumer.subscribe("orders")
+        words = ["msg", "direct", sent.message_id, "-t", "orders", "-g", "kitchen"]
+        (row,) = rows(broker, *words)
+    assert row["result"] == "CR_SUCCESS"
+    assert [one.body for one in got] == [b"coffee"]
+    assert "nobody" in refused(broker, *words)
 
 
 def test_bad_input_is_one_line(broker: LocalBroker) -> None:

@@ -106,3 +106,28 @@ def test_progress_ends_with_its_reader() -> None:
     through = output.with_progress(range(1000), "work", 1000, int, Ticks())
     assert next(through) == 0
     through.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("typed", "place"), [("first", "first"), ("last", "last"), ("1000", 1000)])
+def test_place_reads_where_to_begin(typed: str, place: object) -> None:
+    """A word for either end, or a time."""
+    assert output.place(typed) == place
+
+
+def test_pairs_reads_names_and_values() -> None:
+    """A value may be empty or hold an equals sign; a name may not be missing."""
+    assert output.pairs(["a=1=2", "b="], "property") == {"a": "1=2", "b": ""}
+    for wrong in ("alone", "=value"):
+        with pytest.raises(SettingsError, match="is no property: expected NAME=VALUE"):
+            output.pairs([wrong], "property")
+
+
+def test_write_rows_for_people_and_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object a line, or a table; nothing is an empty output for scripts."""
+    rows = [{"name": "a", "count": 1000}, {"name": "b", "count": 2}]
+    output.write_rows(rows, as_json=True)
+    assert capsys.readouterr().out == '{"name":"a","count":1000}\n{"name":"b","count":2}\n'
+    output.write_rows(rows, as_json=False)
+    assert "1,000" in capsys.readouterr().out
+    output.write_rows([], as_json=True)
+    assert capsys.readouterr().out == ""

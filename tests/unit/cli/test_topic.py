@@ -1,68 +1,73 @@
-"""`sprocket topic` lists and creates topics of a running broker."""
+"""`sprocket topic` lists, creates, changes, deletes and shows topics of a running broker."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
+from tests.unit.cli.running import done, refused, rows, run
 
-import pytest
-from typer.testing import CliRunner, Result
-
-from sprocket.cli.main import app
-from sprocket.node.run import Node
-from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings
-from sprocket.runtime.blocking import Portal
+from sprocket.rocketmq.client import Message, blocking
+from sprocket.testing.local_broker import LocalBroker
 
 
-@pytest.fixture
-def nameserver(tmp_path: Path) -> Iterator[str]:
-    """A node on free ports; the address of its NameServer."""
-    portal = Portal()
-    settings = Settings(server=ServerSettings(nameserver_port=0, broker_port=0))
-
-    async def start() -> Node:
-        return await Node.start(settings, str(tmp_path / "data"), geometry=Geometry.small())
-
-    node = portal.call(start)
-    try:
-        yield node.addresses.nameserver
-    finally:
-        portal.call(node.stop)
-        portal.close()
-
-
-def run(*arguments: object) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(app(), ["topic", *(str(a) for a in arguments)])
-
-
-@pytest.mark.slow
-def test_create_then_list(nameserver: str) -> None:
+def test_create_then_list(broker: LocalBroker) -> None:
     """What was created is listed with its queues."""
-    created = run("create", "orders", "--queues", 3, "--nameserver", nameserver)
-    assert created.exit_code == 0, created.stderr
-    assert created.stdout == "topic orders: 3 queues on broker-a\n"
-    listed = run("ls", "--json", "-n", nameserver)
-    rows = {row["topic"]: row for row in map(json.loads, listed.stdout.splitlines())}
-    assert rows["orders"] == {
+    said = done(broker, "topic", "create", "orders", "--queues", 3)
+    assert said == "topic orders: 3 queues on broker-a, rw\n"
+    listed = {row["topic"]: row for row in rows(broker, "topic", "ls")}
+    assert listed["orders"] == {
         "topic": "orders",
         "broker": "broker-a",
+        "address": broker.address,
         "read_queues": 3,
         "write_queues": 3,
+        "perm": "rw",
     }
-    assert "orders" in run("ls", "-n", nameserver).stdout
+    assert "orders" in done(broker, "topic", "ls")
 
 
-@pytest.mark.slow
-def test_create_as_json(nameserver: str) -> None:
-    """One object a broker."""
-    created = run("create", "orders", "--json", "-n", nameserver)
-    assert json.loads(created.stdout)["write_queues"] == 8
+def test_update(broker: LocalBroker) -> None:
+    """Queues and permission change, each without the other."""
+    done(broker, "topic", "create", "orders", "--queues", 3)
+    (row,) = rows(broker, "topic", "update", "orders", "--queues", 5)
+    assert (row["read_queues"], row["write_queues"], row["perm"]) == (5, 5, "rw")
+    (row,) = rows(broker, "topic", "update", "orders", "--perm", "r")
+    assert (row["read_queues"], row["write_queues"], row["perm"]) == (5, 5, "r")
+    assert run(broker, "produce", "orders", "x").exit_code == 1
+    (row,) = rows(broker, "topic", "update", "orders", "--queues", 2, "--read-queues", 5)
+    assert (row["read_queues"], row["write_queues"], row["perm"]) == (5, 2, "r")
 
 
-@pytest.mark.slow
-def test_an_illegal_name_is_one_line(nameserver: str) -> None:
-    """Exit code 1 and what was wrong."""
-    ended = run("create", "no blanks", "-n", nameserver)
-    assert ended.exit_code == 1
-    assert ended.stderr.startswith("sprocket: ")
-    assert ended.stderr.count("\n") == 1
+def test_show(broker: LocalBroker) -> None:
+    """Where it is, what each queue holds, who consumes it."""
+    done(broker, "topic", "create", "orders", "--queues", 2)
+    with blocking.Producer(broker.nameserver, group="p") as producer:
+        for _ in range(3):
+            queue = producer.send(Message("orders", b"x"), sharding_key="one").queue
+    done(broker, "consume", "orders", "--group", "kitchen", "--from", "first", "--count", 3)
+    (shown,) = rows(broker, "topic", "show", "orders")
+    assert shown["groups"] == ["kitchen"]
+    counts = {row["queue_id"]: row["messages"] for row in shown["queues"]}
+    assert counts == {queue.queue_id: 3, 1 - queue.queue_id: 0}
+    stored = {row["last_stored_at_ms"] for row in shown["queues"] if row["messages"]}
+    assert stored == {broker.clock.now_ms()}
+    said = done(broker, "topic", "show", "orders")
+    assert "kitchen" in said
+    assert broker.address in said
+
+
+def test_delete(broker: LocalBroker) -> None:
+    """Asked for and confirmed, or with --yes; then nobody knows it."""
+    done(broker, "topic", "create", "orders")
+    assert run(broker, "topic", "delete", "orders", stdin=b"n\n").exit_code == 0
+    assert "orders" in {row["topic"] for row in rows(broker, "topic", "ls")}
+    done(broker, "topic", "delete", "orders", "--yes")
+    assert "orders" not in {row["topic"] for row in rows(broker, "topic", "ls")}
+    assert "orders" in refused(broker, "topic", "delete", "orders", "--yes")
+
+
+def test_bad_input_is_one_line(broker: LocalBroker) -> None:
+    """An illegal name, an unknown topic, no such permission, nothing to change."""
+    assert "no blanks" in refused(broker, "topic", "create", "no blanks")
+    assert "nowhere" in refused(broker, "topic", "show", "nowhere")
+    done(broker, "topic", "create", "orders")
+    assert "expected r, w, rw or none" in refused(
+        broker, "topic", "update", "orders", "--perm", "x"
+    )
+    assert "say what to change" in refused(broker, "topic", "update", "orders")

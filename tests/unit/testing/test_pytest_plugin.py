@@ -34,9 +34,11 @@ def run_pytest(folder: Path, *arguments: str) -> str:
 
 @pytest.mark.slow
 def test_the_guides_tests_pass(tmp_path: Path) -> None:
-    """Every example of the guide is a test module that passes as it stands."""
+    """Every example of the guide, and the README's, is a test module that passes as it stands."""
     examples = FENCE.findall(GUIDE.read_text("utf-8"))
     assert len(examples) >= 5
+    in_readme = FENCE.findall((ROOT / "README.md").read_text("utf-8"))
+    examples += [code for code in in_readme if "sprocket_broker" in code]
     for number, code in enumerate(examples, 1):
         assert "def test_" in code, f"example {number} tests nothing"
         (tmp_path / f"test_example_{number}.py").write_text(code, "utf-8")

@@ -100,3 +100,4 @@ def test_folders_and_long_zeros_come_back(disk: TwinDisk) -> None:
 def test_space_never_runs_out(disk: TwinDisk) -> None:
     """No test depends on how full the machine's disk is."""
     assert disk.used_ratio(disk.folder) == 0.5
+    assert disk.free_bytes(disk.folder) == 1 << 30

@@ -98,7 +98,6 @@ class Broker:
         )
         self.upkeep = Upkeep(store, self.thread, settings.retention)
         self.durable.someone_waits = lambda: self.hold.count > 0
-        unique_ids = ids.UniqueIds(clock, store_host[:-4])
         levels = DelayLevels(settings.store.delay_levels)
         self.sender = Sender(
             self.topics,
@@ -108,7 +107,7 @@ class Broker:
             store_host,
             clock,
             levels,
-            unique_ids.next,
+            ids.UniqueIds(clock, store_host[:-4]).next,
         )
         self.send_back = SendBack(store, self.topics, self.groups, levels, store_host)
         self.delay_progress = DelayProgress(

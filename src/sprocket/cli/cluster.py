@@ -1,0 +1,132 @@
+"""`sprocket cluster`: brokers, what they are doing, and their settings, over the wire."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sprocket.base.errors import SettingsError
+from sprocket.cli import output
+from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.client.blocking import Admin
+
+app = typer.Typer(no_args_is_help=True, help="Brokers of a running cluster, and their settings.")
+
+Broker = Annotated[
+    str | None, typer.Argument(help="Name of the broker; needed if there are several.")
+]
+
+
+@app.command("ls")
+def list_brokers(nameserver: NameServer = DEFAULT_NAMESERVER, as_json: AsJson = False) -> None:
+    """List the brokers: address, version, messages a second, messages today."""
+    from sprocket.rocketmq.client.blocking import Admin
+
+    with output.failing_in_one_line(), Admin(nameserver) as admin:
+        rows = [
+            broker_row(admin, name, address, cluster) for cluster, name, address in masters(admin)
+        ]
+        output.write_rows(rows, as_json=as_json)
+
+
+@app.command("status")
+def show_status(
+    broker: Broker = None, nameserver: NameServer = DEFAULT_NAMESERVER, as_json: AsJson = False
+) -> None:
+    """Show all that a broker tells of itself."""
+    from sprocket.rocketmq.client.blocking import Admin
+
+    with output.failing_in_one_line(), Admin(nameserver) as admin:
+        name = the_broker(admin, broker)
+        values = dict(sorted(admin.broker.status(name).values.items()))
+        if as_json:
+            output.write_json({"broker": name, **values})
+        else:
+            output.write_fields(name, values)
+
+
+@app.command("config")
+def show_config(
+    broker: Broker = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change one; may be repeated."),
+    ] = None,
+    nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Show a broker's settings under RocketMQ's names, or change some while it runs."""
+    from sprocket.rocketmq.client.blocking import Admin
+
+    with output.failing_in_one_line(), Admin(nameserver) as admin:
+        name = the_broker(admin, broker)
+        wanted = output.pairs(changes or [], "setting")
+        values = change_config(admin, name, wanted) if wanted else admin.broker.config(name)
+        if as_json:
+            output.write_json({"broker": name, **values})
+        else:
+            output.write_fields(name, values)
+
+
+def change_config(admin: "Admin", broker: str, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Change settings of a broker; return them as they are then.
+
+    Raises:
+        SettingsError: There is no such setting, or the broker kept the value that it had.
+    """
+    known = admin.broker.config(broker)
+    for name in wanted.keys() - known.keys():
+        raise SettingsError(f"broker {broker} has no setting {name}")
+    admin.broker.update_config(broker, wanted)
+    values = admin.broker.config(broker)
+    for name, value in wanted.items():
+        if values[name] != value:
+            raise SettingsError(
+                f"broker {broker} keeps {name}={values[name]}: it cannot be changed to {value} "
+                "while it runs"
+            )
+    return {name: values[name] for name in wanted}
+
+
+def masters(admin: "Admin") -> list[tuple[str, str, str]]:
+    """Return cluster, name and address of every master."""
+    info = admin.cluster()
+    clusters = {name: cluster for cluster, names in info.clusters.items() for name in names}
+    return [
+        (clusters.get(one.name, "–"), one.name, one.addresses[0])
+        for one in sorted(info.brokers.values(), key=lambda one: one.name)
+        if 0 in one.addresses
+    ]
+
+
+def the_broker(admin: "Admin", name: str | None) -> str:
+    """Return the broker that is meant.
+
+    Raises:
+        SettingsError: None was named, and there is not exactly one.
+    """
+    if name is not None:
+        return name
+    names = [one for _, one, _ in masters(admin)]
+    if len(names) != 1:
+        raise SettingsError(f"name one of the brokers {', '.join(names) or '(there are none)'}")
+    return names[0]
+
+
+def broker_row(admin: "Admin", name: str, address: str, cluster: str) -> dict[str, Any]:
+    """What `ls` says of a broker."""
+    status = admin.broker.status(name)
+    return {
+        "cluster": cluster,
+        "broker": name,
+        "address": address,
+        "version": status.version,
+        "in_per_second": round(status.put_tps[0], 1) if status.put_tps else 0.0,
+        "out_per_second": round(status.get_tps[0], 1) if status.get_tps else 0.0,
+        "in_today": status.put_today,
+        "out_today": status.get_today,
+        "disk_used_percent": round(100 * status.disk_used_ratio),
+        "booted_at_ms": status.boot_at_ms,
+    }
