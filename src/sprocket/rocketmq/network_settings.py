@@ -17,7 +17,7 @@ class LimitSettings:
         Meta(
             ge=1,
             description="Connections of one port; further ones are closed at once. An idle one "
-            "takes about 3 KB, and a file descriptor of the process (`ulimit -n`).",
+            "takes about 2 KB, and a file descriptor of the process (`ulimit -n`).",
         ),
     ] = 50_000
     answer_bytes_high: Annotated[
