@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import itertools
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,14 @@ def crash(consumer: PushConsumer) -> None:
     lease.instance.connections.close()
 
 
-STRATEGIES = {
+def by_number(
+    queues: Sequence[MessageQueue], members: Sequence[str], me: str
+) -> Sequence[MessageQueue]:
+    """Share out by the last digit of the queue, as a user might."""
+    return [queue for queue in queues if members[queue.queue_id % len(members)] == me]
+
+
+STRATEGIES: dict[str, Callable[[list[MessageQueue]], rebalance.Strategy]] = {
     "circle": lambda _: rebalance.by_circle,
     "hash": lambda _: rebalance.consistent_hash(),
     "room": lambda _: rebalance.nearby(lambda _: "here", lambda _: "here"),
@@ -363,5 +371,83 @@ def test_a_suspended_consumer_waits(peer: Peer, topic: str) -> None:
             assert len(got) == 10
             consumer.resume()
             await until(lambda: len(got) == 20, "the rest")
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", ["push", "orderly", "lite"])
+def test_a_group_is_reset_to_a_time(peer: Peer, topic: str, kind: str) -> None:
+    """While it consumes: it goes on at the first message of that time, and from there on."""
+
+    async def main() -> None:
+        await fill(peer, topic, 20, queues=1)
+        await asyncio.sleep(0.01)
+        (later, *_) = await send(peer, topic, range(20, 30))
+        group = f"g_{topic}"
+        got: list[ReceivedMessage] = []
+        async with contextlib.AsyncExitStack() as stack:
+            admin = await stack.enter_async_context(Admin(peer.nameserver))
+            settings = ConsumerSettings(hold_ms=1_000)
+            how: dict[str, Any] = {"group": group, "start": "first", "settings": settings}
+            if kind == "lite":
+                lite = LitePullConsumer(peer.nameserver, **how)
+                await stack.enter_async_context(lite)
+                await lite.subscribe(topic)
+
+                async def poll() -> None:
+                    while True:
+                        got.extend(await lite.poll())
+
+                polling = asyncio.ensure_future(poll())
+                stack.callback(polling.cancel)
+            else:
+                orderly = kind == "orderly"
+                push = PushConsumer(peer.nameserver, listener=got.extend, orderly=orderly, **how)
+                await stack.enter_async_context(push)
+                await push.subscribe(topic)
+            await until(lambda: len(got) == 30, "all messages")
+            first = await admin.view(later.message_id, topic)
+            assert first is not None
+            moved = await admin.group.reset_offsets(group, topic, first.stored_at_ms)
+            assert moved == {later.queue: 20}
+            await until(lambda: len(got) == 40, "the messages of that time again")
+            await asyncio.sleep(0.1)
+        assert numbers(got) == [*range(30), *range(20, 30)]
+
+    run(main)
+
+
+def test_an_operator_looks_at_a_consumer_and_tries_a_message(peer: Peer, topic: str) -> None:
+    """By way of the broker: what it does, and what its listener makes of one message."""
+
+    async def main() -> None:
+        sent = await fill(peer, topic, 8)
+        group = f"g_{topic}"
+        got: list[bytes] = []
+
+        def listener(messages: list[ReceivedMessage]) -> None:
+            got.extend(one.body for one in messages)
+            if len(got) > 8:
+                raise DeliverLater("seen before")
+
+        async with (
+            PushConsumer(
+                peer.nameserver, group=group, listener=listener, start="first"
+            ) as consumer,
+            Admin(peer.nameserver) as admin,
+        ):
+            await consumer.subscribe(topic)
+            await until(lambda: len(got) == 8, "all messages")
+            client_id = consumer._lease.instance.client_id
+            info = await admin.group.running_info(group, client_id)
+            assert {queue for queue in info.queues if queue.topic == topic} == set(
+                of(topic, consumer)
+            )
+            assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+            message = await admin.view(sent[3].offset_message_id, topic)
+            assert message is not None
+            outcome = await admin.group.consume_directly(group, client_id, message)
+            assert outcome.result == "CR_LATER"
+            assert got[8:] == [b"3"]
 
     run(main)

@@ -7,7 +7,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.interop.test_client_peers import SECONDS_MAX, Peer, peer, pytestmark, run, topic, until
+from tests.interop.both import SECONDS_MAX, Peer, run, until
+from tests.interop.test_client_peers import pytestmark
 
 from sprocket.base.errors import BrokerRefused, NoRoute, ReplyTimeout
 from sprocket.rocketmq.client import (
@@ -25,7 +26,7 @@ from sprocket.rocketmq.client import (
 )
 from sprocket.rocketmq.model.group import SubscriptionGroup
 
-__all__ = ["peer", "pytestmark", "topic"]
+__all__ = ["pytestmark"]
 
 
 async def found_by_key(admin: Admin, topic: str, key: str) -> list[ReceivedMessage]:
@@ -82,7 +83,7 @@ def test_a_delayed_message_comes_later(peer: Peer, topic: str) -> None:
             )
             async with consumer:
                 await consumer.subscribe(topic)
-                await until(lambda: bool(consumer.queues), "a queue")
+                await until(lambda: any(q.topic == topic for q in consumer.queues), "a queue")
                 await producer.send(Message(topic, b"late", delay_level=1))
                 await producer.send(Message(topic, b"now"))
                 await until(lambda: len(got) == 2, "both messages")
@@ -112,7 +113,7 @@ def test_a_request_is_answered(peer: Peer, topic: str) -> None:
                 )
                 async with consumer:
                     await consumer.subscribe(topic)
-                    await until(lambda: bool(consumer.queues), "a queue")
+                    await until(lambda: any(q.topic == topic for q in consumer.queues), "a queue")
                     both = await asyncio.gather(
                         asking.request(Message(topic, b"1"), timeout_ms=60_000),
                         asking.request(Message(topic, b"2"), timeout_ms=60_000, sharding_key="k"),
