@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from tests.interop.both import SECONDS_MAX, Peer, run, until
-from tests.interop.test_client_peers import pytestmark
 
 from sprocket.base.errors import BrokerRefused, NoRoute, ReplyTimeout
 from sprocket.rocketmq.client import (
@@ -26,7 +25,12 @@ from sprocket.rocketmq.client import (
 )
 from sprocket.rocketmq.model.group import SubscriptionGroup
 
-__all__ = ["pytestmark"]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("interop-client"),  # one worker, or each would start brokers anew
+]
 
 
 async def found_by_key(admin: Admin, topic: str, key: str) -> list[ReceivedMessage]:
