@@ -93,6 +93,8 @@ class Instance:
         """Take replies to requests; the first that says True had been waiting for this one."""
         self._producers: set[str] = set()
         self._consumers: dict[str, ConsumerGroup] = {}
+        self._told: dict[str, frozenset[str]] = {}
+        """Producer groups that a broker was told of, on the connection that is open, by address."""
         self._is_kept_fresh = False
 
     def join_as_producer(self, group: str) -> None:
@@ -153,10 +155,11 @@ class Instance:
 
     async def heartbeat(self, address: str) -> None:
         """Tell one broker who we are."""
+        producers = sorted(self._producers)
         body = client_bodies.encode_heartbeat(
             client_bodies.HeartbeatData(
                 client_id=self.client_id,
-                producers=sorted(self._producers),
+                producers=producers,
                 consumers=[one.heartbeat() for one in self._consumers.values()],
             )
         )
@@ -164,9 +167,17 @@ class Instance:
             await self.connections.call(address, RequestCode.HEART_BEAT, None, body)
         except ClientError as error:
             _log.warning("heartbeat failed", broker=address, error=str(error))
+        else:
+            self._told[address] = frozenset(producers)
+
+    async def be_known_as_producer(self, group: str, address: str) -> None:
+        """Make sure that a broker knows a producer group of ours, so that it can push to it."""
+        if group not in self._told.get(address, ()):
+            await self.heartbeat(address)
 
     def _opened(self, address: str) -> None:
         """Introduce ourselves on a new connection to a broker before anything else is asked."""
+        self._told.pop(address, None)
         is_known = bool(self._producers or self._consumers)
         if is_known and address in self.routes.broker_addresses(masters_only=False):
             self.tasks.spawn(self._introduce(address), f"introduce to {address}")

@@ -317,8 +317,8 @@ class Producer:
         route = await instance.routes.find_for_sending(topic, self._settings.topic_queues)
         for broker in route.brokers:
             address = instance.routes.master_address(broker.name)
-            if address is not None and instance.connections.open_channel(address) is None:
-                await instance.heartbeat(address)
+            if address is not None:
+                await instance.be_known_as_producer(self._group, address)
 
     async def drain(self) -> None:
         """Wait until `send_soon` has room again; returns at once if it has."""

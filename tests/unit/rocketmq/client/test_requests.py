@@ -7,6 +7,8 @@ import pytest
 
 from sprocket.base.errors import InvalidMessage, ReplyTimeout
 from sprocket.rocketmq.client import (
+    Admin,
+    Client,
     Message,
     Producer,
     PushConsumer,
@@ -131,6 +133,28 @@ def test_the_broker_knows_us_before_the_request(world: Any) -> None:
         assert RequestCode.HEART_BEAT in world.cluster.seen[:sent]
         (beat, *_) = [one for one in world.cluster.requests if one.code == RequestCode.HEART_BEAT]
         assert client_bodies.decode_heartbeat(beat.body).producers == ["asks"]
+
+    world.run(main)
+
+
+def test_a_connection_that_others_opened_is_no_introduction(world: Any) -> None:
+    """An admin that shares the client may have been at the broker before us, and a producer too."""
+    world.cluster.topics["t"] = 1
+
+    async def main() -> None:
+        async with Client(world.names, **world.reach) as client, Admin(client) as admin:
+            await admin.create_topic("t", 1)
+            for group in ("asks", "asks2"):
+                async with Producer(client, group=group) as asking:
+                    for _ in range(2):
+                        with pytest.raises(ReplyTimeout):
+                            await asking.request(Message("t", b"what"), timeout_ms=50)
+        told = [
+            client_bodies.decode_heartbeat(one.body).producers
+            for one in world.cluster.requests
+            if one.code == RequestCode.HEART_BEAT
+        ]
+        assert told == [["asks"], ["asks2"]]
 
     world.run(main)
 
