@@ -11,8 +11,9 @@ from sprocket.base.errors import ClientError, InvalidMessage, NoRoute
 from sprocket.rocketmq.client.lite_pull import LitePullConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec import headers
+from sprocket.rocketmq.codec import consumer_bodies, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.consumer_headers import ResetConsumerOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -333,5 +334,26 @@ def test_a_closed_consumer_says_so(world: Any) -> None:
         for ask in (reader.poll(), reader.commit(), reader.assign([])):
             with pytest.raises(ClientError, match="not open"):
                 await ask
+
+    world.run(main)
+
+
+def test_a_reset_of_an_operator_is_stored(world: Any) -> None:
+    """Though only `commit` commits otherwise; the messages come from there on."""
+
+    async def main() -> None:
+        fill(world, 10)
+        async with consumer(world, auto_commit=False) as reader:
+            await reader.subscribe("t")
+            await take(reader, 10)
+            world.cluster.ask(
+                world.cluster.members["g"][0],
+                RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+                ResetConsumerOffset(topic="t", group="g", timestamp=0),
+                consumer_bodies.encode_offsets({world.queue(0): 7}),
+                oneway=True,
+            )
+            assert await take(reader, 3) == [7, 8, 9]
+            await world.until(lambda: committed(world) == 7)
 
     world.run(main)
