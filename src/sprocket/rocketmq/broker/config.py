@@ -59,7 +59,7 @@ class Config:
         for name in texts:
             if name in BLACK_LIST:
                 raise RequestRefused(
-                    ResponseCode.NO_PERMISSION, f"Can not update config in black list: {name}"
+                    ResponseCode.NO_PERMISSION, "Can not update config in black list."
                 )
         for name, text in texts.items():
             self._change(name, text)

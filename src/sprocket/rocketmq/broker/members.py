@@ -114,8 +114,15 @@ class Members:
         return self._producers
 
     def groups_subscribed_to(self, topic: str) -> list[str]:
-        """Return the groups of consumers that are subscribed to the topic."""
-        return [name for name, group in self._consumers.items() if topic in group.subscriptions]
+        """Return the groups whose consumers are there and subscribed to the topic.
+
+        Groups that only pull, without heartbeats, are not among them.
+        """
+        return [
+            name
+            for name, group in self._consumers.items()
+            if group.clients and topic in group.subscriptions
+        ]
 
     def heartbeat(
         self,
