@@ -4,8 +4,8 @@ Theory of operation
 
 A send handler calls `append`; the store gives the record its place in memory at once. The first
 append of a turn of the loop schedules `_gather` for the next one; whatever else arrives in this
-turn joins, and in the next ones as long as they bring more, up to `GATHER_TURNS_MAX`. `_commit`
-writes all of it with one call, then:
+turn joins; with sync flush, in the next ones as long as they bring more, up to `GATHER_TURNS_MAX`,
+too. `_commit` writes all of it with one call, then:
 
 * async flush: answers at once; a timer looks every half second whether a sync is due.
 * sync flush, quick disk: syncs right here, on the loop. What arrives meanwhile waits in the
@@ -217,9 +217,12 @@ class Durable:
         _refuse(waiting, StoreFailed("the broker stops"))
 
     def _gather(self) -> None:
-        """Commit once a turn of the loop has brought nothing more, or they were enough."""
+        """Commit once a turn of the loop has brought nothing more, or they were enough.
+
+        Without a sync to share nobody waits for company: who has answers sends the sooner.
+        """
         count = len(self._new)
-        if count > self._gathered and self._gather_turns < GATHER_TURNS_MAX:
+        if self._is_sync and count > self._gathered and self._gather_turns < GATHER_TURNS_MAX:
             self._gathered = count
             self._gather_turns += 1
             self._timers.call_soon(self._gather)
@@ -373,7 +376,7 @@ class Durable:
 
     def _dispatch(self) -> None:
         try:
-            arrivals = self._store.dispatch()
+            arrivals = self._store.dispatch(someone_waits=self.someone_waits())
         except StoreError as error:
             _log.error("queues could not be written; trying again", why=str(error))
             return

@@ -136,8 +136,8 @@ class Sender:
         if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
             _check_flags(sys_flag)
         unique_key = found.get(properties.UNIQ_KEY)
-        if is_special or text.count("\x02") != len(found) or (text and text[-1] != "\x02"):
-            text = self._rewritten(found)
+        if is_special or _is_loose(text, found):
+            text = _text(found)
         if unique_key is None:
             unique_key = self._new_unique_key()
             text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
@@ -180,36 +180,40 @@ class Sender:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
         if not parts:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
-        shared.pop(properties.UNIQ_KEY, None)
-        shared.update(self._added)
+        for name in (properties.UNIQ_KEY, *_REWRITTEN):
+            shared.pop(name, None)
         sys_flag = header.sys_flag & _CLEARED_FLAGS
         made = []
         for part in parts:
-            found = properties.decode(part.properties)
-            self._refuse_unsupported_in_batch(found)
+            text = str(part.properties, "utf-8", "replace")
+            found = properties.decode(text)
+            is_special = not _SPECIAL.isdisjoint(found)
+            if is_special:
+                self._refuse_unsupported_in_batch(found)
             if topic.attributes:
                 _check_compaction(topic, found)
-            if properties.UNIQ_KEY not in found:
-                found[properties.UNIQ_KEY] = self._new_unique_key()
-            found.pop(_POP_CK, None)
-            found.pop(properties.CRC32, None)
-            found.update(shared)
+            if is_special or _is_loose(text, found):
+                text = _text(found)
+            unique_key = found.get(properties.UNIQ_KEY)
+            if unique_key is None:
+                unique_key = found[properties.UNIQ_KEY] = self._new_unique_key()
+                text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
+            text = _overlaid(text, found, shared)
             made.append(
                 NewRecord(
-                    topic=topic.name,
-                    queue_id=queue_id,
-                    body=part.body,
-                    properties=properties.encode(found),
-                    born_host=born_host,
-                    store_host=self._store_host,
-                    flag=part.flag,
-                    sys_flag=sys_flag,
-                    born_at_ms=header.born_timestamp,
-                    reconsume_times=header.reconsume_times,
-                    tags=found.get(properties.TAGS, ""),
-                    keys=properties.index_keys(
-                        found[properties.UNIQ_KEY], found.get(properties.KEYS)
-                    ),
+                    topic.name,
+                    queue_id,
+                    part.body,
+                    (text + self._suffix).encode("utf-8", "replace"),
+                    born_host,
+                    self._store_host,
+                    part.flag,
+                    sys_flag,
+                    header.born_timestamp,
+                    header.reconsume_times,
+                    0,
+                    found.get(properties.TAGS, ""),
+                    properties.index_keys(unique_key, found.get(properties.KEYS)),
                 )
             )
         return made
@@ -295,9 +299,31 @@ class Sender:
         if self._delay_level(found) > 0:
             raise _illegal("a batch may not be delayed")
 
-    def _rewritten(self, found: dict[str, str]) -> str:
-        kept = {name: value for name, value in found.items() if name not in _REWRITTEN}
-        return "".join([f"{name}\x01{value}\x02" for name, value in kept.items()])
+
+def _text(pairs: dict[str, str]) -> str:
+    """Write pairs, but for those that are always ours."""
+    kept = {name: value for name, value in pairs.items() if name not in _REWRITTEN}
+    return "".join([f"{name}\x01{value}\x02" for name, value in kept.items()])
+
+
+def _is_loose(text: str, found: dict[str, str]) -> bool:
+    """Say whether the pairs would be written otherwise than they came."""
+    return text.count("\x02") != len(found) or (text != "" and text[-1] != "\x02")
+
+
+def _overlaid(text: str, found: dict[str, str], shared: dict[str, str]) -> str:
+    """Add to the pairs of one part of a batch, `found`, written as `text`, those of the batch.
+
+    A pair of the batch takes the place of one of the part. `found` changes with it.
+    """
+    new = [name for name, value in shared.items() if found.get(name) != value]
+    if not new:
+        return text
+    is_rewritten = not found.keys().isdisjoint(new)
+    found.update(shared)
+    if is_rewritten:
+        return _text(found)
+    return text + _text({name: shared[name] for name in new})
 
 
 def _check_compaction(topic: TopicConfig, found: dict[str, str]) -> None:

@@ -173,10 +173,12 @@ class Appender:
         """
         if self._is_refusing:
             self._refuse()
+        total = 0
         for record in records:
-            if len(record.body) > self._body_bytes_max:
+            size = len(record.body)
+            total += size
+            if size > self._body_bytes_max:
                 self._too_large(record)
-        total = sum([len(record.body) for record in records])
         if total > self._body_bytes_max:
             raise MessageTooLarge(
                 f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
@@ -196,9 +198,11 @@ class Appender:
                 extras.append(place.extra)
                 continue
             key = record.topic, record.queue_id
-            offset = following.get(key, self._next.get(key))
+            offset = following.get(key)
             if offset is None:
-                offset = check_queue(*key)
+                offset = self._next.get(key)
+                if offset is None:
+                    offset = check_queue(*key)
             placed.append((record, offset))
             extras.append(None)
             following[key] = offset + 1
@@ -286,10 +290,11 @@ def _entry(
         queue_offset,
         physical_offset,
         size,
-        tags_code(record.tags),
+        tags_code(record.tags) if record.tags else 0,
         stored_at_ms,
         record.keys,
         record.sys_flag,
         record.prepared_transaction_offset,
-        extra=found,
+        False,
+        found,
     )

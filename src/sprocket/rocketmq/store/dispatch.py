@@ -20,8 +20,8 @@ from sprocket.rocketmq.store.units import Units
 INDEX_BACKLOG_MAX = 65_536
 """Entries that may wait for the index; one more and they are put in at the next dispatch."""
 
-ARRIVALS_MAX = 100_000
-"""Arrivals kept for `take_arrivals`; a store whose owner never asks loses the oldest."""
+ROUNDS_MAX = 1024
+"""Rounds kept for `take_arrivals`; a store whose owner never asks loses the oldest."""
 
 
 class Arrival(Struct):
@@ -58,7 +58,7 @@ class Dispatch:
         self._index = index
         self._waiting: list[Entry] = []
         self._to_index: list[Entry] = []
-        self._arrivals: list[Arrival] = []
+        self._fresh: list[Sequence[Entry]] = []
         self._queued_to = position
         self._queued_at_ms = 0
 
@@ -83,8 +83,12 @@ class Dispatch:
 
     def take_arrivals(self) -> list[Arrival]:
         """Return what has come into the queues since the last call, whoever dispatched it."""
-        arrivals, self._arrivals = self._arrivals, []
-        return arrivals
+        rounds, self._fresh = self._fresh, []
+        return [arrival for units in rounds for arrival in _arrivals(units)]
+
+    def forget_arrivals(self) -> None:
+        """Do as `take_arrivals` does where nobody waits for any."""
+        self._fresh.clear()
 
     def to_queues(self, limit: int, max_count: int | None = None) -> None:
         """Put into the queues what lies before `limit` in the log; see `take_arrivals`.
@@ -119,9 +123,9 @@ class Dispatch:
                 self._to_index = ready
             if len(self._to_index) > INDEX_BACKLOG_MAX:
                 self.to_index()
-        self._arrivals += _arrivals(units)
-        if len(self._arrivals) > ARRIVALS_MAX:
-            del self._arrivals[:-ARRIVALS_MAX]
+        self._fresh.append(units)
+        if len(self._fresh) > ROUNDS_MAX:
+            del self._fresh[0]
 
     def to_index(self, limit: int | None = None) -> int:
         """Put keys of dispatched records into the index.

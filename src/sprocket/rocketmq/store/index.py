@@ -85,19 +85,20 @@ def _key_hash(topic_hash: int, key: str) -> int:
 
 
 def _key_hashes(topic_hashes: Any, keys: Sequence[str]) -> Any:
-    """Return what `_key_hash` does for each pair, as an i64 array; `topic_hashes` is one too."""
-    text = "".join(keys)
-    if text.isascii():
-        units = np.frombuffer(text.encode(), dtype=np.uint8).astype(np.uint32)
-        counts = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
-    else:
-        data = text.encode("utf-16-le", "surrogatepass")
-        units = np.frombuffer(data, dtype="<u2").astype(np.uint32)
-        counts = np.array([len(_units_of(key)) for key in keys], dtype=np.int64)
-    powers = _powers(int(counts.max()))
-    ends = np.cumsum(counts)
-    exponents = np.repeat(ends, counts) - np.arange(1, len(units) + 1)
-    sums = np.add.reduceat(units * powers[exponents], ends - counts, dtype=np.uint32)
+    """Return what `_key_hash` does for each pair, as an i64 array; `topic_hashes` is one too.
+
+    Keys lie in the rows of a matrix, padded with zeros behind. Its product with the powers of 31
+    is off by a power that says how long the padding is; that is odd, so it has an inverse.
+    """
+    counts = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+    width = int(counts.max())
+    if width >= _POWERS_MAX or not "".join(keys).isascii():
+        pairs = zip(topic_hashes.tolist(), keys, strict=True)
+        return np.array([_key_hash(one, key) for one, key in pairs], dtype=np.int64)
+    units = np.array(keys, dtype=f"S{width}").view(np.uint8).reshape(len(keys), width)
+    powers = _powers(width)
+    sums = np.einsum("ij,j->i", units.astype(np.uint32), powers[:width][::-1])
+    sums *= _inverse_powers()[width - counts]
     sums += topic_hashes.astype(np.uint32) * powers[counts]
     return _absolute(sums)
 
@@ -119,6 +120,11 @@ def _powers(highest: int) -> Any:
 @lru_cache(maxsize=1)
 def _power_array() -> Any:
     return np.array(_POWERS, dtype=np.uint32)
+
+
+@lru_cache(maxsize=1)
+def _inverse_powers() -> Any:
+    return np.array([pow(power, -1, 1 << 32) for power in _POWERS], dtype=np.uint32)
 
 
 def batch_hashes(batch: "RecordBatch", start: int) -> tuple[Any, Any]:

@@ -237,14 +237,20 @@ class Store:
 
     # From the log to queues and index.
 
-    def dispatch(self) -> list[Arrival]:
+    def dispatch(self, *, someone_waits: bool = True) -> list[Arrival]:
         """Put into the queues what consumers may see; say what arrived where since the last call.
+
+        Args:
+            someone_waits: False if nobody wants to know; then nothing is said.
 
         Raises:
             DiskFull, DiskFailed: The messages are stored all the same; the next call tries again.
         """
         self._dispatch_now()
-        return self._dispatch.take_arrivals()
+        if someone_waits:
+            return self._dispatch.take_arrivals()
+        self._dispatch.forget_arrivals()
+        return []
 
     def _dispatch_now(self) -> None:
         self._dispatch.to_queues(self._flush.synced if self._is_sync else self._log.written)

@@ -199,6 +199,15 @@ def test_parts_of_a_batch_keep_their_own_properties() -> None:
     assert {first.queue_id, second.queue_id} == {0}
 
 
+def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
+    """Java gives WAIT to both; names that are the broker's own are never taken from the batch."""
+    part = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
+    made = header(properties="WAIT\x01true\x02CLUSTER\x01theirs\x02")
+    (one,) = Desk().sender.records(made, batch.join([(0, b"a", part.encode())]), THERE)
+    ours = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
+    assert one.properties.decode() == part + ours
+
+
 @pytest.mark.parametrize("body", [b"", b"x" * 21, b"\xff" * 40])
 def test_a_body_that_is_no_batch_is_refused(body: bytes) -> None:
     """With 1 and a reason."""

@@ -131,13 +131,17 @@ def test_a_long_backlog_of_the_index_is_worked_off(monkeypatch: pytest.MonkeyPat
 
 
 def test_arrivals_nobody_asks_for_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest go."""
-    monkeypatch.setattr(module, "ARRIVALS_MAX", 2)
+    """The oldest go, all of them when nobody wants to know."""
+    monkeypatch.setattr(module, "ROUNDS_MAX", 2)
     _, _, _, dispatch = _make()
     for number in range(3):
         dispatch.add([_entry(number)])
         dispatch.to_queues(100 * (number + 1))
     assert [a.next_offset for a in dispatch.take_arrivals()] == [2, 3]
+    dispatch.add([_entry(3)])
+    dispatch.to_queues(400)
+    dispatch.forget_arrivals()
+    assert dispatch.take_arrivals() == []
 
 
 def test_a_round_may_be_bounded() -> None:

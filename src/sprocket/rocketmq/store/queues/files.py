@@ -265,17 +265,14 @@ class FileQueues:
         physical end, or if its queue offset is below the queue's next one.
         """
         pack = UNIT.pack
-        rounds: dict[FileQueue | BatchQueue, _Run] = {}
+        rounds: dict[QueueKey, _Run] = {}
         for entry in entries:
             if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
                 continue
             key = entry.topic, entry.queue_id
-            queue = self._queues.get(key)
-            if queue is None:
-                queue = self._make(*key)
-            run = rounds.get(queue)
+            run = rounds.get(key)
             if run is None:
-                run = rounds[queue] = _Run(queue)
+                run = rounds[key] = _Run(self._queues.get(key) or self._make(*key))
             place, size = entry.physical_offset, entry.size
             end = place + size
             if end <= run.end:
@@ -287,8 +284,8 @@ class FileQueues:
                 elif offset < expected:
                     continue
                 else:
-                    self._write_runs(rounds)
-                    queue.append(offset, (), end)  # raises CorruptRecord
+                    self._write_runs(rounds.values())
+                    run.queue.append(offset, (), end)  # raises CorruptRecord
             if run.units is not None:
                 run.units.append(pack(place, size, entry.tags_code))
                 run.next_offset = offset + 1
@@ -296,7 +293,7 @@ class FileQueues:
                 run.entries.append(entry)
                 run.next_offset = entry.next_offset
             run.end = end
-        return self._write_runs(rounds)
+        return self._write_runs(rounds.values())
 
     def put_batch(self, batch: "RecordBatch") -> int:
         """Put the units of a batch, of which each queue has all already or needs all, next.
@@ -325,9 +322,10 @@ class FileQueues:
                 count += len(rows)
         return count
 
-    def _write_runs(self, rounds: "dict[FileQueue | BatchQueue, _Run]") -> int:
+    def _write_runs(self, runs: "Iterable[_Run]") -> int:
         count = 0
-        for queue, run in rounds.items():
+        for run in runs:
+            queue = run.queue
             if run.units:
                 assert isinstance(queue, FileQueue)  # no other is plain
                 self._dirty.add(queue)
@@ -488,9 +486,10 @@ def _minima(
 class _Run:
     """What one round has for one queue: units for a plain one, else entries."""
 
-    __slots__ = ("end", "entries", "first", "next_offset", "units")
+    __slots__ = ("end", "entries", "first", "next_offset", "queue", "units")
 
     def __init__(self, queue: FileQueue | BatchQueue) -> None:
+        self.queue = queue
         self.units: list[bytes] | None = [] if queue.is_plain else None
         self.entries: list[Entry] = []
         self.end: int = queue.end
