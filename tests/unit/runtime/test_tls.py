@@ -10,7 +10,7 @@ from tests import certificates
 from tests.certificates import Certificate
 from tests.contract.test_drivers import HOST, Lines, Side, until
 
-from sprocket.base.errors import NotConnected
+from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver, tls
 from sprocket.runtime.driver import ConnectionSettings, Peer, Server
 
@@ -33,6 +33,19 @@ def client_context(certificate: Certificate) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=certificate.cert)
 
 
+class Something(Lines):
+    """Lines that must never be given nothing: a layer that went round for ever would do so."""
+
+    empty_count = 0
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Break where nothing came, so that the layer stops; the test looks at the count."""
+        if not data:
+            Something.empty_count += 1
+            raise WireError("nothing came")
+        return super().receive(data)
+
+
 def echo(peer: Peer, line: bytes) -> None:
     """Send a line back."""
     peer.send([line, b"\n"])
@@ -53,7 +66,7 @@ def run(
 
     async def main() -> None:
         server = await driver.serve(
-            Lines,
+            Something,
             echo,
             HOST,
             0,
@@ -65,6 +78,7 @@ def run(
             await server.close()
 
     driver.run(main())
+    assert Something.empty_count == 0
 
 
 def test_both_kinds_on_one_port(certificate: Certificate) -> None:
