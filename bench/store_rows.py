@@ -313,7 +313,7 @@ def dispatch(folder: Path) -> Iterator[Figure]:
     for first in range(0, len(waiting), ROUND):
         both.add(waiting[first : first + ROUND])
         both.to_queues(1 << 62)
-        both.take_arrivals()
+        both.take_fresh(someone_waits=True)
         both.to_index()
     seconds = time.perf_counter() - began
     queues.close()

@@ -376,12 +376,13 @@ class Durable:
 
     def _dispatch(self) -> None:
         try:
-            arrivals = self._store.dispatch(someone_waits=self.someone_waits())
+            fresh = self._store.dispatch(someone_waits=self.someone_waits())
         except StoreError as error:
             _log.error("queues could not be written; trying again", why=str(error))
             return
-        for arrival in arrivals:
-            self._stats.arrived(arrival)
+        for put in fresh.puts:
+            self._stats.arrived(put)
+        for arrival in fresh.arrivals:
             self._arrived(arrival)
 
     def _begin_round(self) -> None:

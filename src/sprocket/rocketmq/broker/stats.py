@@ -1,6 +1,6 @@
 """How much goes through the broker: counters, their rates, and what each topic and group has.
 
-Puts are counted as messages arrive in their queues, once for each queue and round; gets once for
+Puts are counted as messages arrive in their queues, once for each topic and round; gets once for
 each answer. Nothing outlives the process, as in RocketMQ, whose totals of a day begin anew too.
 """
 
@@ -14,7 +14,7 @@ from typing import TypeVar
 from sprocket.base.clock import Clock
 from sprocket.rocketmq.broker.meters import ROLL_SECONDS, Count, Meter, Window
 from sprocket.rocketmq.codec.stats_bodies import Rate, StatsData
-from sprocket.rocketmq.store.dispatch import Arrival
+from sprocket.rocketmq.store.dispatch import Put
 
 WINDOWS_SECONDS = (10, 60, 600)
 """The spans that RocketMQ's tools show."""
@@ -90,9 +90,9 @@ class Stats:
 
     # Counting.
 
-    def arrived(self, arrival: Arrival) -> None:
-        """Count what has come into a queue."""
-        self.puts.add(arrival.topic, len(arrival.tags_codes), arrival.size)
+    def arrived(self, put: Put) -> None:
+        """Count what has come into the queues of a topic."""
+        self.puts.add(put.topic, put.messages, put.bytes)
 
     def pulled(
         self, topic: str, group: str, queue_id: int, next_offset: int, messages: int, size: int

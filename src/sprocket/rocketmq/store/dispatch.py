@@ -7,6 +7,7 @@ log that is walked once more, does no harm.
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -21,7 +22,7 @@ INDEX_BACKLOG_MAX = 65_536
 """Entries that may wait for the index; one more and they are put in at the next dispatch."""
 
 ROUNDS_MAX = 1024
-"""Rounds kept for `take_arrivals`; a store whose owner never asks loses the oldest."""
+"""Rounds kept for `take_fresh`; a store whose owner never asks loses the oldest."""
 
 
 class Arrival(Struct):
@@ -30,14 +31,27 @@ class Arrival(Struct):
     Attributes:
         next_offset: The queue's new maximum.
         tags_codes: Of the new messages, in order.
-        size: Bytes of the new messages together.
     """
 
     topic: str
     queue_id: int
     next_offset: QueueOffset
     tags_codes: list[int]
-    size: int = 0
+
+
+class Put(Struct):
+    """How much a round brought to the queues of one topic; light queues are topics, too."""
+
+    topic: str
+    messages: int
+    bytes: int
+
+
+class Fresh(NamedTuple):
+    """What has come into the queues: by topic, and for those who wait by queue."""
+
+    puts: list[Put]
+    arrivals: list[Arrival]
 
 
 class Dispatch:
@@ -81,17 +95,20 @@ class Dispatch:
         """Take up entries of records that were written, in the order of the log."""
         self._waiting.extend(entries)
 
-    def take_arrivals(self) -> list[Arrival]:
-        """Return what has come into the queues since the last call, whoever dispatched it."""
-        rounds, self._fresh = self._fresh, []
-        return [arrival for units in rounds for arrival in _arrivals(units)]
+    def take_fresh(self, *, someone_waits: bool) -> Fresh:
+        """Return what has come into the queues since the last call, whoever dispatched it.
 
-    def forget_arrivals(self) -> None:
-        """Do as `take_arrivals` does where nobody waits for any."""
-        self._fresh.clear()
+        Args:
+            someone_waits: False leaves out the arrivals, which cost some 0.3 µs a message.
+        """
+        rounds, self._fresh = self._fresh, []
+        return Fresh(
+            [put for units in rounds for put in _puts(units)],
+            [one for units in rounds for one in _arrivals(units)] if someone_waits else [],
+        )
 
     def to_queues(self, limit: int, max_count: int | None = None) -> None:
-        """Put into the queues what lies before `limit` in the log; see `take_arrivals`.
+        """Put into the queues what lies before `limit` in the log; see `take_fresh`.
 
         Args:
             limit: Physical offset up to which consumers may see.
@@ -151,23 +168,33 @@ class Dispatch:
         return len(ready)
 
 
+def _puts(entries: Sequence[Entry]) -> list[Put]:
+    # Entries of prepared messages, in rolled back ones as well, get no unit.
+    units = [entry for entry in entries if not entry.sys_flag & TRANSACTION_PREPARED]
+    topics = {entry.topic for entry in units}
+    if len(topics) == 1:
+        return [Put(topics.pop(), len(units), sum([entry.size for entry in units]))]
+    found = {topic: Put(topic, 0, 0) for topic in topics}
+    for entry in units:
+        put = found[entry.topic]
+        put.messages += 1
+        put.bytes += entry.size
+    return list(found.values())
+
+
 def _arrivals(entries: Sequence[Entry]) -> list[Arrival]:
-    runs: dict[tuple[str, int], list[Entry]] = {}
+    codes: dict[tuple[str, int], list[int]] = {}
+    last: dict[tuple[str, int], Entry] = {}
     for entry in entries:
-        if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well: they get no unit
+        if entry.sys_flag & TRANSACTION_PREPARED:
             continue
         key = entry.topic, entry.queue_id
-        known = runs.get(key)
+        last[key] = entry
+        known = codes.get(key)
         if known is None:
-            runs[key] = [entry]
+            codes[key] = [entry.tags_code]
         else:
-            known.append(entry)
-    return [_arrival(run[-1], run) for run in runs.values()]
-
-
-def _arrival(last: Entry, run: Sequence[Entry]) -> Arrival:
-    codes, size = [last.tags_code], last.size
-    if len(run) > 1:
-        codes = [entry.tags_code for entry in run]
-        size = sum([entry.size for entry in run])
-    return Arrival(last.topic, last.queue_id, QueueOffset(last.next_offset), codes, size)
+            known.append(entry.tags_code)
+    return [
+        Arrival(*key, QueueOffset(last[key].next_offset), known) for key, known in codes.items()
+    ]

@@ -31,7 +31,7 @@ from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSetting
 from sprocket.rocketmq.store import find, opening, read
 from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.deletions import Deleter
-from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
+from sprocket.rocketmq.store.dispatch import Dispatch, Fresh
 from sprocket.rocketmq.store.filters import Filter
 from sprocket.rocketmq.store.find import FIND_COUNT, FindResult
 from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
@@ -237,20 +237,14 @@ class Store:
 
     # From the log to queues and index.
 
-    def dispatch(self, *, someone_waits: bool = True) -> list[Arrival]:
-        """Put into the queues what consumers may see; say what arrived where since the last call.
-
-        Args:
-            someone_waits: False if nobody wants to know; then nothing is said.
+    def dispatch(self, *, someone_waits: bool = True) -> Fresh:
+        """Put into the queues what consumers may see; say what has come since the last call.
 
         Raises:
             DiskFull, DiskFailed: The messages are stored all the same; the next call tries again.
         """
         self._dispatch_now()
-        if someone_waits:
-            return self._dispatch.take_arrivals()
-        self._dispatch.forget_arrivals()
-        return []
+        return self._dispatch.take_fresh(someone_waits=someone_waits)
 
     def _dispatch_now(self) -> None:
         self._dispatch.to_queues(self._flush.synced if self._is_sync else self._log.written)

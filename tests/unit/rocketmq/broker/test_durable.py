@@ -18,7 +18,7 @@ from sprocket.rocketmq.broker.durable import (
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.dispatch import Arrival
+from sprocket.rocketmq.store.dispatch import Arrival, Fresh
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
@@ -109,11 +109,11 @@ class FakeStore:
         self.done.append("sync" if error is None else "sync failed")
         self.failed = error is not None
 
-    def dispatch(self, *, someone_waits: bool) -> list[Arrival]:
+    def dispatch(self, *, someone_waits: bool) -> Fresh:
         """Give what arrived, if somebody waits for it."""
         self.done.append("dispatch")
         arrivals, self.arrivals = self.arrivals, []
-        return arrivals if someone_waits else []
+        return Fresh([], arrivals if someone_waits else [])
 
     def dispatch_index(self, limit: int) -> int:
         """Index what is left, up to the limit."""

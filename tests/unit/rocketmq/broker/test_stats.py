@@ -2,10 +2,9 @@
 
 import pytest
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.stats import Stats, Totals
 from sprocket.rocketmq.codec.stats_bodies import Rate
-from sprocket.rocketmq.store.dispatch import Arrival
+from sprocket.rocketmq.store.dispatch import Put
 from sprocket.testing.clock import FakeClock
 
 
@@ -16,9 +15,9 @@ def passed(clock: FakeClock, stats: Stats, seconds: int) -> None:
         stats.sample()
 
 
-def arrival(topic: str, count: int) -> Arrival:
+def put(topic: str, count: int) -> Put:
     """Return the arrival of messages of 100 bytes."""
-    return Arrival(topic, 0, QueueOffset(count), [0] * count, 100 * count)
+    return Put(topic, count, 100 * count)
 
 
 def test_rates_follow_the_windows() -> None:
@@ -50,9 +49,9 @@ def test_each_topic_and_group_has_its_own() -> None:
     """Sum, rate and average, under RocketMQ's names."""
     clock = FakeClock()
     stats = Stats(clock)
-    stats.arrived(arrival("t", 5))
-    stats.arrived(arrival("t", 1))
-    stats.arrived(arrival("u", 4))
+    stats.arrived(put("t", 5))
+    stats.arrived(put("t", 1))
+    stats.arrived(put("u", 4))
     stats.pulled("t", "g", 0, 6, 6, 600)
     stats.pulled("t", "g", 1, 2, 2, 200)
     stats.sent_back("t", "g")
@@ -83,7 +82,7 @@ def test_what_was_deleted_is_forgotten() -> None:
     clock = FakeClock()
     stats = Stats(clock)
     for topic in "tu":
-        stats.arrived(arrival(topic, 1))
+        stats.arrived(put(topic, 1))
         for group in "gh":
             stats.pulled(topic, group, 0, 1, 1, 1)
     passed(clock, stats, 10)

@@ -54,7 +54,7 @@ def test_a_failed_write_takes_everything_back(number: int) -> None:
     with pytest.raises((DiskFull, DiskFailed)):
         store.write()
     assert (store.end, store.written) == before
-    assert store.dispatch() == []
+    assert store.dispatch() == ([], [])
     assert store.append(new("topic", 1)).queue_offset == 2
     assert store.append(new("other", 0)).queue_offset == 0
     assert store.append(new("topic", 0)).queue_offset == 2
@@ -160,7 +160,7 @@ def test_batches_and_light_queues_get_their_places() -> None:
     assert [e.queue_offset for e in entries] == [0, 3, 0, 4, 1, 2, 3]
     store.write()
     store.sync()
-    assert {(a.topic, a.next_offset) for a in store.dispatch()} == {
+    assert {(a.topic, a.next_offset) for a in store.dispatch().arrivals} == {
         ("batches", 7),
         ("topic", 4),
         ("%LMQ%a", 3),

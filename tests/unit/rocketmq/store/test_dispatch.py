@@ -6,11 +6,12 @@ import pytest
 from msgspec import structs
 
 from sprocket.base.errors import DiskFull
+from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import dispatch as module
-from sprocket.rocketmq.store.dispatch import Arrival, Dispatch
+from sprocket.rocketmq.store.dispatch import Arrival, Dispatch, Put
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.testing.clock import FakeClock
@@ -43,7 +44,7 @@ def _make(*, with_index: bool = True) -> tuple[SimulatedDisk, FileQueues, Indexe
 
 def _round(dispatch: Dispatch, limit: int) -> list[Arrival]:
     dispatch.to_queues(limit)
-    return dispatch.take_arrivals()
+    return dispatch.take_fresh(someone_waits=True).arrivals
 
 
 def test_only_what_lies_before_the_limit_is_put() -> None:
@@ -51,7 +52,7 @@ def test_only_what_lies_before_the_limit_is_put() -> None:
     _, queues, _, dispatch = _make()
     dispatch.add([_entry(n) for n in range(5)])
     assert _round(dispatch, 0) == []
-    assert _round(dispatch, 300) == [Arrival("t", 0, 3, [7, 8, 9])]  # type: ignore[arg-type]
+    assert _round(dispatch, 300) == [Arrival("t", 0, QueueOffset(3), [7, 8, 9])]
     assert queues.max_offset("t", 0) == 3
     assert (dispatch.queued_to, dispatch.queued_at_ms) == (300, 1002)
     assert [a.tags_codes for a in _round(dispatch, 500)] == [[10, 11]]
@@ -137,11 +138,12 @@ def test_arrivals_nobody_asks_for_are_bounded(monkeypatch: pytest.MonkeyPatch) -
     for number in range(3):
         dispatch.add([_entry(number)])
         dispatch.to_queues(100 * (number + 1))
-    assert [a.next_offset for a in dispatch.take_arrivals()] == [2, 3]
+    arrivals = dispatch.take_fresh(someone_waits=True).arrivals
+    assert [a.next_offset for a in arrivals] == [2, 3]
     dispatch.add([_entry(3)])
     dispatch.to_queues(400)
-    dispatch.forget_arrivals()
-    assert dispatch.take_arrivals() == []
+    assert dispatch.take_fresh(someone_waits=False) == ([Put("t", 1, 100)], [])
+    assert dispatch.take_fresh(someone_waits=True) == ([], [])
 
 
 def test_a_round_may_be_bounded() -> None:
@@ -180,4 +182,4 @@ def test_a_batch_is_told_with_the_offset_behind_it() -> None:
     queues = FileQueues(disk, "/queues", SMALL.queue, others=others)
     dispatch = Dispatch(queues, None, 0)
     dispatch.add([structs.replace(_entry(0), extra=Extra(count=4))])
-    assert _round(dispatch, 100) == [Arrival("t", 0, 4, [7])]  # type: ignore[arg-type]
+    assert _round(dispatch, 100) == [Arrival("t", 0, QueueOffset(4), [7])]

@@ -34,7 +34,7 @@ def test_the_path_of_a_message() -> None:
     job.run()
     store.finish_sync(job)
     assert store.synced == first.size
-    (arrival,) = store.dispatch()
+    (arrival,) = store.dispatch().arrivals
     assert (arrival.topic, arrival.queue_id, arrival.next_offset) == ("t", 1, 1)
     got = store.get_messages("t", 1, 0)
     assert (got.status, got.count, got.next_offset) == (GetStatus.FOUND, 1, 1)
