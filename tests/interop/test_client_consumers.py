@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import itertools
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +222,14 @@ def crash(consumer: PushConsumer) -> None:
     lease.instance.connections.close()
 
 
-STRATEGIES: dict[str, Callable[[list[MessageQueue]], Any]] = {
+def by_number(
+    queues: Sequence[MessageQueue], members: Sequence[str], me: str
+) -> Sequence[MessageQueue]:
+    """Share out by the last digit of the queue, as a user might."""
+    return [queue for queue in queues if members[queue.queue_id % len(members)] == me]
+
+
+STRATEGIES: dict[str, Callable[[list[MessageQueue]], rebalance.Strategy]] = {
     "circle": lambda _: rebalance.by_circle,
     "hash": lambda _: rebalance.consistent_hash(),
     "room": lambda _: rebalance.nearby(lambda _: "here", lambda _: "here"),

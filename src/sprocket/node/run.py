@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import ForeignStore
+from sprocket.node import administration
 from sprocket.node.encryption import client_context
 from sprocket.node.listening import Listening, address, advertised_host, own_host
 from sprocket.node.names import NameServerNode
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
 from sprocket.rocketmq.codec import ids
-from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.nameserver.nameserver import NameServer
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.server.calls import Calls
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.server.handlers.assignment import AssignmentHandlers
@@ -32,6 +32,7 @@ from sprocket.rocketmq.server.handlers.replies import ReplyHandlers
 from sprocket.rocketmq.server.handlers.resets import ResetHandlers
 from sprocket.rocketmq.server.handlers.retry import RetryHandlers
 from sprocket.rocketmq.server.handlers.send import SendHandlers
+from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -120,7 +121,8 @@ class Node:
                 )
                 parts.push_async_callback(names.stop)
             # Its port goes into every record, so it listens before there is a broker.
-            dispatcher = Dispatcher({})
+            calls = Calls(asyncio.get_running_loop())
+            dispatcher = Dispatcher({}, calls.answered)
             listening = Listening.of(settings, disk, clock)
             pressure = Pressure(
                 settings.limits.unsynced_bytes_max, settings.limits.connection_unsynced_bytes_max
@@ -134,22 +136,21 @@ class Node:
             broker = Broker(
                 disk, folder, store, clock, settings, store_host, notify_ids_changed, pressure
             )
-            own = _address(_own_host(settings.server.host), names.port)
-            nameservers = [own, *settings.broker.nameservers]
-            registration = _registration(settings, broker, addresses.broker, own)
+            addresses = Addresses(
+                nameserver="" if names is None else names.address,
+                broker=address(host, remoting.port),
+            )
+            nameservers = _nameservers(settings, names)
+            registration = _registration(settings, broker, addresses.broker, nameservers)
             _serve(dispatcher, broker, registration, settings, clock, disk, folder)
-            routes = RouteLookup([split_address(one) for one in nameservers], calls, clock)
+            routes = _serve_clients(dispatcher, broker, calls, nameservers, settings, clock)
             parts.push_async_callback(routes.stop)
-            _serve_clients(dispatcher, broker, calls, routes, settings.broker.name, clock)
             broker.start()
             parts.push_async_callback(broker.stop)
             parts.push_async_callback(remoting.close)
             if settings.server.vip_port and settings.server.broker_port > VIP_DISTANCE:
-                vip = await listening.open(
-                    Dispatcher(dispatcher.without(NOT_ON_VIP)),
-                    remoting.port - VIP_DISTANCE,
-                    pressure,
-                )
+                allowed = Dispatcher(dispatcher.without(NOT_ON_VIP), calls.answered)
+                vip = await listening.open(allowed, remoting.port - VIP_DISTANCE, pressure)
                 parts.push_async_callback(vip.close)
             parts.push_async_callback(broker.settle)
             parts.push_async_callback(registration.stop)
@@ -162,15 +163,20 @@ class Node:
         await self._parts.aclose()
 
 
+def _nameservers(settings: Settings, own: NameServerNode | None) -> list[str]:
+    """Return every NameServer to register with, this process's own first."""
+    mine = [] if own is None else [address(own_host(settings.server.host), own.port)]
+    return [*mine, *settings.broker.nameservers]
+
+
 def _registration(
-    settings: Settings, broker: Broker, told: str, own_nameserver: str | None
+    settings: Settings, broker: Broker, told: str, nameservers: list[str]
 ) -> Registration:
     identity = Identity(name=settings.broker.name, cluster=settings.broker.cluster, address=told)
-    own = [] if own_nameserver is None else [own_nameserver]
     return Registration(
         identity,
         broker.topics,
-        [*own, *settings.broker.nameservers],
+        nameservers,
         settings.broker.register_seconds,
         asyncio.get_running_loop(),
         tls=client_context(settings.tls),
@@ -191,6 +197,7 @@ def _serve(
     watch = Watch(broker.left)
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
+        PermissionHandlers(broker.groups),
         RetryHandlers(broker.send_back, broker.durable, broker.stats),
         PullHandlers(broker.puller, broker.hold, broker.thread, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
@@ -215,12 +222,20 @@ def _serve_clients(
     dispatcher: Dispatcher,
     broker: Broker,
     calls: Calls,
-    routes: RouteLookup,
-    name: str,
+    nameservers: list[str],
+    settings: Settings,
     clock: Clock,
-) -> None:
-    """Add the handlers that ask clients something, or tell them what to do."""
+) -> RouteLookup:
+    """Add the handlers that ask clients something, or tell them what to do.
+
+    Returns:
+        What asks NameServers for them; the caller stops it.
+    """
     store, topics, members = broker.store, broker.topics, broker.members
+    name = settings.broker.name
+    routes = RouteLookup(
+        [split_address(one) for one in nameservers], calls, clock, client_context(settings.tls)
+    )
     for handlers in (
         ReplyHandlers(
             broker.sender, broker.durable, members, calls, broker.store_host, clock.now_ms
@@ -230,6 +245,7 @@ def _serve_clients(
         AssignmentHandlers(members, topics, broker.request_modes, routes, name),
     ):
         dispatcher.add(handlers.table())
+    return routes
 
 
 def _refuse_foreign(disk: Disk, folder: str) -> None:

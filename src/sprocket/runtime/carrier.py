@@ -68,6 +68,11 @@ class Carrier:
         for peer in list(self._peers):
             peer.sweep(seconds)
 
+    def abort_all(self, reason: str) -> None:
+        """Close every connection at once and drop what is queued, as the end of a process does."""
+        for peer in list(self._peers):
+            peer.abort(reason)
+
     def _swept(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._swept)
         self.sweep(SWEEP_SECONDS)

@@ -38,8 +38,8 @@ from sprocket.rocketmq.settings import (
     StoreSettings,
 )
 from sprocket.rocketmq.store.recovery import RecoveryReport
-from sprocket.runtime import driver
 from sprocket.runtime.blocking import Portal
+from sprocket.runtime.carrier import carrier
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.shifted_loop import ShiftedLoop
 from sprocket.testing.twin_disk import TwinDisk
@@ -213,7 +213,7 @@ class LocalBroker:
 
 
 async def _kill(node: Node) -> None:
-    driver.carrier().abort_all("the broker was killed")
+    carrier().abort_all("the broker was killed")
     with contextlib.suppress(StoreError):  # its last words find a dead disk
         await node.stop()
 

@@ -105,7 +105,7 @@ def test_all_connections_of_a_loop_can_be_cut_off() -> None:
         peer = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
         while not server.peers:
             await asyncio.sleep(0)
-        driver.carrier().abort_all("the test ends")
+        carrier.carrier().abort_all("the test ends")
         while server.peers:
             await asyncio.sleep(0)
         left = len(server.peers), peer.is_open

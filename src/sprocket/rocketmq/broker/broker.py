@@ -25,9 +25,11 @@ from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.pull import Puller
 from sprocket.rocketmq.broker.query import Queries
 from sprocket.rocketmq.broker.removal import Removal
+from sprocket.rocketmq.broker.request_modes import RequestModes
 from sprocket.rocketmq.broker.retry import SendBack
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.timers import Timers
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.broker.upkeep import Upkeep
 from sprocket.rocketmq.codec import ids
@@ -85,23 +87,16 @@ class Broker:
         self.members = Members(clock, settings.members.expiry_ms / 1000, notify)
         self.hold = PullHold(loop, settings.pull.hold_count_max)
         self.thread = DiskThread()
-        self.durable = Durable(
-            store,
-            self.thread,
-            loop,
-            clock,
-            self.hold.arrived,
-            self.stats,
-            pressure,
-            sync_on_loop_ms_max=settings.durability.sync_on_loop_ms_max,
-            sync_timeout_ms=settings.durability.sync_timeout_ms,
+        self.durable = _durable(
+            store, self.thread, loop, clock, self.hold, self.stats, pressure, settings
         )
         self.upkeep = Upkeep(store, self.thread, settings.retention)
         self.durable.someone_waits = lambda: self.hold.count > 0
         levels = DelayLevels(settings.store.delay_levels)
+        topics, groups = self.topics, self.groups
         self.sender = Sender(
-            self.topics,
-            self.groups,
+            topics,
+            groups,
             self.locks,
             settings.broker,
             store_host,
@@ -109,20 +104,16 @@ class Broker:
             levels,
             ids.UniqueIds(clock, store_host[:-4]).next,
         )
-        self.send_back = SendBack(store, self.topics, self.groups, levels, store_host)
+        self.send_back = SendBack(store, topics, groups, levels, store_host)
         self.delay_progress = DelayProgress(
             disk, folder, clock, store, is_whole=not store.report.damage
         )
         self.delays = Delays(
             store, self.durable, self.delay_progress, levels, store_host, loop, clock
         )
-        self.puller = Puller(
-            store, self.topics, self.groups, self.members, self.offsets, settings.pull
-        )
+        self.puller = Puller(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store)
-        self.removal = Removal(
-            store, self.upkeep, self.topics, self.groups, self.offsets, self.stats
-        )
+        self.removal = Removal(store, self.upkeep, topics, groups, self.offsets, self.stats)
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")
         self._flushing: set[Flushed] = set()
@@ -209,6 +200,29 @@ class Broker:
     def _expire(self) -> None:
         self.members.expire()
         self.locks.expire()
+
+
+def _durable(
+    store: Store,
+    thread: DiskThread,
+    timers: Timers,
+    clock: Clock,
+    hold: PullHold,
+    stats: Stats,
+    pressure: Pressure,
+    settings: Settings,
+) -> Durable:
+    return Durable(
+        store,
+        thread,
+        timers,
+        clock,
+        hold.arrived,
+        stats,
+        pressure,
+        sync_on_loop_ms_max=settings.durability.sync_on_loop_ms_max,
+        sync_timeout_ms=settings.durability.sync_timeout_ms,
+    )
 
 
 async def _every(seconds: float, work: Callable[[], None]) -> None:

@@ -109,6 +109,10 @@ class Members:
         """Return the producers of a group."""
         return self._producers.get(group, {})
 
+    def producer_link(self, client_id: str) -> Link | None:
+        """Return the connection on which a client produces, whatever its groups."""
+        return self._repliable.get(client_id)
+
     def producer_groups(self) -> Iterable[str]:
         """Return the groups that have producers."""
         return self._producers

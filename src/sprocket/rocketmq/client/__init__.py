@@ -11,7 +11,7 @@ from sprocket.rocketmq.client.brokers import PullResult, PullStatus
 from sprocket.rocketmq.client.lease import Client
 from sprocket.rocketmq.client.listener import DeadLetter, DeliverLater
 from sprocket.rocketmq.client.lite_pull import LitePullConsumer
-from sprocket.rocketmq.client.outgoing import SendResult, SendStatus
+from sprocket.rocketmq.client.outgoing import SendResult, SendStatus, split_batch
 from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.client.puller import Puller
 from sprocket.rocketmq.client.push import PushConsumer

@@ -7,6 +7,7 @@ caller's own queues.
 Source: RocketMQ `TopicRouteInfoManager`.
 """
 
+import ssl
 from collections.abc import Callable, Sequence
 
 from sprocket.base import log
@@ -44,13 +45,21 @@ class RouteLookup:
         nameservers: Host and port of each; the next one is asked when one does not answer.
         calls: Carries the questions.
         clock: Says how old an answer is.
+        tls: How to encrypt; None for plain connections.
     Threads: event loop only.
     """
 
-    def __init__(self, nameservers: Sequence[tuple[str, int]], calls: Calls, clock: Clock) -> None:
+    def __init__(
+        self,
+        nameservers: Sequence[tuple[str, int]],
+        calls: Calls,
+        clock: Clock,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._nameservers = list(nameservers)
         self._calls = calls
         self._clock = clock
+        self._tls = tls
         self._tasks = Tasks("routes")
         self._peer: Peer | None = None
         self._known: dict[str, tuple[float, list[MessageQueue]]] = {}
@@ -96,7 +105,9 @@ class RouteLookup:
         for _ in range(len(self._nameservers)):
             host, port = self._nameservers[0]
             try:
-                return await driver.connect(Connection, self._calls.answered, host, port)
+                return await driver.connect(
+                    Connection, self._calls.answered, host, port, tls=self._tls
+                )
             except NotConnected as error:
                 _log.info("a NameServer cannot be asked for routes", why=str(error))
                 self._nameservers.append(self._nameservers.pop(0))

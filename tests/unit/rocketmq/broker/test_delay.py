@@ -7,6 +7,7 @@ import pytest
 from tests.recorded import Recorded
 
 from sprocket.base.errors import DiskFull, StoreError
+from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.delay import BATCH, HALF_TOPIC, Delays
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
@@ -17,6 +18,7 @@ from sprocket.rocketmq.codec.record import MAGIC_V1
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.timers import FakeTimers
@@ -62,6 +64,7 @@ class Desk:
             self.clock,
             lambda _: None,
             Stats(self.clock),
+            Pressure(MIB, MIB),
             sync_on_loop_ms_max=1.0,
             sync_timeout_ms=5000,
         )

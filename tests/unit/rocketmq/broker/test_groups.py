@@ -80,6 +80,22 @@ def test_a_group_that_cannot_be_written_is_not_made() -> None:
     assert groups.find("g").name == "g"
 
 
+def test_a_topic_is_closed_to_a_group_and_opened_again() -> None:
+    """Other bits stay; a restart changes nothing; what cannot be written is not done."""
+    disk = SimulatedDisk()
+    groups = opened(disk)
+    groups._forbidden["g"] = {"T": 2}
+    groups.forbid("g", "T", is_readable=False)
+    assert opened(disk.kill()).is_forbidden("g", "T")
+    groups.forbid("g", "T", is_readable=True)
+    groups.forbid("g", "T", is_readable=True)
+    assert fastjson.read(read_file(disk, FILE))["forbiddenTable"] == {"g": {"T": 2}}
+    disk.fail("sync", 1)
+    with pytest.raises(DiskFailed):
+        groups.forbid("g", "T", is_readable=False)
+    assert not groups.is_forbidden("g", "T")
+
+
 def test_groups_are_put_and_removed() -> None:
     """All or none; the file has them."""
     disk = SimulatedDisk()

@@ -134,6 +134,14 @@ class SendHandlers:
         return encoded(request, Answer(_code(error), header, str(error)))
 
 
+def real_queue_id(record: NewRecord, header: SendMessage) -> int:
+    """Return the queue in which a record that waits will be, or that its sender named."""
+    found = properties.find(record.properties, properties.REAL_QID)
+    if found is None or record.topic != SCHEDULE_TOPIC:
+        return max(0, header.queue_id)
+    return int(found)
+
+
 def _busy() -> RequestRefused:
     return RequestRefused(
         ResponseCode.SYSTEM_BUSY,
