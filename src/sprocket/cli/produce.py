@@ -39,11 +39,14 @@ def produce(
         str | None, typer.Option(help="Messages with one such key stay in one queue, in order.")
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send each so often.")] = 1,
+    timeout_ms: Annotated[
+        int, typer.Option(min=1, help="Give up on a message that nobody has stored by then.")
+    ] = 10_000,
     nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Send messages to a topic: one from the argument, one from a file, or each line of stdin."""
-    from sprocket.rocketmq.client import Message
+    from sprocket.rocketmq.client import Message, ProducerSettings
     from sprocket.rocketmq.client.blocking import Producer
 
     with output.failing_in_one_line():
@@ -63,7 +66,8 @@ def produce(
                         delay_level=delay,
                     )
 
-        with Producer(nameserver, group="sprocket-cli") as producer:
+        patience = ProducerSettings(timeout_ms=timeout_ms)
+        with Producer(nameserver, group="sprocket-cli", settings=patience) as producer:
             answers: list[ThreadFuture[SendResult]] = []
             sent = 0
             for message in messages():

@@ -29,7 +29,7 @@ def test_update(broker: LocalBroker) -> None:
     assert (row["read_queues"], row["write_queues"], row["perm"]) == (5, 5, "rw")
     (row,) = rows(broker, "topic", "update", "orders", "--perm", "r")
     assert (row["read_queues"], row["write_queues"], row["perm"]) == (5, 5, "r")
-    assert run(broker, "produce", "orders", "x").exit_code == 1
+    assert run(broker, "produce", "orders", "x", "--timeout-ms", 200).exit_code == 1
     (row,) = rows(broker, "topic", "update", "orders", "--queues", 2, "--read-queues", 5)
     assert (row["read_queues"], row["write_queues"], row["perm"]) == (5, 2, "r")
 
