@@ -59,10 +59,10 @@ class Connection:
         if self.broken is not None:
             raise self.broken
         if self._pending:
-            self._pending += data
-            if len(self._pending) < self._wanted_bytes:
+            if len(self._pending) + len(data) < self._wanted_bytes:
+                self._pending += data
                 return []
-            whole = bytes(self._pending)
+            whole = b"".join((self._pending, data))
             self._pending = bytearray()
         else:
             whole = data if isinstance(data, bytes) else bytes(data)
