@@ -29,7 +29,7 @@ def java_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], JavaCli
             jars = peers.library(version)
         except peers.PeerMissing as missing:
             pytest.skip(f"NOT RUN: {missing}")
-        classes = peers.compile_interop(jars, tmp_path_factory.mktemp("classes"))
+        classes = peers.compile_java(jars, tmp_path_factory.mktemp("classes"))
         folder = tmp_path_factory.mktemp("java")
         return JavaClient(version=version, jars=jars, classes=classes, folder=folder)
 

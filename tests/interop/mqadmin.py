@@ -37,14 +37,6 @@ _CONFIG = re.compile(
 )
 
 
-def compile_runner(jars: Path, folder: Path) -> Path:
-    """Compile `java/Mqadmin.java` against `jars` and return the folder with its classes."""
-    source = Path(__file__).parent / "java" / "Mqadmin.java"
-    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), str(source)]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder
-
-
 def run(
     jars: Path, folder: Path, nameserver: str, stages: Sequence[Sequence[Command]]
 ) -> list[str]:
@@ -59,7 +51,8 @@ def run(
     orders = folder / "orders"
     lines = ["\n".join(map(_line, stage)) for stage in stages]
     orders.write_text("\n\n".join(lines) + "\n")
-    java = peers.java(jars, home=folder, classes=compile_runner(jars, folder))
+    classes = peers.compile_java(jars, folder, ["Mqadmin"])
+    java = peers.java(jars, home=folder, classes=classes)
     done = subprocess.run(
         [*java, "Mqadmin", nameserver, str(orders)],
         capture_output=True,

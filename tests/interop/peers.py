@@ -101,9 +101,13 @@ def go_program() -> Path:
     return program
 
 
-def compile_interop(jars: Path, folder: Path) -> Path:
-    """Compile `java/*.java` against `jars` and return the folder with the classes."""
-    sources = sorted(map(str, (Path(__file__).parent / "java").glob("*.java")))
+CLIENT_SOURCES = ("Interop", "Lines", "Scenarios")
+"""What uses the client alone, so that every version of it can be compiled against."""
+
+
+def compile_java(jars: Path, folder: Path, names: Sequence[str] = CLIENT_SOURCES) -> Path:
+    """Compile programs of `java/` against `jars` and return the folder with the classes."""
+    sources = [str(Path(__file__).parent / "java" / f"{name}.java") for name in names]
     command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), *sources]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
