@@ -4,6 +4,10 @@ Queues and index pass over what they have, so a record may be put twice. What a 
 put a message behind a gap: either the messages between are damaged in the log, then fillers stand
 for them, or the queue lost units that the log still has, then it is `missing` and made again from
 the whole log. An offset 0 behind all that a queue has begins a new life of its topic.
+
+A queue without messages may go on at any offset, by the name of a file that is left. Either its
+messages were cleaned away and the log has none before that offset; or a crash took its first files
+and left a later one, then it begins anew with the first message that the log has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +26,17 @@ if TYPE_CHECKING:
 
 ROUND = 4096
 """Records put at once; enough for the index to work on whole arrays."""
+
+
+def reached(queues: Queues) -> dict[QueueKey, int]:
+    """Return the next offset of each queue, but of those that say one and have no message."""
+    empty = _empty(queues)
+    return {key: offset for key, offset in queues.next_offsets().items() if key not in empty}
+
+
+def _empty(queues: Queues) -> set[QueueKey]:
+    """Return the queues that have no message but say where they go on."""
+    return {(q.topic, q.queue_id) for q in queues if 0 < q.max_offset <= q.min_offset}
 
 
 class Rebuild:
@@ -61,6 +76,7 @@ class Rebuild:
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first
         self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
+        self._empty = _empty(queues)
         self._units: list[Entry] = []
         self._keys: list[Entry] = []
 
@@ -94,7 +110,8 @@ class Rebuild:
         if expected is None:
             may_begin = first == 0 or self._from_first
         else:
-            may_begin = first == expected or 0 < first <= last < expected
+            has_all = 0 < first <= last < expected and key not in self._empty
+            may_begin = first == expected or has_all
         return may_begin and bool((offsets[1:] > offsets[:-1]).all())
 
     def _put(self, batch: "RecordBatch") -> None:
@@ -105,6 +122,7 @@ class Rebuild:
             after = int(batch.queue_offset[run.rows[-1]]) + 1
             key = run.topic, run.queue_id
             self._next[key] = max(after, self._next.get(key, 0))
+            self._empty.discard(key)
         if self._index is not None:
             self.indexed += self._index.put_batch(batch, self._index_from)
 
@@ -129,7 +147,7 @@ class Rebuild:
         if key in self.missing:
             return
         expected = self._next.get(key)
-        if expected and not entry.queue_offset and self._is_made_again(entry):
+        if expected and self._begins_anew(entry, expected):
             self._queues.remove(*key)
             expected = None
         if expected is None:
@@ -145,6 +163,14 @@ class Rebuild:
         if expected is None or entry.queue_offset >= expected:
             self._next[key] = entry.next_offset
         self._units.append(entry)
+
+    def _begins_anew(self, entry: Entry, expected: int) -> bool:
+        """Say whether what there is of a queue is not what a record goes on from."""
+        key = entry.topic, entry.queue_id
+        if key in self._empty:
+            self._empty.remove(key)
+            return entry.queue_offset < expected
+        return not entry.queue_offset and self._is_made_again(entry)
 
     def _is_made_again(self, entry: Entry) -> bool:
         """Say whether a record with offset 0 lies behind all that its queue has.

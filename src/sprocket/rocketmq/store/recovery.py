@@ -43,7 +43,7 @@ from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
-from sprocket.rocketmq.store.rebuild import Rebuild
+from sprocket.rocketmq.store.rebuild import Rebuild, reached
 from sprocket.rocketmq.store.units import Units
 from sprocket.rocketmq.store.walk import Damage, Walk, glance, intact_entry
 
@@ -394,7 +394,7 @@ def _walk(
     """
     first = parts.files.first
     begin = min(start.scan, max(parts.queues.end, first), _index_start(parts, life, start.scan))
-    known: dict[tuple[str, int], int] = dict(parts.queues.next_offsets())
+    known = reached(parts.queues)
     index_end = None if parts.index is None else parts.index.end
     is_as_noted = life.note is not None and life.note.index_end == index_end
     rebuild = Rebuild(

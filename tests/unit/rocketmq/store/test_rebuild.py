@@ -111,6 +111,48 @@ def test_a_topic_that_was_made_again_has_its_newest_messages() -> None:
     assert [queue.unit(offset)[0] for offset in range(queue.max_offset)] == [300, 400]
 
 
+@pytest.mark.parametrize("from_first", [True, False])
+@pytest.mark.parametrize("many", [True, False])
+def test_an_empty_queue_that_goes_on_behind_what_the_log_has_begins_anew(
+    many: bool, from_first: bool
+) -> None:
+    """A crash took its first files and left a later one; a hole in the log is filled in it."""
+    _, store = filled(40)
+    (batch,) = Walk(store._files.segments[:1], 0, check_crc=True).batches()
+    assert isinstance(batch, RecordBatch)
+    queues, _, _ = _make(from_first=from_first)
+    for queue_id in (0, 1):
+        queues.begin("topic", queue_id, 20)
+    again = Rebuild(queues, None, from_first=from_first)
+    rows = np.arange(len(batch))
+    for wanted, after_damage in (((rows >= 4) & (rows < 8), False), (rows >= 14, True)):
+        found = RecordBatch(batch.records.keep(wanted))
+        again.add_all(found if many else found.entries(), after_damage=after_damage)
+    again.finish()
+    if not from_first:
+        assert again.missing == {("topic", 0), ("topic", 1)}
+        return
+    assert (again.missing, again.lost) == (set(), 6)
+    for queue_id in (0, 1):
+        queue = queues.queue("topic", queue_id)
+        assert queue is not None
+        assert (queue.min_offset, queue.max_offset) == (2, len(rows[queue_id::2]))
+
+
+def test_an_empty_queue_goes_on_where_it_says() -> None:
+    """Its messages were cleaned away; the next one is there, and nothing is missing."""
+    queues, _, _ = _make(from_first=False)
+    queues.begin("t", 0, 20)
+    assert rebuild.reached(queues) == {}
+    again = Rebuild(queues, None, from_first=False)
+    for offset in (20, 21):
+        again.add(_entry(offset, 100 * offset), after_damage=False)
+    again.add(_entry(3, 2200), after_damage=False)
+    again.finish()
+    assert (again.missing, again.units) == (set(), 2)
+    assert rebuild.reached(queues) == {("t", 0): 22}
+
+
 def test_the_last_indexed_record_is_put_again_only_if_asked() -> None:
     """After a crash some of its keys may be missing."""
     disk = SimulatedDisk()

@@ -13,7 +13,7 @@ from tests.stores import ROOT, filled, new, open_store
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.store import checkpoint, recovery
+from sprocket.rocketmq.store import check, checkpoint, recovery
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
@@ -181,6 +181,29 @@ def test_one_bad_byte_loses_one_message(young: bool) -> None:
         store = open_store(disk)
         assert store.report.damage == []
         assert list(store.queues()) == ranges
+
+
+@pytest.mark.parametrize("hole", [0, 11])
+def test_queues_with_only_their_last_files_and_a_log_with_a_hole(hole: int) -> None:
+    """The power went before anything was synced: what the log still has is in its place again."""
+    disk, store = filled(COUNT, flush="async")
+    places = [offset for offset, _ in store.records()]
+    lost = range(hole, hole + 5)
+    store._files.segment(0).file.write([bytes(places[lost.stop] - places[hole])], places[hole])
+    disk = disk.kill()
+    for queue_id in (0, 1):
+        folder = f"{ROOT}/consumequeue/topic/{queue_id}"
+        for name in disk.list(folder)[:-1]:
+            disk.remove(f"{folder}/{name}")
+    store = open_store(disk, flush="async")
+    assert [(d.start, d.end) for d in store.report.damage] == [(places[hole], places[lost.stop])]
+    assert [found.max for _, _, found in store.queues()] == [COUNT // 2, COUNT // 2]
+    for number in range(COUNT):
+        got = store.get_messages("topic", number % 2, number // 2, max_count=1)
+        bodies = [record.decode(data).stored_body for data in got.records]
+        assert (bodies == [b"body %d" % number * 10]) == (number not in lost), number
+    store.close()
+    assert list(check.check(disk, ROOT)) == []
 
 
 def test_what_was_torn_is_cut_and_counted() -> None:
