@@ -78,6 +78,9 @@ _UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueEr
 _REFUSED_FOR_GOOD = (MessageTooLarge, MessageIllegal, CorruptRecord)
 """The copy itself cannot be appended, now or later."""
 
+_DECIDED: Sequence[Buffer] = (b"",)
+"""The answer to a copy; all that counts is when it is sent, see `durable.Answer`."""
+
 
 class _Level:
     """One delay level and where its delivery is.
@@ -90,7 +93,17 @@ class _Level:
         pending: Copies of it that are not answered yet.
     """
 
-    __slots__ = ("end", "failed_at", "look", "number", "offset", "pending", "timer", "wait_ms")
+    __slots__ = (
+        "answered",
+        "end",
+        "failed_at",
+        "look",
+        "number",
+        "offset",
+        "pending",
+        "timer",
+        "wait_ms",
+    )
 
     def __init__(self, number: int, offset: int) -> None:
         self.number = number
@@ -101,10 +114,11 @@ class _Level:
         self.wait_ms: int | None = None
         self.timer: Timer | None = None
         self.look: Callable[[], None] = lambda: None
+        self.answered: Callable[[int], None] = lambda _: None
 
     def send(self, buffers: Sequence[Buffer]) -> None:
-        """Take answers, as a client would; there are none."""
-        assert not buffers, "a delivery is not answered"
+        """Take the answers to copies, as a client would: their outcome is certain by now."""
+        self.answered(len(buffers))
 
 
 class Delays:
@@ -152,6 +166,7 @@ class Delays:
         for number in range(1, max([self._delays.count, *waiting]) + 1):
             level = _Level(number, self._progress.get(number))
             level.look = partial(self._look, level)
+            level.answered = partial(self._answered, level)
             self._levels.append(level)
             self._into_range(level)
             self._timers.call_soon(level.look)
@@ -215,7 +230,7 @@ class Delays:
                 continue
             level.pending += 1
             self._durable.append(record, self._stored, level, offset)
-        self._answered(level)
+        self._answered(level, 1)
 
     def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:
         """Return the copy of a message that is due. Raises one of `_UNREADABLE`."""
@@ -233,7 +248,7 @@ class Delays:
     def _stored(
         self, level: _Level, offset: int, stored: Appended | None, error: StoreError | None
     ) -> Sequence[Buffer]:
-        """Take note of what became of one copy."""
+        """Take note of a copy that was not stored; asked once more if its sync fails."""
         if stored is None:
             if isinstance(error, _REFUSED_FOR_GOOD):
                 _lost(level, offset, error)
@@ -244,12 +259,11 @@ class Delays:
                     level=level.number,
                     why=str(error),
                 )
-        self._answered(level)
-        return ()
+        return _DECIDED
 
-    def _answered(self, level: _Level) -> None:
+    def _answered(self, level: _Level, count: int) -> None:
         """End the batch when nothing of it is under way any more."""
-        level.pending -= 1
+        level.pending -= count
         if level.pending:
             return
         reached = level.end if level.failed_at is None else level.failed_at

@@ -11,12 +11,12 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.delay import BATCH, HALF_TOPIC, Delays
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.durable import Durable
+from sprocket.rocketmq.broker.durable import READY_BESIDE, Durable
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import properties, record
 from sprocket.rocketmq.codec.record import MAGIC_V1
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
-from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
+from sprocket.rocketmq.settings import Geometry, LogGeometry, QueueGeometry, StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
@@ -289,6 +289,29 @@ def test_a_failed_write_delays_and_loses_nothing() -> None:
     desk.store.write = write
     desk.timers.advance(1010)
     assert desk.bodies() == [b"x"]
+
+
+def test_a_failed_sync_notes_nothing() -> None:
+    """Not even of a batch so large that its answers are made beside the sync."""
+    geometry = Geometry(
+        log=LogGeometry(segment_bytes=64 * 1024),
+        queue=QueueGeometry(units_per_file=100),
+        index=Geometry.small().index,
+    )
+    desk = Desk(geometry=geometry)
+    count = READY_BESIDE + 1
+    for number in range(count):
+        desk.wait(1, b"%d" % number)
+    desk.clock.advance(1000)
+    desk.durable.start()
+    desk.delays.start()
+    desk.disk.fail("sync", 1)
+    desk.timers.drain()
+    assert (desk.delays.offsets()[1], desk.progress.get(1)) == ((0, count), 0)
+    desk.delays.stop()
+    again = Desk(desk.disk.kill(), clock=desk.clock, geometry=geometry).start()
+    again.timers.advance(1000)
+    assert [int(body) for body in again.bodies()[-count:]] == list(range(count))
 
 
 def test_queues_that_cannot_be_read_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
