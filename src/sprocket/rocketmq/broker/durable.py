@@ -319,14 +319,14 @@ class Durable:
                 self._late_timer.cancel()
                 self._late_timer = None
             finish(error)
-            if self._is_sync:
-                # After a failure nothing waits: it is refused, and so is what comes.
-                waiting = 0 if error is not None else self._store.written - self._store.synced
-                self.pressure.weigh(waiting)
             answered, self._syncing = self._syncing, []
             self._answer(answered, error)
             if self._written and not self._is_closed:
                 self._sync()  # after a failure it is refused, and so are they
+            if self._is_sync:
+                # Without another job nothing waits: it was synced on the loop, or refused.
+                is_out = self._job_is_out
+                self.pressure.weigh(self._store.written - self._store.synced if is_out else 0)
 
         self._thread.submit(timed, done)
 

@@ -55,6 +55,7 @@ class FakeStore:
         self.sync_error: StoreError | None = None
         self.failed = False
         self.unsynced = False
+        self.is_syncing = False
         self.is_due = True
         self.arrivals: list[Arrival] = []
         self.index_left = 0
@@ -88,6 +89,7 @@ class FakeStore:
         if not self.unsynced:
             return None
         self.unsynced = False
+        self.is_syncing = True
         return FakeJob(self)
 
     def begin_async_sync(self) -> FakeJob | None:
@@ -97,7 +99,7 @@ class FakeStore:
     @property
     def written(self) -> int:
         """More than `synced` while something is to be synced."""
-        return int(self.unsynced)
+        return int(self.unsynced or self.is_syncing)
 
     @property
     def synced(self) -> int:
@@ -107,6 +109,7 @@ class FakeStore:
     def finish_sync(self, _: FakeJob, error: StoreError | None) -> None:
         """End it."""
         self.done.append("sync" if error is None else "sync failed")
+        self.is_syncing = False
         self.failed = error is not None
 
     def dispatch(self, *, someone_waits: bool) -> Fresh:
@@ -527,3 +530,25 @@ def test_what_waits_for_a_slow_disk_is_weighed(failure: StoreError | None) -> No
     if failure is None:
         bench.thread.work()
         assert bench.durable.pressure.is_full is False
+
+
+def test_nothing_is_weighed_once_the_disk_is_quick_again() -> None:
+    """What waited for the thread's last sync is synced on the loop, and sends are taken again."""
+    bench = Bench()
+    bench.store.sync_ms = 9  # the mean of all syncs is just above 1 ms
+    bench.append("a")
+    bench.timers.drain()
+    bench.store.sync_ms = 0
+    for record in ("b", "c", "d", "e", "f", "g", "h", "i"):
+        bench.append(record)
+        bench.timers.drain()
+        if not bench.thread.jobs:
+            break
+        bench.append("behind")
+        bench.timers.drain()
+        assert bench.durable.pressure.is_full
+        while bench.thread.jobs:
+            bench.thread.work()
+        assert not bench.durable.pressure.is_full
+    assert not bench.thread.jobs, "it did not come back to the loop"
+    assert bench.durable.waiting_count == 0
