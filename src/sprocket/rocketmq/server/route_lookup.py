@@ -86,8 +86,12 @@ class RouteLookup:
 
     async def _ask(self, topic: str) -> None:
         """Ask one NameServer, connecting to the first that can be reached."""
-        if self._peer is None or not self._peer.is_open:
-            self._peer = await self._connected()
+        if not self._is_connected:
+            peer = await self._connected()
+            if not self._is_connected:
+                self._peer = peer
+            elif peer is not None:
+                peer.close()  # another question was quicker to connect
         if self._peer is None:
             self._tell(topic)
             return
@@ -100,6 +104,10 @@ class RouteLookup:
             ANSWER_SECONDS,
             lambda ended: self._answered(topic, ended),
         )
+
+    @property
+    def _is_connected(self) -> bool:
+        return self._peer is not None and self._peer.is_open
 
     async def _connected(self) -> Peer | None:
         for _ in range(len(self._nameservers)):

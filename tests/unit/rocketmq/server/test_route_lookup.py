@@ -31,10 +31,12 @@ class Names:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.peers: set[Peer] = set()
         self.body: bytes | None = bodies.encode_route(ROUTE, standard=True)
 
     def __call__(self, peer: Peer, request: Command) -> None:
         """Answer one request."""
+        self.peers.add(peer)
         self.asked.append(request.header(GetRoute).topic)
         if self.body is None:
             peer.send(response(request, 17, remark="none"))
@@ -121,3 +123,16 @@ def test_a_nameserver_that_is_away_is_passed_over() -> None:
         await lookup.stop()
 
     driver.run(nobody())
+
+
+def test_questions_at_once_share_a_connection() -> None:
+    """Two that begin without one do not each keep their own."""
+
+    async def scenario(lookup: RouteLookup, names: Names, _: FakeClock) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(found(lookup, "T"))
+            group.create_task(found(lookup, "U"))
+        assert sorted(names.asked) == ["T", "U"]
+        assert len(names.peers) == 1
+
+    run(scenario)
