@@ -88,7 +88,11 @@ class Removal:
         self._upkeep.do(partial(self._steps, topics), done)
 
     def _steps(self, topics: list[str]) -> Steps:
+        """Delete topics; nothing is written down of one of which nothing is left."""
+        with_queues = {topic for topic, _, _ in self._store.queues()}
         for topic in topics:
+            if topic not in with_queues and not self._is_known(topic):
+                continue
             yield from self._store.delete_topic_steps(topic, partial(self._forget, topic))
             _log.info("a topic was deleted", topic=topic)
 
@@ -96,6 +100,9 @@ class Removal:
         self._topics.remove(topic)
         self._offsets.forget_topic(topic)
         self._stats.forget_topic(topic)
+
+    def _is_known(self, topic: str) -> bool:
+        return self._topics.get(topic) is not None or bool(self._offsets.groups_of(topic))
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
         names = [

@@ -107,6 +107,21 @@ def test_a_power_loss_brings_no_offsets_back() -> None:
     run(scenario)
 
 
+def test_what_is_not_there_leaves_no_trace() -> None:
+    """Or anybody could make the list of deleted topics as long as he likes."""
+
+    async def scenario() -> None:
+        scene = Scene(SimulatedDisk())
+        scene.fill("t")
+        for name in ("u", "../t", "x" * 300):
+            assert await scene.done(scene.removal.delete_topic, name) is None
+        assert scene.store.deletions.ends == {}
+        assert scene.of("t") == (True, 2, 1)
+        await scene.thread.stop()
+
+    run(scenario)
+
+
 def test_what_a_crash_cut_off_is_finished() -> None:
     """But not for a topic that has messages again."""
 
