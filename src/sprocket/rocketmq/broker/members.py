@@ -154,7 +154,11 @@ class Members:
         if data.producers:
             self._repliable[data.client_id] = link
         for producer in data.producers:
-            self._producers.setdefault(producer, {})[link] = client
+            links = self._producers.setdefault(producer, {})
+            known = links.get(link)
+            if known is not None and known.client_id != client.client_id:
+                self._forget_id(link, known)
+            links[link] = client
             producer_groups.add(producer)
         has_changed = data.fingerprint == 0
         for wanted in consumers:
@@ -242,10 +246,15 @@ class Members:
     def _drop_producer(self, link: Link, group: str) -> None:
         table = self._producers[group]
         client = table.pop(link, None)
-        if client is not None and self._repliable.get(client.client_id) is link:
-            del self._repliable[client.client_id]
+        if client is not None:
+            self._forget_id(link, client)
         if not table:
             del self._producers[group]
+
+    def _forget_id(self, link: Link, client: Client) -> None:
+        """Push no more replies for a client id over a connection."""
+        if self._repliable.get(client.client_id) is link:
+            del self._repliable[client.client_id]
 
     def _drop_consumer(self, link: Link, name: str) -> None:
         group = self._consumers.get(name)

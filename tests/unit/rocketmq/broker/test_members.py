@@ -192,3 +192,13 @@ def test_a_producing_client_is_found_by_its_id() -> None:
     assert table.members.producer_link("c") is b
     table.members.unregister(b, "p", None)
     assert table.members.producer_link("c") is None
+
+
+def test_a_connection_that_names_itself_anew_keeps_one_id() -> None:
+    """Replies go to the last; nothing is kept of the others."""
+    members, link = Table().members, Link()
+    for name in ("c", "d"):
+        data = HeartbeatData(client_id=name, producers=["p", "q"])
+        members.heartbeat(link, data, "JAVA", 479, [])
+    assert members.producer_link("c") is None
+    assert members.producer_link("d") is link
