@@ -202,9 +202,15 @@ class Durable:
         return len(self._new) + len(self._written) + len(self._syncing)
 
     async def settle(self) -> None:
-        """Wait until everybody who waits now has an answer: used when stopping."""
-        while self._new or self._written or self._syncing:
-            await asyncio.sleep(SETTLE_SECONDS)
+        """Wait until everybody who waits now has an answer: used when stopping.
+
+        Who comes meanwhile is not waited for: under load somebody always does.
+        """
+        for last in [*self._syncing, *self._written, *self._new][-1:]:
+            while any(
+                one is last for group in (self._syncing, self._written, self._new) for one in group
+            ):
+                await asyncio.sleep(SETTLE_SECONDS)
 
     def close(self) -> None:
         """Stop timers; what still waits is refused. The store itself is closed by its owner."""

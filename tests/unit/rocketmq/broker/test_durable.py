@@ -1,5 +1,6 @@
 """Every append is answered exactly once, and "stored" only when the flush mode allows it."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -552,3 +553,24 @@ def test_nothing_is_weighed_once_the_disk_is_quick_again() -> None:
         assert not bench.durable.pressure.is_full
     assert not bench.thread.jobs, "it did not come back to the loop"
     assert bench.durable.waiting_count == 0
+
+
+def test_a_stop_waits_for_who_waits_but_not_for_who_comes() -> None:
+    """Under load somebody always waits."""
+    bench = Bench()
+
+    async def come() -> None:
+        for number in range(1000):
+            bench.append(f"later {number}")
+            await asyncio.sleep(0)
+            bench.timers.turn()
+
+    async def stop() -> None:
+        bench.append("a")
+        coming = asyncio.ensure_future(come())
+        await bench.durable.settle()
+        assert ("a", None) in bench.answers
+        assert bench.durable.waiting_count
+        coming.cancel()
+
+    asyncio.run(stop())
