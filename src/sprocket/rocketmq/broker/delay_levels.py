@@ -7,8 +7,11 @@ it there. The unit in the waiting queue holds that time; see `store.units`.
 Source: RocketMQ `ScheduleMessageService`, `HookUtils.transformDelayLevelMessage`.
 """
 
+from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.codec import properties
+from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.store.place import check_queue
 from sprocket.rocketmq.store.units import delays_ms
 
 TIMER_NAMES = (
@@ -51,7 +54,15 @@ class DelayLevels:
             topic: Where the message wants to go.
             queue_id: Its queue there.
             found: The message's properties, which are changed.
+
+        Raises:
+            RequestRefused: MESSAGE_ILLEGAL; no message can ever be there, so that this one would be
+                lost when its time has come.
         """
+        try:
+            check_queue(topic, queue_id)
+        except StoreError as error:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
         level = min(level, len(self._delays))
         for name in TIMER_NAMES:
             found.pop(name, None)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from sprocket.base.errors import SettingsError
+from sprocket.base.errors import RequestRefused, SettingsError
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
+from sprocket.rocketmq.codec.codes import ResponseCode
 
 
 def test_a_message_is_diverted_to_the_queue_of_its_level() -> None:
@@ -22,6 +23,14 @@ def test_a_level_beyond_the_last_is_the_last() -> None:
     assert found["DELAY"] == "3"
     assert [levels.delay_ms(level) for level in (1, 2, 3, 4)] == [1000, 5000, 120_000, 120_000]
     assert levels.count == 3
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%" + "g" * 249, "%RETRY%../g", "t" * 128])
+def test_what_could_never_be_delivered_is_refused(topic: str) -> None:
+    """Before it is acknowledged, not when its time has come."""
+    with pytest.raises(RequestRefused) as refused:
+        DelayLevels("1s").divert(1, topic, 0, {})
+    assert refused.value.code == ResponseCode.MESSAGE_ILLEGAL
 
 
 def test_levels_that_are_none_are_refused() -> None:
