@@ -148,8 +148,12 @@ class Journal(Generic[E]):
         """Forget the first `end` bytes: the table's file, which is durable, covers them.
 
         What came later stays, in a new file beside the old one, renamed: a kill finds either whole.
+
+        Raises:
+            DiskFull, DiskFailed: It may be as it was, which does no harm.
         """
         rest_bytes = self.end - end
+        must_sync = self._synced > end
         if rest_bytes == 0:
             self._file.resize(0)
         else:
@@ -158,15 +162,15 @@ class Journal(Generic[E]):
             fresh = self._disk.open(path + ".tmp", write=True, create=True)
             fresh.resize(0)
             fresh.write([rest], 0)
-            if self._synced > end:
+            if must_sync:
                 fresh.sync()
             self._disk.rename(path + ".tmp", path)
-            if self._synced > end:
-                self._disk.sync_folder(os.path.dirname(path))
             self._file.close()
-            self._file = fresh
+            self._file = fresh  # at once: nobody finds the old one any more
         self.end = rest_bytes
         self._synced = max(0, self._synced - end)
+        if must_sync and rest_bytes:
+            self._disk.sync_folder(os.path.dirname(self._path))
 
     def close(self) -> None:
         """Give the file up."""

@@ -158,3 +158,17 @@ def test_what_was_synced_outlives_a_power_loss() -> None:
         assert (3, "c") in found
         lines.cut(end)
         end = 0
+
+
+def test_a_cut_that_fails_late_loses_no_later_line() -> None:
+    """The new file is in its place by then, and lines go there."""
+    disk = SimulatedDisk()
+    lines = filled(disk, "a")
+    end = lines.end
+    lines.append("b")
+    lines.sync()
+    disk.fail("sync_folder")
+    with pytest.raises(StoreError):
+        lines.cut(end)
+    lines.append("c")
+    assert opened(disk.kill()).replay(1) == [(2, "b"), (3, "c")]
