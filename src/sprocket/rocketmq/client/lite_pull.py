@@ -201,7 +201,7 @@ class LitePullConsumer:
             yield await self._open().polling.next()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on reading a queue at an offset.
+        """Go on reading a queue at an offset; what was given of others is done no sooner.
 
         Raises:
             ClientError: This consumer does not read the queue, or a broker did not answer.
@@ -226,9 +226,7 @@ class LitePullConsumer:
             await self._move(queue, await self.max_offset(queue))
 
     async def _move(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        parts = self._open()
-        parts.polling.settle()
-        await parts.assignment.move(queue, offset)
+        await self._open().assignment.move(queue, offset)
 
     def pause(self, *queues: MessageQueue) -> None:
         """Give nothing more of these queues, or of any, until `resume`."""

@@ -191,6 +191,28 @@ def test_seeking_goes_on_elsewhere(world: Any) -> None:
     world.run(main)
 
 
+def test_seeking_in_one_queue_leaves_what_is_in_hand_of_another(world: Any) -> None:
+    """It is not done, and comes again after an error."""
+
+    async def main() -> None:
+        fill(world, 40, queues=2)
+        with contextlib.suppress(ValueError):
+            async with consumer(world, batch_messages_max=5, commit_ms=1_000) as reader:
+                await reader.subscribe("t")
+                (first, *_) = await reader.poll()
+                other = world.queue(1 - first.queue.queue_id)
+                while other not in reader.queues:
+                    await asyncio.sleep(1)
+                await reader.seek(other, 3)
+                await asyncio.sleep(3)
+                assert committed(world, first.queue.queue_id) == 0
+                assert committed(world, other.queue_id) == 3
+                raise ValueError("no")
+        assert committed(world, first.queue.queue_id) == 0
+
+    world.run(main)
+
+
 def test_a_paused_queue_gives_nothing(world: Any) -> None:
     """Not what was pulled before either; another queue goes on."""
 
