@@ -118,6 +118,9 @@ class GroupMember:
             except Exception:  # a strategy is a user's code; its queues stay as they are
                 is_balanced = False
                 _log.exception("the strategy failed", topic=topic, group=self._group)
+        for queue in self._assignment.queues():
+            if queue.topic not in self._subscriptions:  # not any more, while it was being taken
+                self._assignment.give_up(queue)
         after = self._assignment.queues()
         if after != before:
             self._tell(after)

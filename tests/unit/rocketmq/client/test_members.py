@@ -47,6 +47,33 @@ def test_a_broker_that_does_not_say_changes_nothing(world: Any) -> None:
     world.run(main)
 
 
+def test_a_topic_unsubscribed_while_its_queues_are_taken_is_not_kept(world: Any) -> None:
+    """Or nobody would read it, even when it is subscribed to again."""
+
+    async def main() -> None:
+        got: list[Any] = []
+        held: list[Any] = []
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        world.cluster.topics["t"] = 1
+        world.cluster.on[code] = lambda *asked: held.append(asked)
+        async with PushConsumer(
+            world.names, group="g", listener=got.extend, start="first", **world.reach
+        ) as reader:
+            await reader.subscribe("t")
+            await world.until(lambda: held)
+            await reader.unsubscribe("t")
+            del world.cluster.on[code]
+            for asked in held:
+                world.cluster.usual(code)(*asked)
+            await asyncio.sleep(2)
+            assert reader.queues == []
+            world.cluster.store("t", 0, b"x")
+            await reader.subscribe("t")
+            await world.until(lambda: got)
+
+    world.run(main)
+
+
 def test_more_queues_are_shared_out_when_the_route_tells_of_them(world: Any) -> None:
     """At the next refresh of routes, without waiting for a round."""
 
