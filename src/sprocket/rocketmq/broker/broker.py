@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
@@ -38,6 +39,8 @@ from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.tasks import Tasks
+
+_log = log.get_logger(__name__)
 
 MAINTAIN_SECONDS = 1.0
 """How often the store is kept in order and counters are noted."""
@@ -129,7 +132,7 @@ class Broker:
             (EXPIRE_SECONDS, self._expire, "expire"),
             (self._flush_seconds, self.flush_offsets, "offsets"),
         ):
-            self._tasks.spawn(_every(seconds, work), name)
+            self._tasks.spawn(_every(seconds, work, name), name)
 
     def settings_users(self) -> dict[str, Callable[[Any], None]]:
         """Return what takes up new settings while the broker runs, by the name of their group."""
@@ -225,7 +228,11 @@ def _durable(
     )
 
 
-async def _every(seconds: float, work: Callable[[], None]) -> None:
+async def _every(seconds: float, work: Callable[[], None], name: str) -> None:
+    """Work now and then, for ever: a disk that is full today may not be tomorrow."""
     while True:
         await asyncio.sleep(seconds)
-        work()
+        try:
+            work()
+        except StoreError as error:
+            _log.error("a round of the broker failed; trying again", round=name, why=str(error))

@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from sprocket.base.disk import read_file
-from sprocket.base.units import MIB
+from sprocket.base.errors import DiskFull
+from sprocket.base.units import MIB, QueueOffset
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
+from sprocket.rocketmq.store.read import QueueRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
 from sprocket.runtime.pressure import Pressure
@@ -97,6 +101,27 @@ def test_a_closed_connection_leaves_nothing() -> None:
         broker.left(link)
         assert broker.hold.count == 0
         await broker.settle()
+
+    run(scenario)
+
+
+def test_a_round_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held pulls are looked at again once the disk has room."""
+    monkeypatch.setattr("sprocket.rocketmq.broker.broker.RECHECK_SECONDS", 0.001)
+
+    async def scenario(broker: Broker, _: SimulatedDisk) -> None:
+        looked = []
+
+        def look(*_: object) -> QueueRange:
+            looked.append(1)
+            if len(looked) == 1:
+                raise DiskFull("full")
+            return QueueRange(QueueOffset(0), QueueOffset(0))
+
+        monkeypatch.setattr(broker.store, "queue_range", look)
+        assert broker.hold.hold(object(), "t", 0, 0, None, 10_000, lambda: None)
+        broker.start()
+        await until(lambda: len(looked) > 1)
 
     run(scenario)
 
