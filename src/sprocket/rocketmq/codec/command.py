@@ -175,10 +175,13 @@ def request(
         serialize: 0 JSON or 1 binary.
         extra: More ext fields.
     """
-    ext = _ext_of(header, extra)
     flag = ONEWAY_FLAG if oneway else 0
     parts = (body,) if len(body) else ()
-    return _frame(serialize, code, opaque, flag, None, ext, parts)
+    if header is not None and not extra and serialize == JSON:
+        texts = codec(header.__class__).texts(header)
+        plain = _PlainRequest(code, texts, flag, LANGUAGE, opaque)
+        return frame.join(JSON, _encode_json(plain), parts)
+    return _frame(serialize, code, opaque, flag, None, _ext_of(header, extra), parts)
 
 
 def response(
@@ -205,6 +208,18 @@ def response(
         return frame.join(JSON, _encode_json(_PlainAnswer(code, texts, request.opaque)), body)
     ext = _ext_of(header, extra)
     return _frame(request.serialize, code, request.opaque, RESPONSE_FLAG, remark, ext, body)
+
+
+class _PlainRequest(msgspec.Struct, gc=False):
+    """The header of a request that says nothing but declared ext fields; nearly every one is."""
+
+    code: int
+    extFields: msgspec.Struct  # noqa: N815 - the name on the wire
+    flag: int
+    language: str
+    opaque: int
+    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
+    version: int = VERSION
 
 
 class _PlainAnswer(msgspec.Struct, gc=False):

@@ -68,6 +68,25 @@ def test_a_request_is_what_java_would_send() -> None:
     assert expected + b"body" == data[8:]
 
 
+@pytest.mark.parametrize("oneway", [False, True])
+def test_a_request_with_a_header_alone_is_as_one_with_more(oneway: bool) -> None:
+    """Those that are sent by the thousand are written another way; it says the same."""
+    header = headers.PullMessage(
+        consumer_group="g\u00fc",
+        topic='t"\\',
+        queue_id=-1,
+        queue_offset=1 << 40,
+        max_msg_nums=32,
+        sys_flag=2,
+    )
+    plain = command.request(11, 9, header, oneway=oneway)
+    more = command.request(11, 9, header, oneway=oneway, extra={"zz": "1"})
+    one, other = (json.loads(b"".join(frame)[8:]) for frame in (plain, more))
+    assert other["extFields"].pop("zz") == "1"
+    assert list(one) == list(other)
+    assert one == other
+
+
 def test_a_request_without_header_has_no_ext_fields() -> None:
     """As Java leaves the member out."""
     head = bytes(command.request(206, 1)[0])
