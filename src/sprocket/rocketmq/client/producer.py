@@ -321,8 +321,8 @@ class Producer:
                 await instance.be_known_as_producer(self._group, address)
 
     async def drain(self) -> None:
-        """Wait until `send_soon` has room again; returns at once if it has."""
-        while self.is_full:
+        """Wait until `send_soon` has much room; returns at once if a quarter of it is free."""
+        while not self._has_room(0.75):
             self._room.clear()
             await self._room.wait()
 
@@ -422,14 +422,15 @@ class Producer:
         self._unanswered_bytes -= one.wire_size
         if not self._unanswered:
             self._quiet.set()
-        if not self._room.is_set() and self._has_much_room():
+        if not self._room.is_set() and self._has_room(0.5):
             self._room.set()
 
-    def _has_much_room(self) -> bool:
+    def _has_room(self, share: float) -> bool:
+        """Whether at most this share of the limits is in use."""
         settings = self._settings
         return (
-            4 * self._unanswered <= 3 * settings.unanswered_messages_max
-            and 4 * self._unanswered_bytes <= 3 * settings.unanswered_bytes_max
+            self._unanswered <= share * settings.unanswered_messages_max
+            and self._unanswered_bytes <= share * settings.unanswered_bytes_max
         )
 
     def _sweep(self) -> None:

@@ -340,6 +340,25 @@ def test_more_unanswered_messages_than_allowed_are_refused(world: Any) -> None:
     world.run(main)
 
 
+def test_a_few_hundred_may_be_sent_after_each_drain(world: Any) -> None:
+    """`drain` makes much room, not room for one; nothing is refused, and the limits are used."""
+
+    async def main() -> None:
+        async with producer(world, unanswered_messages_max=40) as sender:
+            most = 0
+            for _ in range(30):
+                await sender.drain()
+                assert sender.unanswered <= 30
+                for _ in range(10):
+                    sender.send_soon(Message("t", b"x"))
+                most = max(most, sender.unanswered)
+            await sender.flush()
+        assert most == 40
+        assert sum(len(one) for one in world.cluster.log.values()) == 300
+
+    world.run(main)
+
+
 def test_keyed_messages_wait_until_a_changed_route_is_safe(world: Any) -> None:
     """With more queues a key may move; nothing of it is sent there before the old is answered."""
 

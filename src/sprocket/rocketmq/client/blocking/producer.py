@@ -77,7 +77,7 @@ class Producer:
     ) -> ThreadFuture[SendResult]:
         """Accept one message and return a future of its result.
 
-        Waits only while as much is unanswered as the settings allow.
+        Waits only while more than three quarters of what the settings allow is unanswered.
         """
 
         async def accept() -> ThreadFuture[SendResult]:
