@@ -1,4 +1,4 @@
-"""What the comparison with RocketMQ must show, as one table, and how figures are held against it.
+"""What the comparisons with RocketMQ must show, as one table, and how figures are held against it.
 
 Each row compares Sprocket with RocketMQ under the same flush mode in the same run. Beside the rows:
 Sprocket with sync flush against RocketMQ with async flush, memory, and the time to ready.
@@ -17,6 +17,11 @@ P99_RATIO_MAX = 1.0
 ANONYMOUS_MIB_MAX = 150.0
 EMPTY_READY_SECONDS_MAX = 1.0
 KILLED_READY_SECONDS_MAX = 3.0
+
+CLIENT_P50_RATIO_MAX = 1.3
+CLIENT_SEND_CPU_US_MAX = 25.0
+CLIENT_SEND_RATE_MIN = 25_000.0
+CLIENT_PUSH_CPU_US_MAX = 12.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +142,18 @@ def ready(*, empty_seconds: float, killed_seconds: float) -> list[Goal]:
     return [
         _at_most("ready on an empty store, s", empty_seconds, EMPTY_READY_SECONDS_MAX),
         _at_most("ready after 1 GiB and a kill, s", killed_seconds, KILLED_READY_SECONDS_MAX),
+    ]
+
+
+def clients(
+    *, p50_us: float, java_p50_us: float, send_cpu_us: float, send_rate: float, push_cpu_us: float
+) -> list[Goal]:
+    """Hold the Python client against its limits, its sync sends against Java's."""
+    return [
+        _at_most("sync send: p50, ratio to Java's", p50_us / java_p50_us, CLIENT_P50_RATIO_MAX),
+        _at_most("async send: client CPU, µs/message", send_cpu_us, CLIENT_SEND_CPU_US_MAX),
+        _at_least("async send: messages/s", send_rate, CLIENT_SEND_RATE_MIN),
+        _at_most("push consumer: CPU, µs/message", push_cpu_us, CLIENT_PUSH_CPU_US_MAX),
     ]
 
 

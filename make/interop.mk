@@ -43,8 +43,10 @@ interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the re
 interop-go: $(STAMP) $(PEERS_GO) ## the official Go client against ours
 	@$(BIN)/python -m pytest tests/interop/test_go_client.py -m interop -v -rs
 
-bench-rocketmq: $(STAMP) $(PEERS) ## sends per second and per CPU second, ours and RocketMQ's
-	@$(BIN)/python -m bench.rocketmq
+bench-rocketmq: $(STAMP) $(PEERS) ## messages per second and per CPU second, ours and RocketMQ's, broker and client
+	@code=0; for part in rocketmq clients; do \
+		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
+	done; exit $$code
 
 torture: $(STAMP) ## kill -9 under load, 200 rounds
 	@SPROCKET_KILL_ROUNDS=200 SPROCKET_KILL_SEED=$${SPROCKET_KILL_SEED:-$$RANDOM} \

@@ -101,14 +101,14 @@ def go_program() -> Path:
     return program
 
 
-CLIENT_SOURCES = ("Interop", "Lines", "Scenarios")
+JAVA = Path(__file__).parent / "java"
+CLIENT_SOURCES = tuple(JAVA / f"{name}.java" for name in ("Interop", "Lines", "Scenarios"))
 """What uses the client alone, so that every version of it can be compiled against."""
 
 
-def compile_java(jars: Path, folder: Path, names: Sequence[str] = CLIENT_SOURCES) -> Path:
-    """Compile programs of `java/` against `jars` and return the folder with the classes."""
-    sources = [str(Path(__file__).parent / "java" / f"{name}.java") for name in names]
-    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), *sources]
+def compile_java(jars: Path, folder: Path, sources: Sequence[Path] = CLIENT_SOURCES) -> Path:
+    """Compile Java programs against `jars` and return the folder with the classes."""
+    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder
