@@ -11,6 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.sharing import averagely, by_circle, java_order
+
+__all__ = [
+    "Strategy",
+    "allocate",
+    "averagely",
+    "by_circle",
+    "by_config",
+    "by_machine_room",
+    "consistent_hash",
+    "nearby",
+]
 
 Strategy = Callable[[Sequence[MessageQueue], Sequence[str], str], Iterable[MessageQueue]]
 """Gets the queues of one topic, the client ids of the group, both sorted and not empty, and the id
@@ -36,36 +48,12 @@ def allocate(
     if me not in members or not queues:
         return []
     ordered = sorted(queues)
-    share = list(strategy(ordered, sorted(set(members), key=_java_order), me))
+    share = list(strategy(ordered, sorted(set(members), key=java_order), me))
     unknown = set(share) - set(ordered)
     if unknown:
         names = ", ".join(str(one) for one in sorted(unknown))
         raise InvalidMessage(f"the strategy gave {names}, which the topic does not have")
     return share
-
-
-def averagely(
-    queues: Sequence[MessageQueue], members: Sequence[str], me: str
-) -> Sequence[MessageQueue]:
-    """Give each member neighbours, as evenly many as can be.
-
-    Source: RocketMQ `AllocateMessageQueueAveragely`.
-    """
-    count, share_count, index = len(queues), len(members), members.index(me)
-    rest = count % share_count
-    size = 1 if count <= share_count else count // share_count + (1 if index < rest else 0)
-    first = index * size if rest > 0 and index < rest else index * size + rest
-    return queues[first : first + size]
-
-
-def by_circle(
-    queues: Sequence[MessageQueue], members: Sequence[str], me: str
-) -> Sequence[MessageQueue]:
-    """Deal the queues out one by one, like cards.
-
-    Source: RocketMQ `AllocateMessageQueueAveragelyByCircle`.
-    """
-    return queues[members.index(me) :: len(members)]
 
 
 def by_config(wanted: Iterable[MessageQueue]) -> Strategy:
@@ -182,11 +170,6 @@ def _named(room_of: Callable[[str], str], name: str) -> str:
     if not room:
         raise InvalidMessage(f"no machine room is given for {name!r}; every one needs a name")
     return room
-
-
-def _java_order(text: str) -> bytes:
-    """Return a key that sorts as Java's strings do, by UTF-16 units."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _java_text(queue: MessageQueue) -> str:

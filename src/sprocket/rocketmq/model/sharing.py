@@ -2,8 +2,6 @@
 
 Whoever does it, each consumer by itself or a broker for all of them, sorts the same two lists, the
 queues and the client ids, and so comes to the same shares.
-
-Source: RocketMQ `AllocateMessageQueueAveragely`, `AllocateMessageQueueAveragelyByCircle`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -14,21 +12,33 @@ AVERAGELY = "AVG"
 BY_CIRCLE = "AVG_BY_CIRCLE"
 """Names of strategies on the wire."""
 
-Share = Callable[[Sequence[MessageQueue], int, int], list[MessageQueue]]
-"""Returns the queues, sorted, of one of so many members: `share(queues, count, index)`."""
+Share = Callable[[Sequence[MessageQueue], Sequence[str], str], Sequence[MessageQueue]]
+"""Returns the queues of one member: `share(queues, members, me)`, the two lists sorted and not
+empty, `me` one of the members."""
 
 
-def averagely(queues: Sequence[MessageQueue], count: int, index: int) -> list[MessageQueue]:
-    """Return neighbours, as evenly many for each member as can be."""
-    rest = len(queues) % count
-    size = 1 if len(queues) <= count else len(queues) // count + (1 if index < rest else 0)
+def averagely(
+    queues: Sequence[MessageQueue], members: Sequence[str], me: str
+) -> Sequence[MessageQueue]:
+    """Give each member neighbours, as evenly many as can be.
+
+    Source: RocketMQ `AllocateMessageQueueAveragely`.
+    """
+    count, share_count, index = len(queues), len(members), members.index(me)
+    rest = count % share_count
+    size = 1 if count <= share_count else count // share_count + (1 if index < rest else 0)
     first = index * size if rest > 0 and index < rest else index * size + rest
-    return list(queues[first : first + size])
+    return queues[first : first + size]
 
 
-def by_circle(queues: Sequence[MessageQueue], count: int, index: int) -> list[MessageQueue]:
-    """Return every queue whose turn it is when they are dealt out one by one."""
-    return list(queues[index::count])
+def by_circle(
+    queues: Sequence[MessageQueue], members: Sequence[str], me: str
+) -> Sequence[MessageQueue]:
+    """Deal the queues out one by one, like cards.
+
+    Source: RocketMQ `AllocateMessageQueueAveragelyByCircle`.
+    """
+    return queues[members.index(me) :: len(members)]
 
 
 SHARES: dict[str, Share] = {AVERAGELY: averagely, BY_CIRCLE: by_circle}
@@ -53,7 +63,7 @@ def share_of(
     if share is None or not queues or not members:
         return None
     ids = sorted(set(members), key=java_order)
-    return share(sorted(queues), len(ids), ids.index(me)) if me in ids else []
+    return list(share(sorted(queues), ids, me)) if me in ids else []
 
 
 def java_order(text: str) -> bytes:
