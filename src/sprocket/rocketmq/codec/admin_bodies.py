@@ -1,4 +1,4 @@
-"""Bodies that administrators ask for: topics, their queues, and settings.
+"""Bodies that administrators ask for: topics, their queues, and the units of a queue.
 
 How far groups are is in `progress_bodies`, who they are in `group_bodies`, rates in `stats_bodies`.
 """
