@@ -106,6 +106,18 @@ class JavaClient:
         out = self.folder / "victim.jsonl"
         return Telling(self._start("victim", nameserver, topic, group, out), out)
 
+    def start_asking(self, nameserver: str, topic: str, count: int) -> "Half":
+        """Start to ask, one request after the other; it ends when the last reply has come."""
+        return self._half("ask", nameserver, topic, count)
+
+    def start_answering(self, nameserver: str, topic: str, count: int) -> "Half":
+        """Start to reply to requests; it ends when it has replied so often."""
+        return self._half("answer", nameserver, topic, count)
+
+    def _half(self, command: str, nameserver: str, topic: str, count: int) -> "Half":
+        out = self.folder / f"{command}-{topic}.jsonl"
+        return Half(self._start(command, nameserver, topic, count, out), out)
+
     def _start(self, *arguments: object) -> subprocess.Popen[str]:
         command = peers.java(self.jars, home=self.folder, classes=self.classes)
         return subprocess.Popen(
@@ -131,6 +143,25 @@ class Consumer:
         """Wait for its end and return what it received, in the order of arrival."""
         told.wait(self.child)
         return [_received(line) for line in _read_lines(self.out)]
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Java's half of a talk by request and reply, under way."""
+
+    child: subprocess.Popen[str]
+    out: Path
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Wait for its end; return the replies it got, or the requests it replied to."""
+        told.wait(self.child)
+        return list(_read_lines(self.out))
+
+    def kill(self) -> None:
+        """End it with SIGKILL, unless it has ended."""
+        if self.child.poll() is None:
+            self.child.kill()
+            self.child.communicate()
 
 
 def _sent(line: Mapping[str, Any]) -> Iterable[Sent]:

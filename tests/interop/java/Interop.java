@@ -33,6 +33,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * read    NAMESERVER TOPIC QUESTIONS OUT                         pull every queue, then query
  * show    NAMESERVER PREFIX KILLED OUT                           every scenario, see Scenarios.java
  * victim  NAMESERVER TOPIC GROUP OUT                             an ordered consumer, to be killed
+ * ask     NAMESERVER TOPIC COUNT OUT                             send requests, see Replies.java
+ * answer  NAMESERVER TOPIC COUNT OUT                             reply to requests
  * </pre>
  *
  * A message to send: how (sync, async, batch), batch (number; equal neighbours go together), topic,
@@ -61,6 +63,9 @@ public final class Interop {
             case "read" -> read(arguments[1], arguments[2], Path.of(arguments[3]), Path.of(arguments[4]));
             case "show" -> Scenarios.show(arguments[1], arguments[2], Path.of(arguments[3]), Path.of(arguments[4]));
             case "victim" -> Scenarios.victim(arguments[1], arguments[2], arguments[3], Path.of(arguments[4]));
+            case "ask" -> Replies.ask(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Path.of(arguments[4]));
+            case "answer" ->
+                Replies.answer(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Path.of(arguments[4]));
             default -> throw new IllegalArgumentException("unknown command " + arguments[0]);
         }
     }
