@@ -51,7 +51,7 @@ def run(
     orders = folder / "orders"
     lines = ["\n".join(map(_line, stage)) for stage in stages]
     orders.write_text("\n\n".join(lines) + "\n")
-    classes = peers.compile_java(jars, folder, [peers.JAVA / "Mqadmin.java"])
+    classes = peers.compile_java(jars, folder, [peers.TOOLS_SOURCE])
     java = peers.java(jars, home=folder, classes=classes)
     done = subprocess.run(
         [*java, "Mqadmin", nameserver, str(orders)],
