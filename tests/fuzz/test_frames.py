@@ -25,7 +25,6 @@ from sprocket.rocketmq.codec import bodies, client_bodies, command, java_propert
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.server import remoting
 from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
@@ -151,7 +150,9 @@ def test_a_live_server_goes_on(share: int) -> None:
     count = SENT_COUNT // share
 
     async def main() -> None:
-        server = await remoting.listen(DISPATCHER, "127.0.0.1", 0, frame_bytes_max=FRAME_BYTES_MAX)
+        server = await driver.serve(
+            lambda: Connection(frame_bytes_max=FRAME_BYTES_MAX), DISPATCHER, "127.0.0.1", 0
+        )
         frames = list(mutated_frames(SEED + 1, count))
         settled = 0
         for start in range(0, count, 20):

@@ -11,7 +11,7 @@ from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.server import dispatch, remoting
+from sprocket.rocketmq.server import dispatch
 from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
@@ -172,10 +172,12 @@ def test_responses_go_to_who_waits_for_them_or_nowhere() -> None:
 
 
 def test_frames_that_are_none_close_the_connection_and_the_server_goes_on() -> None:
-    """Over a real socket, as `remoting.listen` puts it together."""
+    """Over a real socket."""
 
     async def main() -> None:
-        server = await remoting.listen(Dispatcher({10: ok}), "127.0.0.1", 0, frame_bytes_max=1000)
+        server = await driver.serve(
+            lambda: Connection(frame_bytes_max=1000), Dispatcher({10: ok}), "127.0.0.1", 0
+        )
         for bad in (b"\xff" * 12, b"GET / HTTP/1.1\r\n", (997).to_bytes(4, "big") + b"\0" * 8):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(bad)
