@@ -53,6 +53,8 @@ NOT_ON_VIP = frozenset(
 """What a broker does not answer on its second port, so that pulls never crowd out sends there."""
 VIP_DISTANCE = 2
 """How far below a broker's port its second one is; clients work it out by themselves."""
+NAMESERVER_FOLDER = "namesrv"
+"""What the NameServer of this process keeps, in the store's folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +119,7 @@ class Node:
             names = None
             if has_nameserver:
                 names = await NameServerNode.start(
-                    settings, f"{folder}/namesrv", disk=disk, clock=clock
+                    settings, f"{folder}/{NAMESERVER_FOLDER}", disk=disk, clock=clock
                 )
                 parts.push_async_callback(names.stop)
             # Its port goes into every record, so it listens before there is a broker.
@@ -254,7 +256,7 @@ def _refuse_foreign(disk: Disk, folder: str) -> None:
     Raises:
         ForeignStore: There are files, and none of a store's.
     """
-    names = disk.list(folder)
+    names = [name for name in disk.list(folder) if name != NAMESERVER_FOLDER]
     layout = StoreLayout(folder)
     marks = (layout.commitlog, layout.config, layout.lock)
     if names and not any(disk.exists(mark) for mark in marks):

@@ -85,6 +85,18 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "letters.txt").read_text() == "dear"
 
 
+def test_what_its_nameserver_keeps_is_not_foreign(tmp_path: Path) -> None:
+    """Pairs may be kept before there is a store."""
+    (tmp_path / "namesrv").mkdir()
+    (tmp_path / "namesrv" / "kvConfig.json").write_text('{"configTable":{}}')
+
+    async def main() -> None:
+        node = await Node.start(settings(), str(tmp_path), geometry=Geometry.small())
+        await node.stop()
+
+    driver.run(main())
+
+
 def test_a_damaged_table_stops_the_start() -> None:
     """And the store can be opened again after it was mended."""
     disk = SimulatedDisk()

@@ -100,7 +100,7 @@ class QueueCheck:
         self._is_open = is_open
         self._queues: dict[QueueKey, _Queue] = {}
         self._passed_over = passed_over
-        self._units = Units(deleted=Deletions(disk, layout).ends)
+        self._units = Units(deleted=Deletions(disk, layout, write=False).ends)
         self._extensions: dict[QueueKey, Extension] = {}
         self._handles = Handles()
 

@@ -17,7 +17,13 @@ from collections.abc import Callable
 import msgspec
 
 from sprocket.base.disk import Disk, read_file, replace_file
-from sprocket.base.errors import FileMissing, OffsetTooLarge, OffsetTooSmall, StoreFailed
+from sprocket.base.errors import (
+    FileMissing,
+    ForeignStore,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    StoreFailed,
+)
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.store.append import Appender
@@ -41,10 +47,21 @@ class Deletions:
         ends: Where the log ended when a topic was deleted. Others read it, only this changes it.
     """
 
-    def __init__(self, disk: Disk, layout: StoreLayout) -> None:
+    def __init__(self, disk: Disk, layout: StoreLayout, *, write: bool) -> None:
+        """Read the table.
+
+        Args:
+            disk: Where it lies.
+            layout: Of the store.
+            write: Whether the store is to change. If not, a table that cannot be read counts as
+                empty: who looks at a damaged store sees deleted topics, too.
+
+        Raises:
+            ForeignStore: It cannot be read, and deleted topics would come back for good.
+        """
         self._disk = disk
         self._path = layout.deleted_topics
-        table = self._load()
+        table = self._load(write=write)
         self.ends = table.ends
         self._pending = table.pending
 
@@ -98,10 +115,17 @@ class Deletions:
         self.ends.update(ends)
         self._pending = pending
 
-    def _load(self) -> _Table:
+    def _load(self, *, write: bool) -> _Table:
         try:
             return msgspec.json.decode(read_file(self._disk, self._path), type=_Table)
-        except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+        except FileMissing:
+            return _Table({}, [])
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if write:
+                raise ForeignStore(
+                    f"{self._path} cannot be read ({error}): without it deleted topics come back; "
+                    "remove it if that may be"
+                ) from error
             return _Table({}, [])
 
 

@@ -115,7 +115,7 @@ def _parts(
         extend=settings.extended_units,
         batch_topics=_batch_topics(disk, layout),
     )
-    deletions = Deletions(disk, layout)
+    deletions = Deletions(disk, layout, write=write)
     index = None
     if settings.index_messages:
         index = Indexes(disk, layout.index, geometry.index, clock, write=write)

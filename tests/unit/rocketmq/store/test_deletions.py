@@ -10,7 +10,7 @@ from tests.stores import ROOT, SMALL, filled, new, open_store
 
 from sprocket.base import steps
 from sprocket.base.disk import Disk, RealDisk, replace_file
-from sprocket.base.errors import DiskFailed, StoreFailed
+from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, QueueGeometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import check
@@ -178,11 +178,11 @@ def test_the_owner_is_told_what_a_crash_left() -> None:
     disk = SimulatedDisk()
     layout = StoreLayout(ROOT)
     disk.make_folder(layout.config)
-    deletions = Deletions(disk, layout)
+    deletions = Deletions(disk, layout, write=True)
     deletions.begin("a", PhysicalOffset(5))
     deletions.begin("b", PhysicalOffset(7))
     deletions.finish("a")
-    again = Deletions(disk, layout)
+    again = Deletions(disk, layout, write=True)
     assert (again.ends, again.pending) == ({"a": 5, "b": 7}, ("b",))
     again.prune(PhysicalOffset(6))
     assert again.ends == {"b": 7}
@@ -190,9 +190,9 @@ def test_the_owner_is_told_what_a_crash_left() -> None:
     assert again.ends == {"b": 7}, "it is pending"
     again.finish("b")
     again.prune(PhysicalOffset(8))
-    assert Deletions(disk, layout).ends == {}
+    assert Deletions(disk, layout, write=False).ends == {}
     replace_file(disk, layout.deleted_topics, b"{")
-    assert Deletions(disk, layout).ends == {}, "as without the file"
+    assert Deletions(disk, layout, write=False).ends == {}, "as without the file"
 
 
 def test_queues_in_a_rocksdb_are_deleted_too(tmp_path: Path) -> None:
@@ -216,3 +216,16 @@ def test_queues_in_a_rocksdb_are_deleted_too(tmp_path: Path) -> None:
     store = opened(RealDisk())
     assert ranges(store) == {("other", 0): (0, 2), ("topic", 0): (0, 1)}
     store.close()
+
+
+def test_a_table_that_cannot_be_read_stops_the_opening() -> None:
+    """Or deleted topics would come back in silence; who only reads sees them."""
+    disk, store = filled(3)
+    delete(store, "topic")
+    store.close()
+    replace_file(disk, StoreLayout(ROOT).deleted_topics, b'{"ends":')
+    with pytest.raises(ForeignStore, match=r"deletedTopics\.json"):
+        open_store(disk)
+    assert Deletions(disk, StoreLayout(ROOT), write=False).ends == {}
+    disk.remove(StoreLayout(ROOT).deleted_topics)
+    open_store(disk).close()
