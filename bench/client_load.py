@@ -1,11 +1,14 @@
 """What the Python client costs its own process: a load that measures itself.
 
-A process of its own for each measurement, so that nothing else counts. It prints one line of JSON,
-the fields of `OneByOne` or `Stream`. The event loop is the one that Sprocket itself runs on.
+A process of its own for each measurement, so that nothing else counts. The event loop is the one
+that Sprocket itself runs on.
 
-* `sync` sends one message after the other and times each `await producer.send`.
+* `sync` sends one message after the other and times each `await producer.send`. For each number
+  that it reads, a line each, it sends so many and prints `p50_us` and their median.
 * `soon` gives messages to `send_soon` as fast as `drain` lets it, then looks at every result.
 * `push` consumes a backlog from its first message; the listener does nothing but count.
+
+The last two print one line of JSON, the fields of `Stream`.
 """
 
 import argparse
@@ -27,13 +30,6 @@ DRAIN_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneByOne:
-    """Sends of which each waited for the answer to the one before."""
-
-    p50_us: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
     """Messages of which many were under way at once; `cpu` is this process's, user and system."""
 
@@ -47,34 +43,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("kind", choices=["sync", "soon", "push"])
     parser.add_argument("nameserver")
     parser.add_argument("topic")
-    parser.add_argument("--warm", type=int, default=0, help="sends before the first that counts")
-    parser.add_argument("--messages", type=int, required=True, help="how many count")
+    parser.add_argument("--warm", type=int, default=0, help="of `soon`: before what counts")
+    parser.add_argument("--messages", type=int, default=1, help="how many count")
     parser.add_argument("--group", default="bench-python", help="of `push`: one that is new")
     options = parser.parse_args(arguments)
-    found = driver.run(_measure(options))
-    print(msgspec.json.encode(found).decode())
+    where, topic, count = options.nameserver, options.topic, options.messages
+    if options.kind == "sync":
+        driver.run(sync(where, topic))
+    elif options.kind == "soon":
+        _print(driver.run(soon(where, topic, warm=options.warm, count=count)))
+    else:
+        _print(driver.run(push(where, topic, group=options.group, count=count)))
     return 0
 
 
-async def _measure(options: argparse.Namespace) -> OneByOne | Stream:
-    where, topic, count = options.nameserver, options.topic, options.messages
-    if options.kind == "push":
-        return await push(where, topic, group=options.group, count=count)
-    load = sync if options.kind == "sync" else soon
-    return await load(where, topic, warm=options.warm, count=count)
+def _print(found: Stream) -> None:
+    print(msgspec.json.encode(found).decode())
 
 
-async def sync(nameserver: str, topic: str, *, warm: int, count: int) -> OneByOne:
-    """Send one message after the other."""
-    took: list[float] = []
+async def sync(nameserver: str, topic: str) -> None:
+    """Send as often as the input says; the loop stands still while nothing is to be sent."""
     async with Producer(nameserver) as producer:
-        for number in range(-warm, count):
-            message = _message(topic, number)
-            began = time.perf_counter()
-            await producer.send(message)
-            if number >= 0:
+        for turn in sys.stdin:
+            took = []
+            for number in range(int(turn)):
+                message = _message(topic, number)
+                began = time.perf_counter()
+                await producer.send(message)
                 took.append(time.perf_counter() - began)
-    return OneByOne(p50_us=statistics.median(took) * 1e6)
+            print(f"p50_us {statistics.median(took) * 1e6:.1f}", flush=True)
 
 
 async def soon(nameserver: str, topic: str, *, warm: int, count: int) -> Stream:

@@ -1,9 +1,9 @@
 """The Python client beside the official Java client 5.3.3, both against one `sprocket up`.
 
 The second half of `make bench-rocketmq`. The broker flushes before it answers. In each of three
-rounds a Java process and a Python process (`client_load`) send one message after the other, then
-Python processes send a stream and consume a backlog. Each has the broker to itself and warms up
-before it measures; the figures are medians.
+rounds a Java process and a Python process (`client_load`), both warm, take turns with a few hundred
+sends each, one after the other, so that whatever else the machine and its disk do meets both; then
+Python processes send a stream and consume a backlog. The figures are medians.
 
 Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not run.
 """
@@ -20,10 +20,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self
 
 import msgspec
-from bench.client_load import BODY, OneByOne, Stream
+from bench.client_load import BODY, Stream
 from bench.goals import SYNC, Goal
 from bench.load import BODY_BYTES, Load, Row
 from tests.interop import link, peers
@@ -33,14 +33,16 @@ from bench import goals, processes
 TOPIC, BACKLOG = "Bench", "Backlog"
 QUEUES = 4
 FILL_ROW = Row(connections=4, outstanding=4, batch=32)
-JAVA_WARM_MESSAGES = 10_000
+SYNC_WARM_MESSAGES = 10_000
 """So many calls of a method, and more, make a JVM compile it for good."""
-PYTHON_WARM_MESSAGES = 2_000
+STREAM_WARM_MESSAGES = 2_000
+TURNS = 10
+"""Of each client in a round."""
 RUN_SECONDS_MAX = 300.0
 
-T = TypeVar("T")
+PYTHON = [sys.executable, "-m", "bench.client_load"]
 
-_JAVA_P50 = re.compile(r"^p50_us ([0-9.]+)$", re.MULTILINE)
+_P50 = re.compile(r"p50_us ([0-9.]+)\n")
 
 
 class ClientFailed(Exception):
@@ -70,48 +72,80 @@ class Report:
     goals: Sequence[Goal]
 
 
+class Sender:
+    """A process that sends, one message after the other, when it is its turn."""
+
+    def __init__(self, command: Sequence[str], errors: Path) -> None:
+        self._errors = errors
+        with errors.open("wb") as file:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env=_environment(),
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._child.kill()
+        self._child.communicate(timeout=RUN_SECONDS_MAX)
+
+    def p50_us(self, count: int) -> float:
+        """Have it send so many; return the median that it prints, among whatever else it says.
+
+        Raises:
+            ClientFailed: It ended instead; it gives up by itself when no answer comes.
+        """
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        try:
+            self._child.stdin.write(f"{count}\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended, as the reading will find
+        for line in self._child.stdout:
+            if found := _P50.fullmatch(line):
+                return float(found[1])
+        raise ClientFailed(f"it ended in its turn: {self._errors.read_text()[-4000:]}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """The broker that runs, how many messages its backlog has, and the Java program, compiled."""
+    """The broker that runs, how many messages its backlog has, and the two that take turns."""
 
     nameserver: str
-    folder: Path
-    classes: Path
     backlog: int
+    java: Sender
+    python: Sender
     options: argparse.Namespace
 
     def round(self, number: int) -> Round:
-        """Let each client do each thing once; who sends first changes from round to round."""
-        if number % 2:
-            p50_us, java_p50_us = self._python_p50_us(), self._java_p50_us()
-        else:
-            java_p50_us, p50_us = self._java_p50_us(), self._python_p50_us()
-        warm = f"--warm={PYTHON_WARM_MESSAGES}"
-        sent = self._python("soon", TOPIC, self.options.stream, Stream, warm)
-        group = f"--group=bench-{number}"
-        got = self._python("push", BACKLOG, self.backlog, Stream, group)
+        """Let each client do each thing."""
+        java, python = [], []
+        count = self.options.sync // TURNS
+        for _ in range(TURNS):
+            java.append(self.java.p50_us(count))
+            python.append(self.python.p50_us(count))
+        warm = f"--warm={STREAM_WARM_MESSAGES}"
+        sent = self._stream("soon", TOPIC, self.options.stream, warm)
+        got = self._stream("push", BACKLOG, self.backlog, f"--group=bench-{number}")
         return Round(
-            java_p50_us=java_p50_us,
-            p50_us=p50_us,
+            java_p50_us=statistics.median(java),
+            p50_us=statistics.median(python),
             send_cpu_us=sent.cpu_us_per_message,
             send_rate=sent.messages_per_s,
             push_cpu_us=got.cpu_us_per_message,
             push_rate=got.messages_per_s,
         )
 
-    def _java_p50_us(self) -> float:
-        warm, count = JAVA_WARM_MESSAGES, self.options.sync
-        java = peers.java(peers.library(), home=self.folder, classes=self.classes)
-        said = run([*java, "SyncSend", self.nameserver, TOPIC, str(warm), str(count)])
-        return java_p50_us(said)
-
-    def _python_p50_us(self) -> float:
-        warm = f"--warm={PYTHON_WARM_MESSAGES}"
-        return self._python("sync", TOPIC, self.options.sync, OneByOne, warm).p50_us
-
-    def _python(self, kind: str, topic: str, count: int, of: type[T], *more: str) -> T:
-        command = [sys.executable, "-m", "bench.client_load", kind, self.nameserver, topic]
-        return msgspec.json.decode(run([*command, f"--messages={count}", *more]), type=of)
+    def _stream(self, kind: str, topic: str, count: int, more: str) -> Stream:
+        command = [*PYTHON, kind, self.nameserver, topic, f"--messages={count}", more]
+        return msgspec.json.decode(run(command), type=Stream)
 
 
 def run(command: Sequence[str]) -> str:
@@ -120,7 +154,6 @@ def run(command: Sequence[str]) -> str:
     Raises:
         ClientFailed: It ended with another code than 0.
     """
-    paths = f"{peers.ROOT / 'src'}{os.pathsep}{peers.ROOT}"
     done = subprocess.run(
         command,
         capture_output=True,
@@ -128,23 +161,15 @@ def run(command: Sequence[str]) -> str:
         timeout=RUN_SECONDS_MAX,
         check=False,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": paths},
+        env=_environment(),
     )
     if done.returncode != 0:
         raise ClientFailed(f"code {done.returncode}: {(done.stdout + done.stderr)[-4000:]}")
     return done.stdout
 
 
-def java_p50_us(said: str) -> float:
-    """Return the figure that `SyncSend` printed, among whatever its logger says.
-
-    Raises:
-        ClientFailed: It printed none.
-    """
-    found = _JAVA_P50.search(said)
-    if found is None:
-        raise ClientFailed(f"SyncSend printed no p50: {said[-4000:]}")
-    return float(found[1])
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": f"{peers.ROOT / 'src'}{os.pathsep}{peers.ROOT}"}
 
 
 def medians(rounds: Sequence[Round]) -> Round:
@@ -217,30 +242,38 @@ def _rounds(folder: Path, options: argparse.Namespace) -> list[Round]:
     assert len(BODY) == BODY_BYTES, "every load has bodies of one size"
     program = peers.ROOT / "bench/java/SyncSend.java"
     classes = peers.compile_java(peers.library(), folder / "classes", [program])
-    rounds = []
+    java = [*peers.java(peers.library(), home=folder, classes=classes), "SyncSend"]
     with peers.Sprocket(folder, folder / "store", ["--flush", SYNC]) as broker:
         with link.Link(broker.address) as connection:
             for topic in (TOPIC, BACKLOG):
                 link.create_topic(connection, topic, QUEUES)
         with Load(broker.address, BACKLOG, FILL_ROW, queues=QUEUES) as load:
             backlog = load.run(messages=options.backlog).messages
-        bench = Bench(
-            nameserver=broker.nameserver,
-            folder=folder,
-            classes=classes,
-            backlog=backlog,
-            options=options,
-        )
-        for number in range(options.rounds):
-            found = bench.round(number)
-            rounds.append(found)
-            print(
-                f"round {number + 1}  sync p50 {found.p50_us:.0f} µs, Java {found.java_p50_us:.0f}"
-                f"; stream {found.send_rate:,.0f}/s {found.send_cpu_us:.1f} µs CPU"
-                f"; push {found.push_rate:,.0f}/s {found.push_cpu_us:.1f} µs CPU",
-                flush=True,
+        where = [broker.nameserver, TOPIC]
+        with (
+            Sender([*java, *where], folder / "java.log") as java_sender,
+            Sender([*PYTHON, "sync", *where], folder / "python.log") as python_sender,
+        ):
+            for sender in (java_sender, python_sender):
+                sender.p50_us(SYNC_WARM_MESSAGES)
+            bench = Bench(
+                nameserver=broker.nameserver,
+                backlog=backlog,
+                java=java_sender,
+                python=python_sender,
+                options=options,
             )
-    return rounds
+            return [_told(number, bench.round(number)) for number in range(options.rounds)]
+
+
+def _told(number: int, found: Round) -> Round:
+    print(
+        f"round {number + 1}  sync p50 {found.p50_us:.0f} µs, Java {found.java_p50_us:.0f}"
+        f"; stream {found.send_rate:,.0f}/s {found.send_cpu_us:.1f} µs CPU"
+        f"; push {found.push_rate:,.0f}/s {found.push_cpu_us:.1f} µs CPU",
+        flush=True,
+    )
+    return found
 
 
 if __name__ == "__main__":

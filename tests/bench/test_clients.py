@@ -2,9 +2,10 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
-from bench.clients import ClientFailed, Round, compare, java_p50_us, medians, run
+from bench.clients import PYTHON, ClientFailed, Round, Sender, compare, medians, run
 
 from bench import client_load
 from sprocket.testing.local_broker import LocalBroker
@@ -47,11 +48,14 @@ def test_medians_are_of_each_figure() -> None:
     assert (found.p50_us, found.send_rate, found.push_cpu_us) == (2.0, 20.0, 12.0)
 
 
-def test_java_s_figure_is_found_among_its_log() -> None:
-    """A line of its own; without it the run counts as failed."""
-    assert java_p50_us("a |-INFO p50_us\np50_us 412.5\nbye\n") == 412.5
-    with pytest.raises(ClientFailed, match="no route"):
-        java_p50_us("no route")
+def test_a_sender_s_figure_is_found_among_its_log(tmp_path: Path) -> None:
+    """A line of its own, in each turn; a process that ends in its turn has failed."""
+    program = "print('a |-INFO p50_us', flush=True); print(f'p50_us {input()}.5', flush=True)"
+    program = f"{program}; {program}; import sys; input(); sys.exit('last words')"
+    with Sender([sys.executable, "-c", program], tmp_path / "log") as sender:
+        assert [sender.p50_us(412), sender.p50_us(7)] == [412.5, 7.5]
+        with pytest.raises(ClientFailed, match="last words"):
+            sender.p50_us(1)
 
 
 def test_a_client_that_fails_is_no_figure() -> None:
@@ -61,7 +65,7 @@ def test_a_client_that_fails_is_no_figure() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_sent_is_consumed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_sent_is_consumed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """One by one and in a stream, with what warms up, all of it reaches the consumer."""
 
     def load(kind: str, *more: str) -> dict[str, float]:
@@ -70,9 +74,10 @@ def test_what_is_sent_is_consumed(capsys: pytest.CaptureFixture[str]) -> None:
         return said
 
     with LocalBroker() as broker:
-        one = load("sync", "--warm=3", "--messages=20")
-        assert one.keys() == {"p50_us"}
+        command = [*PYTHON, "sync", broker.nameserver, "Bench"]
+        with Sender(command, tmp_path / "log") as sender:
+            assert min(sender.p50_us(3), sender.p50_us(20)) > 0
         many = load("soon", "--warm=7", "--messages=300")
         got = load("push", "--messages=330")
         assert many.keys() == got.keys() == {"cpu_us_per_message", "messages_per_s"}
-        assert all(figure > 0 for said in (one, many, got) for figure in said.values())
+        assert all(figure > 0 for said in (many, got) for figure in said.values())
