@@ -118,9 +118,9 @@ def test_a_round_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> 
                 raise DiskFull("full")
             return QueueRange(QueueOffset(0), QueueOffset(0))
 
+        broker.start()
         monkeypatch.setattr(broker.store, "queue_range", look)
         assert broker.hold.hold(object(), "t", 0, 0, None, 10_000, lambda: None)
-        broker.start()
         await until(lambda: len(looked) > 1)
 
     run(scenario)
