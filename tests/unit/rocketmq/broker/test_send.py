@@ -196,6 +196,7 @@ def test_parts_of_a_batch_keep_their_own_properties() -> None:
     found = properties.decode(first.properties)
     assert (found["A"], found["WAIT"], found["CLUSTER"]) == ("shared", "true", "DefaultCluster")
     assert properties.decode(second.properties)["A"] == "shared"
+    assert second.properties.count(b"A\x01") == 1, "in the place of the part's own"
     assert {first.queue_id, second.queue_id} == {0}
 
 
