@@ -15,6 +15,9 @@ T = TypeVar("T")
 ThreadFuture = Future
 """A future that threads wait for with `result(timeout)`; named here, as threads are."""
 
+ThreadLock = threading.Lock
+"""What one thread holds and others wait for, with `with`."""
+
 
 class Portal:
     """A loop in a daemon thread, started at once; also a context manager that closes it.
@@ -59,7 +62,7 @@ class Portal:
         Raises:
             NotConnected: The portal is closed, or was closed meanwhile.
         """
-        assert threading.current_thread() is not self._thread, "the loop would wait for itself"
+        self.assert_elsewhere()
         with self._lock:
             if self._is_closed:
                 raise NotConnected("the client is closed")
@@ -72,13 +75,20 @@ class Portal:
             waiting.cancel()
             raise
 
+    def assert_elsewhere(self) -> None:
+        """Fail in the loop's own thread, before it waits for what the loop has to do."""
+        assert threading.current_thread() is not self._thread, "the loop would wait for itself"
+
     def close(self) -> None:
-        """Cancel what still runs, end the loop and its thread; may be called again."""
+        """Cancel what still runs, end the loop and its thread.
+
+        May be called again, and by several threads: each returns when the loop has ended.
+        """
+        self.assert_elsewhere()
         with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
+            if not self._is_closed:
+                self._is_closed = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self) -> None:

@@ -89,6 +89,60 @@ def test_closing_frees_who_waits_and_ends_the_thread() -> None:
         portal.call(add, 1)
 
 
+def test_who_closes_second_waits_for_the_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread has ended when any of the closings returns."""
+    portal = Portal()
+    joining = threading.Semaphore(0)
+    cleaning, release = threading.Event(), threading.Event()
+    join = portal._thread.join
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            release.wait(5)
+
+    def told_join() -> None:
+        joining.release()
+        join()
+
+    async def begin() -> asyncio.Task[None]:
+        return asyncio.ensure_future(forever())
+
+    portal.call(begin)
+    portal.call(add, 1)
+    alive: list[bool] = []
+
+    def close() -> None:
+        portal.close()
+        alive.append(portal._thread.is_alive())
+        joining.release()
+
+    monkeypatch.setattr(portal._thread, "join", told_join)
+    closers = [threading.Thread(target=close) for _ in "ab"]
+    for closer in closers:
+        closer.start()
+        assert joining.acquire(timeout=5)
+    assert cleaning.wait(5)
+    release.set()
+    for closer in closers:
+        closer.join(5)
+    assert alive == [False, False]
+
+
+def test_the_loop_does_not_wait_for_itself() -> None:
+    """Neither for a call nor for its end."""
+    with Portal() as portal:
+
+        async def close() -> None:
+            portal.close()
+
+        with pytest.raises(AssertionError, match="wait for itself"):
+            portal.call(close)
+        assert portal.call(add, 1) == 2
+
+
 def test_an_interrupt_cancels_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while it waits ends the work in the loop too."""
     cancelled = threading.Event()

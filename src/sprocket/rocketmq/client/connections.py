@@ -234,7 +234,12 @@ class Connections:
         if opening is None:
             opening = self._tasks.spawn(self._dial(address), f"connect {address}")
             self._opening[address] = opening
-        outcome = await asyncio.shield(opening)
+        try:
+            outcome = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opening.cancelled() and not _is_cancelled():
+                raise NotConnected("this client was closed while it connected") from None
+            raise
         if isinstance(outcome, ClientError):
             raise outcome
         return outcome
@@ -385,6 +390,13 @@ def read(source: str, decode: Callable[[], T]) -> T:
         raise BrokerRefused(
             ResponseCode.SYSTEM_ERROR, f"unreadable answer of {source}: {wrong}"
         ) from wrong
+
+
+def _is_cancelled() -> bool:
+    """Whether the task that asks is to end, and not only what it waited for."""
+    task = asyncio.current_task()
+    assert task is not None, "who waits is a task"
+    return bool(task.cancelling())
 
 
 def _reply(

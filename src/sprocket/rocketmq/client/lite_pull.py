@@ -1,5 +1,6 @@
 """Receiving messages when asked for: a consumer whose user sets the pace, and may go back."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self, Unpack
@@ -81,6 +82,7 @@ class LitePullConsumer:
         self._lease = Lease("consumer", where, options)
         self._subscriptions = Subscriptions()
         self._parts: PullParts | None = None
+        self._closing = asyncio.Lock()
         self._is_assigned: bool | None = None
         """Whether queues are assigned by hand; None while neither that nor a subscription was
         asked for."""
@@ -117,15 +119,18 @@ class LitePullConsumer:
     async def close(self, *, is_done: bool = True) -> None:
         """Commit what is done, if that is automatic, and take leave of the group.
 
+        May be called again; who calls it while it is at work waits for that.
+
         Args:
             is_done: Whether what was given last is done as well.
         """
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            if is_done:
-                parts.polling.settle()
-            await parts.end()
-        await self._lease.end()
+        async with self._closing:
+            parts, self._parts = self._parts, None
+            if parts is not None:
+                if is_done:
+                    parts.polling.settle()
+                await parts.end()
+            await self._lease.end()
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Read the queues of a topic that fall to this member of the group.

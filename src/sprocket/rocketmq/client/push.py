@@ -1,5 +1,6 @@
 """Receiving messages: a group shares out the queues of its topics and reads each once."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Self, Unpack
@@ -98,6 +99,7 @@ class PushConsumer:
         self._lease = Lease("consumer", where, options)
         self._subscriptions = Subscriptions()
         self._open: Pushing | None = None
+        self._closing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -125,14 +127,16 @@ class PushConsumer:
     async def close(self) -> None:
         """Let the listener return, store the offsets, and take leave of the group.
 
-        A listener, or a loop with a message in hand, is waited for `close_wait_ms` at most.
+        A listener, or a loop with a message in hand, is waited for `close_wait_ms` at most. May
+        be called again; who calls it while it is at work waits for that.
         """
-        pushing, self._open = self._open, None
-        if self._handover is not None:
-            self._handover.close()
-        if pushing is not None:
-            await pushing.end()
-        await self._lease.end()
+        async with self._closing:
+            pushing, self._open = self._open, None
+            if self._handover is not None:
+                self._handover.close()
+            if pushing is not None:
+                await pushing.end()
+            await self._lease.end()
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Receive the messages of a topic; a topic that does not exist yet is read once it does.

@@ -358,6 +358,18 @@ class World:
         """Return properties as records hold them."""
         return properties.encode(pairs)
 
+    def hold(self, code: RequestCode) -> Callable[[], None]:
+        """Answer no request of a code; return what answers those that came, and all later ones."""
+        usual, held = self.cluster.usual(code), []
+        self.cluster.on[code] = lambda *asked: held.append(asked)
+
+        def release() -> None:
+            del self.cluster.on[code]
+            for peer, command in held:
+                usual(peer, command)
+
+        return release
+
     async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
         """Let time pass until something holds; fail if it does not within a time."""
         deadline = self.clock.monotonic() + seconds

@@ -155,6 +155,26 @@ def test_one_attempt_to_connect_serves_all_who_wait() -> None:
     virtual_time.run(main())
 
 
+def test_closing_ends_an_attempt_to_connect_as_an_error() -> None:
+    """Nobody cancelled who waited; one who is cancelled as well ends so."""
+
+    async def main() -> None:
+        net = Net()
+        net.connections._connect = never
+        waiting, leaving = (asyncio.ensure_future(net.connections.channel(ADDRESS)) for _ in "ab")
+        await asyncio.sleep(1)
+        leaving.cancel()
+        await net.close()
+        await asyncio.wait([waiting, leaving])
+        assert isinstance(waiting.exception(), NotConnected)
+        assert leaving.cancelled()
+
+    async def never(*_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    virtual_time.run(main())
+
+
 def test_a_request_of_the_peer_is_handed_on() -> None:
     """It is no answer, whatever its opaque."""
 

@@ -360,6 +360,29 @@ def test_a_closed_consumer_says_so(world: Any) -> None:
     world.run(main)
 
 
+def test_a_second_close_waits_for_the_first(world: Any) -> None:
+    """It does not cut off what the first has to say."""
+
+    async def main() -> None:
+        fill(world, 2)
+        reader = consumer(world)
+        await reader.start()
+        await reader.subscribe("t")
+        await take(reader, 2)
+        release = world.hold(RequestCode.UPDATE_CONSUMER_OFFSET)
+        first, second = (asyncio.ensure_future(reader.close()) for _ in "ab")
+        await asyncio.sleep(1)
+        assert not first.done()
+        assert not second.done()
+        release()
+        await first
+        await second
+        assert committed(world) == 2
+        assert world.cluster.members["g"] == []
+
+    world.run(main)
+
+
 def test_a_reset_of_an_operator_is_stored(world: Any) -> None:
     """Though only `commit` commits otherwise; the messages come from there on."""
 

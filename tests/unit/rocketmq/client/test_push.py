@@ -426,6 +426,31 @@ def test_closing_waits_for_the_listener(world: Any) -> None:
     world.run(main)
 
 
+def test_a_second_close_waits_for_the_first(world: Any) -> None:
+    """It does not cut off what the first has to say: offsets, and that it leaves the group."""
+
+    async def main() -> None:
+        got: Got = []
+        fill(world, 4)
+        reader = consumer(world, got.extend)
+        await reader.start()
+        await reader.subscribe("t")
+        await world.until(lambda: len(got) == 4)
+        release = world.hold(RequestCode.UPDATE_CONSUMER_OFFSET)
+        first, second = (asyncio.ensure_future(reader.close()) for _ in "ab")
+        await asyncio.sleep(1)
+        assert not first.done()
+        assert not second.done()
+        release()
+        await first
+        await second
+        committed = [world.cluster.committed["g", "t", number] for number in range(4)]
+        assert committed == [1] * 4
+        assert world.cluster.members["g"] == []
+
+    world.run(main)
+
+
 def test_heartbeats_come_at_once_and_every_thirty_seconds(world: Any) -> None:
     """The broker knows the member before its first pull, and does not forget it."""
 

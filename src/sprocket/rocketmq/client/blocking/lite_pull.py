@@ -55,9 +55,8 @@ class LitePullConsumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._run.is_open:
-            self._run.call(self._run.client.close, is_done=False)
-        self.close()
+        is_done = kind is None
+        self._run.close(lambda: self._run.client.close(is_done=is_done))
 
     def start(self) -> None:
         """Begin; connections are made when they are needed."""

@@ -6,7 +6,7 @@ from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.client import lease as _lease
 from sprocket.rocketmq.client.settings import ClientSettings
-from sprocket.runtime.blocking import Portal
+from sprocket.runtime.blocking import Portal, ThreadLock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,6 +40,7 @@ class Client:
     ) -> None:
         self.awaited = _lease.Client(nameservers, settings=settings)
         self._portal: Portal | None = None
+        self._closing = ThreadLock()
 
     def __enter__(self) -> Self:
         self.start()
@@ -55,13 +56,16 @@ class Client:
         self._portal.call(self.awaited.start)
 
     def close(self) -> None:
-        """Take leave of the brokers, then end the thread; may be called again."""
-        portal, self._portal = self._portal, None
-        if portal is not None:
-            try:
-                portal.call(self.awaited.close)
-            finally:
-                portal.close()
+        """Take leave of the brokers, then end the thread; see `Runner.close`."""
+        if self._portal is not None:
+            self._portal.assert_elsewhere()
+        with self._closing:
+            portal, self._portal = self._portal, None
+            if portal is not None:
+                try:
+                    portal.call(self.awaited.close)
+                finally:
+                    portal.close()
 
     @property
     def portal(self) -> Portal:
@@ -89,6 +93,7 @@ class Runner(Generic[A]):
         self._shared = where if isinstance(where, Client) else None
         self.client = make(where.awaited if isinstance(where, Client) else where)
         self._portal: Portal | None = None
+        self._closing = ThreadLock()
 
     def start(self) -> None:
         """Start the awaited client, in a thread of its own unless it has a shared one."""
@@ -96,13 +101,25 @@ class Runner(Generic[A]):
         self._portal = self._shared.portal if self._shared else Portal(f"sprocket-{self._what}")
         self.call(self.client.start)
 
-    def close(self) -> None:
-        """End as the awaited client does, then its own thread; may be called again."""
-        portal, self._portal = self._portal, None
-        if portal is not None:
+    def close(self, end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """End as the awaited client does, then its own thread.
+
+        May be called again, and by several threads: each returns when all has ended. The loop can
+        be called until the client has ended, for what a thread has in hand is part of that.
+
+        Args:
+            end: Awaited in place of the client's `close`.
+        """
+        if self._portal is not None:
+            self._portal.assert_elsewhere()
+        with self._closing:
+            portal = self._portal
+            if portal is None:
+                return
             try:
-                portal.call(self.client.close)
+                portal.call(end or self.client.close)
             finally:
+                self._portal = None
                 if self._shared is None:
                     portal.close()
 
@@ -158,8 +175,16 @@ class Runner(Generic[A]):
                 await source.aclose()
 
         try:
-            while (taken := self.call(take)) is not None:
+            while (taken := self._call_if_open(take)) is not None:
                 yield taken[0]
         finally:
+            self._call_if_open(leave)
+
+    def _call_if_open(self, function: Callable[[], Coroutine[Any, Any, T | None]]) -> T | None:
+        """Run an async function in the loop; return None if another thread has closed it."""
+        try:
+            return self.call(function)
+        except NotConnected:
             if self.is_open:
-                self.call(leave)
+                raise
+            return None

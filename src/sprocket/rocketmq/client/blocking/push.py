@@ -70,13 +70,12 @@ class PushConsumer:
 
     def close(self) -> None:
         """Let the listener return, store the offsets, and take leave of the group."""
-        if self._run.is_open:
-            try:
-                self._run.call(self._run.client.close)
-                if self._threads is not None:
-                    self._run.call(self._threads.close)
-            finally:
-                self._run.close()
+        self._run.close(self._end)
+
+    async def _end(self) -> None:
+        await self._run.client.close()
+        if self._threads is not None:
+            await self._threads.close()
 
     def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Receive the messages of a topic; see `client.PushConsumer.subscribe`."""

@@ -1,12 +1,17 @@
 """A blocking client begins and ends like any resource."""
 
+import asyncio
 import threading
+from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.client.blocking import Admin, Client, Producer
+from sprocket.rocketmq.client.blocking.portal import Runner
 from sprocket.rocketmq.model.message import Message
+from sprocket.runtime.blocking import ThreadLock
 
 
 def test_closing_twice_is_allowed(names: str) -> None:
@@ -35,3 +40,117 @@ def test_a_shared_client_has_one_thread_for_all(names: str) -> None:
             assert threading.active_count() == before + 1
         assert threading.active_count() == before + 1
     assert threading.active_count() == before
+
+
+class Slow:
+    """An awaited client whose close takes as long as the test says."""
+
+    def __init__(self) -> None:
+        self.closing = threading.Event()
+        self.release = threading.Event()
+        self.is_closed = False
+
+    async def start(self) -> None:
+        """Begin."""
+
+    async def close(self) -> None:
+        """End, when it may."""
+        self.closing.set()
+        while not self.release.is_set():
+            await asyncio.sleep(0.001)
+        self.is_closed = True
+
+
+class ToldLock:
+    """A lock that says when somebody has to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = ThreadLock()
+        self.waited = threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.waited.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def closed_by_two(slow: Slow, target: Any) -> list[Any]:
+    """Close from two threads; return what each found when its close had returned, or its error."""
+    target._closing = told = ToldLock()
+    found: list[Any] = []
+
+    def close() -> None:
+        try:
+            target.close()
+            found.append(slow.is_closed)
+        except Exception as error:
+            found.append(error)
+        told.waited.set()
+
+    threads = [threading.Thread(target=close) for _ in "ab"]
+    threads[0].start()
+    assert slow.closing.wait(5)
+    threads[1].start()
+    assert told.waited.wait(5)
+    slow.release.set()
+    for thread in threads:
+        thread.join(5)
+    return found
+
+
+def test_who_closes_second_waits_for_the_first() -> None:
+    """Neither is told that the client is not open, and it is closed when either returns."""
+    slow = Slow()
+    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner.start()
+    assert closed_by_two(slow, runner) == [True, True]
+    assert not runner.is_open
+
+
+def test_who_closes_a_shared_client_second_waits_for_the_first(names: str) -> None:
+    """As with one of its own."""
+    slow = Slow()
+    client = Client(names)
+    client.awaited = cast("Any", slow)
+    client.start()
+    assert closed_by_two(slow, client) == [True, True]
+
+
+def test_a_loop_ends_when_another_thread_has_closed() -> None:
+    """Though there is no loop any more to ask for the next one."""
+    slow = Slow()
+    slow.release.set()
+    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner.start()
+
+    async def endless() -> AsyncIterator[int]:
+        while True:
+            yield 1
+
+    taken = []
+    for number in runner.iterate(endless):
+        taken.append(number)
+        if len(taken) == 2:
+            closing = threading.Thread(target=runner.close)
+            closing.start()
+            closing.join(5)
+    assert taken == [1, 1]
+
+
+def test_what_ends_the_loop_of_an_open_client_is_raised() -> None:
+    """Such as that the shared client was closed before it."""
+    slow = Slow()
+    slow.release.set()
+    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner.start()
+
+    async def lost() -> AsyncIterator[int]:
+        yield 1
+        raise NotConnected("gone")
+
+    with pytest.raises(NotConnected, match="gone"):
+        list(runner.iterate(lost))
+    runner.close()
