@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Protocol, TypeVar
 
 COLLECT_OBJECTS = 100_000
@@ -25,6 +27,9 @@ R = TypeVar("R", bound=Running)
 
 def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
     """Start something, say so, and stop it when SIGTERM or SIGINT comes.
+
+    A second signal ends the process at once, whatever it is at, as the signal does by default.
+    What that leaves of a store is what `kill -9` leaves: the next start recovers it.
 
     Args:
         start: Starts it.
@@ -57,17 +62,56 @@ def ready(line: str) -> None:
 
 async def _run(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
     stop = asyncio.Event()
+    with _told_by_signals(stop):
+        started = time.perf_counter()
+        running = await start()
+        try:
+            greet(running, time.perf_counter() - started)
+            await stop.wait()
+        finally:
+            await running.stop()
+
+
+@contextmanager
+def _told_by_signals(stop: asyncio.Event) -> Iterator[None]:
+    """Set `stop` at the first signal, and end the process at the second.
+
+    The handlers are the interpreter's, not the loop's, which would wait for the loop to be idle:
+    a recovery, or a thread that is waited for, can take minutes.
+    """
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    started = time.perf_counter()
-    running = await start()
+    is_told = False
+
+    def tell(number: int, _: FrameType | None) -> None:
+        nonlocal is_told
+        if is_told:
+            _end_at_once(number)
+        is_told = True
+        _say_amid("stopping … (a second signal ends it at once)")
+        loop.call_soon_threadsafe(stop.set)
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        greet(running, time.perf_counter() - started)
-        await stop.wait()
-        say("stopping …")
+        yield
     finally:
-        await running.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_at_once(number: int) -> None:
+    """Say so and end as the signal does by default."""
+    _say_amid("ended at once by a second signal")
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
+def _say_amid(text: str) -> None:
+    """Like `say`, from a signal handler: a stream that is being written to cannot be used again.
+
+    If it cannot be said, nobody listens; an error raised here would hit whatever was interrupted.
+    """
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), f"sprocket: {text}\n".encode())
 
 
 def _tune_collector() -> None:

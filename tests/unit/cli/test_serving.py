@@ -3,10 +3,38 @@
 import os
 import resource
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from sprocket.cli import serving
+
+SECONDS_MAX = 60
+HANGING = """
+import asyncio, sys, threading
+from sprocket.cli import serving
+
+def hang():
+    serving.ready("to hang")
+    threading.Event().wait()
+
+class Hanging:
+    async def stop(self):
+        hang() if where == "a stop on the loop" else serving.ready("to hang")
+        await asyncio.Event().wait()
+
+async def start():
+    if where == "a start on the loop":
+        hang()
+    return Hanging()
+
+where, loop = sys.argv[1:]
+if loop == "asyncio":
+    sys.modules["uvloop"] = None
+serving.serve(start, lambda *_: serving.ready("to stop"))
+"""
+"""A server that cannot stop, because of what it waits for, and where."""
 
 
 class Thing:
@@ -44,6 +72,57 @@ def test_a_signal_stops_it(number: signal.Signals) -> None:
     serving.serve(start, greet)
     assert thing.is_stopped
     assert len(seconds) == 1
+
+
+def test_the_signals_are_what_they_were() -> None:
+    """Before and after; what was served in a test must not change how the next one ends."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    async def start() -> Thing:
+        return Thing()
+
+    serving.serve(start, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (signal.SIGTERM, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGINT),
+        (signal.SIGTERM, signal.SIGINT),
+    ],
+)
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("where", ["a stop", "a stop on the loop", "a start on the loop"])
+def test_a_second_signal_ends_it_at_once(
+    first: signal.Signals, second: signal.Signals, loop: str, where: str
+) -> None:
+    """As the signal does by default, with one line that says so, whatever the process waits for."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING, where, loop],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        lines = [process.stdout.readline()]
+        process.send_signal(first)
+        assert "stopping" in process.stderr.readline()
+        if where != "a start on the loop":
+            lines.append(process.stdout.readline())
+        process.send_signal(second)
+        _, told = process.communicate(timeout=SECONDS_MAX)
+    finally:
+        process.kill()
+        process.communicate()
+    assert lines[-1] == "ready to hang\n"
+    assert process.returncode == -second
+    assert told == "sprocket: ended at once by a second signal\n"
 
 
 def test_it_is_stopped_if_the_greeting_fails() -> None:
