@@ -34,7 +34,7 @@ from sprocket.rocketmq.broker.timers import Timers
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.broker.upkeep import Upkeep
 from sprocket.rocketmq.codec import ids
-from sprocket.rocketmq.settings import Settings
+from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
@@ -88,7 +88,7 @@ class Broker:
         self.request_modes = RequestModes(disk, folder)
         self.locks = QueueLocks(clock)
         self.members = Members(clock, settings.members.expiry_ms / 1000, notify)
-        self.hold = PullHold(loop, settings.pull.hold_count_max)
+        self.hold = PullHold(loop, settings.pull)
         self.thread = DiskThread()
         self.durable = _durable(
             store, self.thread, loop, clock, self.hold, self.stats, pressure, settings
@@ -139,10 +139,14 @@ class Broker:
         return {
             "topics": self.topics.use,
             "groups": self.groups.use,
-            "pull": self.puller.use,
+            "pull": self._use_pull,
             "members": self.members.use,
             "retention": self.upkeep.use,
         }
+
+    def _use_pull(self, settings: PullSettings) -> None:
+        self.puller.use(settings)
+        self.hold.use(settings)
 
     def left(self, link: Link) -> None:
         """Forget a connection that closed."""

@@ -51,6 +51,9 @@ class Config:
     def update(self, texts: Mapping[str, str]) -> None:
         """Change what can be changed while running; all else is named in the log.
 
+        Args:
+            texts: By RocketMQ's name, in its units, or by ours, such as `pull.hold_count_max`.
+
         Raises:
             RequestRefused: NO_PERMISSION; a name is on the black list.
         Source: the real 5.3.3 answers success to whatever it ignores, and takes a text that is
@@ -70,19 +73,23 @@ class Config:
 
     def _change(self, name: str, text: str) -> None:
         alias = aliases.broker_alias(name)
-        group, _, member = ("", "", "") if alias is None else alias.setting.partition(".")
-        if alias is None or group not in self._users:
+        setting = name if alias is None else alias.setting
+        group, _, member = setting.partition(".")
+        members = asdict(getattr(self.now, group)) if group in self._users else {}
+        if member not in members:
             _log.warning("a setting cannot be changed while running", name=name)
             return
-        old = getattr(self.now, group)
         try:
-            is_switch = isinstance(getattr(old, member), bool)
-            value = text.strip().lower() == "true" if is_switch else alias.read(text)
-            new = msgspec.convert({**asdict(old), member: value}, type(old))
+            if isinstance(members[member], bool):
+                value: object = text.strip().lower() == "true"
+            else:
+                value = text.strip() if alias is None else alias.read(text)
+            kind = type(getattr(self.now, group))
+            new = msgspec.convert({**members, member: value}, kind, strict=alias is not None)
         except ValueError as error:
             _log.warning("a setting was not changed", name=name, value=text, why=str(error))
             return
         self._users[group](new)
         self.now = replace(self.now, **{group: new})
         self.version = self.version.next(self._clock.now_ms())
-        _log.info("a setting was changed", name=alias.setting, value=value)
+        _log.info("a setting was changed", name=setting, value=value)

@@ -7,7 +7,7 @@ which then answers whatever it finds. A connection that closes takes its holds w
 Invariants
 
 1. A hold ends exactly once: resumed, or dropped with its connection.
-2. At most `count_max` wait; what comes beyond is answered at once, and that is logged.
+2. Once `hold_count_max` wait, what comes beyond is answered at once, and that is logged.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from sprocket.base import log
 from sprocket.rocketmq.broker.timers import Timer, Timers
+from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.dispatch import Arrival
 
 _log = log.get_logger(__name__)
@@ -46,13 +47,17 @@ class Held:
 class PullHold:
     """Every pull that waits, by queue and by connection."""
 
-    def __init__(self, timers: Timers, count_max: int) -> None:
+    def __init__(self, timers: Timers, settings: PullSettings) -> None:
         self._timers = timers
-        self._count_max = count_max
+        self._count_max = settings.hold_count_max
         self._queues: dict[tuple[str, int], set[Held]] = {}
         self._owners: dict[object, set[Held]] = {}
         self._said_full = False
         self.count = 0
+
+    def use(self, settings: PullSettings) -> None:
+        """Change how many may wait; those that do wait on."""
+        self._count_max = settings.hold_count_max
 
     def hold(
         self,

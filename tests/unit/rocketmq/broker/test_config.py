@@ -37,6 +37,17 @@ def test_a_change_is_taken_up(config: Config, used: dict[str, Any]) -> None:
     assert config.version.counter == version + 2
 
 
+def test_our_own_names_do_as_well(config: Config, used: dict[str, Any]) -> None:
+    """For what RocketMQ has no name for, and in our units."""
+    config.update({"retention.keep_hours": " 7 ", "topics.auto_create": "false"})
+    assert used["retention"].keep_hours == 7
+    assert used["topics"].auto_create is False
+    assert config.told()["fileReservedTime"] == "7"
+    before = dict(used)
+    config.update({"retention.keep_hours": "z", "retention.x": "1", "pull.bytes_max": "1"})
+    assert used == before
+
+
 def test_what_cannot_be_changed_is_left(config: Config, used: dict[str, Any]) -> None:
     """Unknown names, others' groups, values that are none or out of range."""
     before = config.told()

@@ -2,6 +2,7 @@
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.hold import PullHold
+from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.dispatch import Arrival
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.timers import FakeTimers
@@ -12,7 +13,7 @@ class Waiting:
 
     def __init__(self, count_max: int = 10) -> None:
         self.timers = FakeTimers(FakeClock())
-        self.hold = PullHold(self.timers, count_max)
+        self.hold = PullHold(self.timers, PullSettings(hold_count_max=count_max))
         self.resumed: list[str] = []
 
     def put(
@@ -117,6 +118,18 @@ def test_only_so_many_may_wait() -> None:
     waiting.hold.end_all()
     assert sorted(waiting.resumed) == ["a", "e"]
     assert waiting.hold.count == 0
+
+
+def test_how_many_may_wait_changes_while_some_do() -> None:
+    """Those that wait already wait on, though they are too many now."""
+    waiting = Waiting(count_max=2)
+    assert waiting.put("a")
+    assert waiting.put("b")
+    waiting.hold.use(PullSettings(hold_count_max=1))
+    assert not waiting.put("c")
+    assert waiting.resumed == []
+    waiting.hold.use(PullSettings(hold_count_max=3))
+    assert waiting.put("d")
 
 
 def test_a_resumed_pull_may_wait_again() -> None:

@@ -242,6 +242,19 @@ def test_beyond_the_limit_pulls_do_not_wait(on_node: Callable[..., None]) -> Non
     on_node(scenario, pull=PullSettings(hold_count_max=0))
 
 
+def test_the_limits_of_waiting_change_while_it_runs(on_node: Callable[..., None]) -> None:
+    """How many may wait, and how long."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        for change in (b"pull.hold_count_max=0", b"pull.hold_count_max=1\npull.hold_ms_max=10"):
+            assert (await lab.broker.call(25, {}, change)).code == 0
+            answer = await lab.broker.call(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
+            assert answer.code == 19
+
+    on_node(scenario)
+
+
 def test_a_stop_answers_held_pulls(on_node: Callable[..., None]) -> None:
     """A broker that stops lets nobody wait for nothing."""
     held: list[asyncio.Future[Any]] = []
