@@ -109,6 +109,14 @@ class Dispatcher:
             answer(peer, command, failed(peer, command, error))
 
 
+def busy() -> RequestRefused:
+    """Return the refusal of what would add to what waits for the disk (`runtime.pressure`)."""
+    return RequestRefused(
+        ResponseCode.SYSTEM_BUSY,
+        "[OVERLOAD]system busy, the disk is behind and too many messages wait for it",
+    )
+
+
 def unsupported(command: Command) -> Answer:
     """Refuse a request by its number and, if it has one, its name."""
     name = request_name(command.code)

@@ -5,6 +5,9 @@ reply here; the broker pushes it to that client over the connection that it prod
 that has ended one way or the other, stores it in the reply topic too. The code that the replier
 gets is that of the push; whether the reply was stored shows in the message id.
 
+While the disk is behind, replies are pushed and not stored: a push needs no disk, somebody waits
+for it, and RocketMQ too goes by the push when the put is refused.
+
 Source: RocketMQ `ReplyMessageProcessor`; the spec of remoting, section 18.
 """
 
@@ -15,7 +18,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from sprocket.base import log
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.members import Members
 from sprocket.rocketmq.broker.send import REGION, Sender
@@ -27,7 +30,7 @@ from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, Send
 from sprocket.rocketmq.codec.reply_headers import PushReply
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.calls import Calls, Ended
-from sprocket.rocketmq.server.dispatch import Answer, Handler, encoded
+from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
 from sprocket.rocketmq.server.handlers.send import real_queue_id
 from sprocket.rocketmq.store.append import Appended
 from sprocket.runtime.driver import Peer
@@ -143,10 +146,18 @@ class ReplyHandlers:
         self, peer: Peer, request: Command, record: NewRecord, queue_id: int, why: str
     ) -> None:
         """Store a reply whose push has ended."""
-        self._durable.append(record, self._stored, peer, (request, queue_id, why))
+        asked = request, queue_id, why
+        if self._durable.pressure.is_full:
+            peer.send(self._stored(peer, asked, None, busy()))
+        else:
+            self._durable.append(record, self._stored, peer, asked)
 
     def _stored(
-        self, _peer: Peer, asked: _Asked, stored: Appended | None, error: StoreError | None
+        self,
+        _peer: Peer,
+        asked: _Asked,
+        stored: Appended | None,
+        error: StoreError | RequestRefused | None,
     ) -> Sequence[Buffer]:
         """Make the answer: its code says whether the reply has reached who waits for it."""
         request, queue_id, why = asked

@@ -1,4 +1,8 @@
-"""Requests that give messages back: 36."""
+"""Requests that give messages back: 36.
+
+While the disk is behind they are refused as sends are, with which they share pool and checks in
+RocketMQ; a client keeps what was not taken and gives it back later.
+"""
 
 from collections.abc import Sequence
 
@@ -10,7 +14,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageBack
-from sprocket.rocketmq.server.dispatch import Answer, Handler, encoded
+from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
 from sprocket.rocketmq.store.append import Appended
 from sprocket.runtime.driver import Peer
 
@@ -29,6 +33,8 @@ class RetryHandlers:
 
     def send_back(self, peer: Peer, request: Command) -> Answer | None:
         """Store a message for another try, or among the dead letters."""
+        if self._durable.pressure.is_full:
+            raise busy()
         header = request.header(SendMessageBack)
         record = self._send_back.record(header, request.version)
         if record is None:

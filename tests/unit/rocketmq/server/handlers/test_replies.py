@@ -116,6 +116,29 @@ def test_a_reply_that_reaches_nobody_is_stored_and_told(on_node: Callable[..., N
     on_node(scenario)
 
 
+def test_a_disk_that_is_behind_does_not_keep_a_reply_back(on_node: Callable[..., None]) -> None:
+    """It is pushed, and not stored: the message id says so. The code is that of the push."""
+
+    async def scenario(lab: Any) -> None:
+        waiting = await lab.connect()
+        await waiting.call(34, None, heartbeat("c1", group="own"))
+        pressure = lab.node.pressure
+        pressure.weigh(pressure.bytes_max)
+        told = lab.broker.send(325, reply_ext(), b"x")
+        while (push := await asyncio.wait_for(waiting.pushed.get(), 5)).code != 326:
+            pass
+        waiting.peer.send(response(push, 0))
+        answer = await asyncio.wait_for(told, 5)
+        assert (answer.code, answer.ext_map()["msgId"]) == (0, "0")
+        answer = await lab.broker.call(325, reply_ext("nobody"), b"x")
+        assert (answer.code, answer.ext_map()["msgId"]) == (1, "0")
+        pressure.weigh(0)
+        assert (await lab.broker.call(325, reply_ext("nobody"), b"x")).ext_map()["msgId"] != "0"
+        assert len(await stored(lab)) == 1
+
+    on_node(scenario)
+
+
 def test_a_reply_without_a_body_is_refused(on_node: Callable[..., None]) -> None:
     """As a send is, and nothing is pushed."""
 

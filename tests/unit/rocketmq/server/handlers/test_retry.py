@@ -77,3 +77,20 @@ def test_refusals_have_their_codes(on_node: Callable[..., None]) -> None:
         assert "'g'" in answer.remark or "[g]" in answer.remark
 
     on_node(strict, groups=GroupSettings(auto_create=False))
+
+
+def test_a_disk_that_is_behind_refuses_them(on_node: Callable[..., None]) -> None:
+    """As it refuses sends; nothing is stored, and later they are taken."""
+
+    async def scenario(lab: Any) -> None:
+        sent = await lab.message()
+        offset = int(sent.ext_map()["msgId"][16:], 16)
+        pressure = lab.node.pressure
+        pressure.weigh(pressure.bytes_max)
+        answer = await lab.broker.call(36, back(offset, -1))
+        assert (answer.code, answer.remark[:21]) == (2, "[OVERLOAD]system busy")
+        pressure.weigh(0)
+        assert (await lab.broker.call(36, back(offset, -1))).code == 0
+        assert len(await pulled(lab, "%DLQ%g")) == 1
+
+    on_node(scenario)
