@@ -200,7 +200,7 @@ def _serve(
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
         PermissionHandlers(broker.groups),
-        RetryHandlers(broker.send_back, broker.durable, broker.stats),
+        RetryHandlers(broker.send_back, broker.durable, broker.stats, broker.topics),
         PullHandlers(broker.puller, broker.hold, broker.thread, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
         ClientHandlers(broker.members, broker.groups, broker.topics, broker.locks, watch),

@@ -10,6 +10,7 @@ from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.retry import SendBack
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
@@ -22,10 +23,11 @@ from sprocket.runtime.driver import Peer
 class RetryHandlers:
     """Messages that consumers could not handle."""
 
-    def __init__(self, send_back: SendBack, durable: Durable, stats: Stats) -> None:
+    def __init__(self, send_back: SendBack, durable: Durable, stats: Stats, topics: Topics) -> None:
         self._send_back = send_back
         self._durable = durable
         self._stats = stats
+        self._topics = topics
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
@@ -39,7 +41,9 @@ class RetryHandlers:
         record = self._send_back.record(header, request.version)
         if record is None:
             return Answer()
-        self._stats.sent_back(header.origin_topic or record.topic, header.group)
+        # A name that a client made up would stay in the table, and so would the next one.
+        origin = self._topics.get(header.origin_topic or "")
+        self._stats.sent_back(record.topic if origin is None else origin.name, header.group)
         self._durable.append(record, self._stored, peer, request)
         return None
 

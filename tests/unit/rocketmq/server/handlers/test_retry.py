@@ -4,6 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import GroupSettings
 
@@ -92,5 +95,22 @@ def test_a_disk_that_is_behind_refuses_them(on_node: Callable[..., None]) -> Non
         pressure.weigh(0)
         assert (await lab.broker.call(36, back(offset, -1))).code == 0
         assert len(await pulled(lab, "%DLQ%g")) == 1
+
+    on_node(scenario)
+
+
+def test_only_topics_that_exist_are_counted(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients name the topic; names that they make up do not fill the table."""
+    counted = []
+    monkeypatch.setattr(Stats, "sent_back", lambda _, *key: counted.append(key))
+
+    async def scenario(lab: Any) -> None:
+        sent = await lab.message()
+        offset = int(sent.ext_map()["msgId"][16:], 16)
+        for name in ("T", "made-up", ""):
+            assert (await lab.broker.call(36, back(offset, -1, originTopic=name))).code == 0
+        assert counted == [("T", "g"), ("%DLQ%g", "g"), ("%DLQ%g", "g")]
 
     on_node(scenario)
