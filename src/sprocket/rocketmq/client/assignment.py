@@ -157,6 +157,7 @@ class Assignment:
         self._held: dict[MessageQueue, Held] = {}
         self._leaving: set[MessageQueue] = set()
         self._seen: dict[str, set[MessageQueue]] = {}
+        self._changing = asyncio.Lock()
 
     def queues(self, topic: str | None = None) -> list[MessageQueue]:
         """Return the queues held, of one topic or of all."""
@@ -191,6 +192,8 @@ class Assignment:
     ) -> bool:
         """Hold exactly the wanted queues of a topic.
 
+        One call waits for another, so that none takes what the other takes or gives up.
+
         Args:
             topic: The others are left alone.
             wanted: What this consumer is to read.
@@ -199,6 +202,12 @@ class Assignment:
         Returns:
             Whether that is so now; if not, call again soon.
         """
+        async with self._changing:
+            return await self._change(topic, wanted, existing)
+
+    async def _change(
+        self, topic: str, wanted: Sequence[MessageQueue], existing: Collection[MessageQueue]
+    ) -> bool:
         seen = self._seen.setdefault(topic, set(existing))
         for queue in self.queues(topic):
             if queue not in wanted:
@@ -260,27 +269,39 @@ class Assignment:
     async def move(self, queue: MessageQueue, offset: QueueOffset) -> bool:
         """Read a queue from another offset on, once the listener has returned what it has of it.
 
+        Of several calls for one queue the last decides.
+
         Returns:
-            Whether it is held.
+            Whether it is so; False if the queue is not held, or was given up meanwhile.
         """
-        held = self._held.get(queue)
-        if held is not None:
-            await self._moved(held, offset)
-        return held is not None
+        while (held := self._held.get(queue)) is not None:
+            if await self._began_anew(held, offset):
+                return True
+        return False
 
     async def _moved(self, held: Held, offset: QueueOffset) -> None:
-        """Begin a queue anew at another offset, once the listener has returned."""
+        """Go on at the nearest offset that a queue has, unless it was moved or given up."""
+        await self._began_anew(held, offset)
+
+    async def _began_anew(self, held: Held, offset: QueueOffset) -> bool:
+        """Begin a queue anew at another offset, once the listener has returned.
+
+        Returns:
+            False if the queue was given up meanwhile, or has begun anew already.
+        """
         held.is_dropped = True
         held.stop_pulling()
         await held.idle()
         held.stop_handing_out()
-        if self._held.get(held.queue) is held:
-            if self._notes_moves:
-                self._offsets.overwrite(held.queue, offset)
-            is_paused = held.is_paused
-            self._begin(held.queue, offset, held.locked_at)
-            if is_paused:
-                self._held[held.queue].pause()
+        if self._held.get(held.queue) is not held:
+            return False
+        if self._notes_moves:
+            self._offsets.overwrite(held.queue, offset)
+        is_paused = held.is_paused
+        self._begin(held.queue, offset, held.locked_at)
+        if is_paused:
+            self._held[held.queue].pause()
+        return True
 
     def give_up(self, queue: MessageQueue) -> None:
         """Stop reading a queue."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.assignment import Assignment, Locks, StartOffsets
 from sprocket.rocketmq.client.consume import Calls, ConcurrentConsumption, OrderlyConsumption
 from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
@@ -138,6 +139,66 @@ def test_stopping_hands_out_nothing_more(world: Any) -> None:
         assert world.cluster.committed["g", "t", 0] > 0
         assert world.cluster.locked == {}
         assert bench.assignment.queues() == []
+        await bench.instance.close()
+
+    world.run(main)
+
+
+@pytest.mark.parametrize("ending", ["moved again", "given up", "taken back"])
+def test_the_last_move_of_a_queue_decides(world: Any, ending: str) -> None:
+    """Whatever becomes of the queue while the listener still has messages of it."""
+
+    async def main() -> None:
+        go = asyncio.Event()
+        got: list[bytes] = []
+
+        async def listener(messages: Any) -> None:
+            got.extend(one.body for one in messages)
+            await go.wait()
+
+        bench = Bench(world, listener)
+        queue = bench.both[0]
+        assert await bench.change(bench.both)
+        for body in (b"0", b"1", b"2"):
+            world.cluster.store("t", 0, body)
+        await world.until(lambda: len(got) == 3)
+        first = asyncio.ensure_future(bench.assignment.move(queue, QueueOffset(0)))
+        second = asyncio.ensure_future(bench.assignment.move(queue, QueueOffset(2)))
+        await asyncio.sleep(1)
+        got.clear()
+        if ending != "moved again":
+            bench.assignment.give_up(queue)
+            await asyncio.sleep(1)
+        if ending == "taken back":
+            assert await bench.change(bench.both)
+        go.set()
+        assert await first is await second is (ending != "given up")
+        await asyncio.sleep(1)
+        assert got == ([] if ending == "given up" else [b"2"])
+        await bench.instance.close()
+
+    world.run(main)
+
+
+@pytest.mark.parametrize("count", [2, 1])
+def test_of_two_changes_the_last_decides(world: Any, count: int) -> None:
+    """And no queue is read twice, though both want it while neither has it."""
+
+    async def main() -> None:
+        got: list[bytes] = []
+        bench = Bench(world, lambda messages: got.extend(one.body for one in messages))
+        release = world.hold(RequestCode.QUERY_CONSUMER_OFFSET)
+        first = asyncio.ensure_future(bench.change(bench.both))
+        await asyncio.sleep(1)
+        second = asyncio.ensure_future(bench.change(bench.both[:count]))
+        await asyncio.sleep(1)
+        release()
+        assert await first
+        assert await second
+        assert bench.assignment.queues("t") == bench.both[:count]
+        world.cluster.store("t", 0, b"x")
+        await asyncio.sleep(1)
+        assert got == [b"x"]
         await bench.instance.close()
 
     world.run(main)
