@@ -3,7 +3,8 @@
 `config/deletedTopics.json` says of each such topic where the log ended when it was deleted. Records
 of it before that place get no queue unit any more, whoever walks over the log: dispatch, recovery,
 `check`. So a topic that is made again begins at queue offset 0, and a crash brings nothing back.
-An entry goes when the log begins behind its place.
+An entry goes when the log begins behind its place. The log need not be on the disk up to a place:
+recovery takes places back to the end that it finds, before anything is appended.
 
 The order of a deletion: the place is written down; the queues go; what the owner has of the topic
 goes (`then`); the entry is marked as finished. What a crash leaves unfinished the next opening
@@ -86,6 +87,15 @@ class Deletions:
         }
         if len(kept) < len(self.ends):
             self._save(kept, self._pending)
+
+    def cut(self, log_end: PhysicalOffset) -> None:
+        """Take back places behind the end of the log, which a crash has made shorter.
+
+        A record that is appended there is newer than the deletion. Durable on return.
+        """
+        if any(end > log_end for end in self.ends.values()):
+            cut = {topic: min(end, log_end) for topic, end in self.ends.items()}
+            self._save(cut, self._pending)
 
     def finish_queues(self, queues: Queues, first: PhysicalOffset) -> None:
         """Delete the queues of deleted topics that a crash has left, or brought back.

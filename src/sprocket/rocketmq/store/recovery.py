@@ -247,6 +247,7 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
     walk, rebuild, damage = _walk(parts, life, start, lasts)
     cut = mend.cut(parts.files, walk)
     mend.pad(parts.files, damage)
+    parts.deletions.cut(PhysicalOffset(walk.end))
     _rebuild(parts, life, walk, rebuild)
     _seal(parts, life, walk, process_id)
     report = RecoveryReport(

@@ -126,6 +126,22 @@ def test_a_crash_leaves_the_topic_whole_or_gone(seed: int, is_made_again: bool) 
         assert list(check.check(crashed, ROOT, SMALL)) == []
 
 
+def test_a_log_that_a_crash_made_shorter_is_no_deleted_one() -> None:
+    """What was deleted may be lost with what was not synced; what comes in its place is new."""
+    disk = SimulatedDisk()
+    store = open_store(disk)
+    for topic in ("topic", "other"):
+        store.append(new(topic))
+    store.write()
+    delete(store, "topic")
+    left = disk.crash(lambda _: 0)
+    again = open_store(left)
+    assert again.end == 0
+    assert put(again, "topic", 2) == [0, 1]
+    assert ranges(again) == {("topic", 0): (0, 2)}
+    assert ranges(open_store(left.crash(lambda _: 0))) == {("topic", 0): (0, 2)}
+
+
 def test_an_entry_goes_when_the_log_is_cleaned() -> None:
     """The table is as long as what can still be met in the log."""
     clock = FakeClock()
