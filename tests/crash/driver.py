@@ -12,6 +12,7 @@ from random import Random
 
 from tests.crash import invariants
 
+from sprocket.base import steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.base.steps import Steps, advance
 from sprocket.rocketmq.codec import properties, record
@@ -24,6 +25,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 ROOT = "/store"
+TOPICS = ("one", "two", "%RETRY%three")
 GEOMETRY = Geometry.small()
 HOST = bytes([127, 0, 0, 1, 0, 0, 48, 57])
 
@@ -40,16 +42,27 @@ class History:
         sent: Every body that was ever given a place, by topic, queue and offset.
         acknowledged: Those whose sync finished.
         cleaned_to: Up to where the log may have been deleted.
+        deleted: Where the log ended when a topic was deleted; its queues have nothing from before.
     """
 
     sent: dict[tuple[str, int, int], set[bytes]] = field(default_factory=dict)
     acknowledged: dict[tuple[str, int, int], tuple[bytes, int]] = field(default_factory=dict)
     cleaned_to: int = 0
+    deleted: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> "History":
         """Return what was known up to now."""
         sent = {place: set(bodies) for place, bodies in self.sent.items()}
-        return History(sent, dict(self.acknowledged), self.cleaned_to)
+        return History(sent, dict(self.acknowledged), self.cleaned_to, dict(self.deleted))
+
+    def cut(self, log_end: int) -> None:
+        """Note that a crash has made the log shorter: what comes behind its end is new."""
+        self.deleted = {topic: min(end, log_end) for topic, end in self.deleted.items()}
+
+    def forget(self, topic: str) -> None:
+        """Rely on nothing more that a topic had: its deletion begins, and may get anywhere."""
+        for place in [place for place in self.acknowledged if place[0] == topic]:
+            del self.acknowledged[place]
 
 
 class Life:
@@ -82,6 +95,7 @@ class Life:
             fill_ahead_bytes=random.choice((0, 2048, 6000)),
         )
         self.store = Store.open(disk, ROOT, self.settings, self.clock, GEOMETRY)
+        history.cut(self.store.end)
         self._unsynced: list[tuple[Entry, bytes]] = []
         self._turn: list[tuple[Entry, bytes]] = []
         self._counter = 0
@@ -98,6 +112,7 @@ class Life:
             (4, self.store.dispatch_index),
             (5, self.maintain),
             (2, self.clean),
+            (2, self.delete_topic),
             (6, self.fill),
             (3, self.fault),
             (2, self.reopen),
@@ -122,7 +137,7 @@ class Life:
         if keys:
             pairs["KEYS"] = " ".join(keys)
         return NewRecord(
-            topic=random.choice(("one", "two", "%RETRY%three")),
+            topic=random.choice(TOPICS),
             queue_id=random.randrange(2),
             body=body,
             properties=properties.encode(pairs),
@@ -228,6 +243,20 @@ class Life:
         with contextlib.suppress(DiskFull, DiskFailed):
             self._interleave(self.store.clean_steps(settings, at_once=True))
 
+    def delete_topic(self) -> None:
+        """Delete a topic, which may be made again at once."""
+        topic = self.random.choice(TOPICS)
+        self.write()
+        end = self.store.end
+        self.history.forget(topic)
+        self._unsynced = [one for one in self._unsynced if one[0].topic != topic]
+
+        def gone() -> None:
+            self.history.deleted[topic] = end
+
+        with contextlib.suppress(DiskFull, DiskFailed):
+            steps.run(self.store.delete_topic_steps(topic, gone))
+
     def _interleave(self, work: Steps) -> None:
         """Do work in steps, and other things in between, as a broker's loop does."""
         call = advance(work)
@@ -309,7 +338,9 @@ def check(
     settings = StoreSettings(flush="sync", message_bytes_max=2048, fill_ahead_bytes=0)
     try:
         store = Store.open(disk, ROOT, settings, FakeClock(now_ms), GEOMETRY)
+        history.cut(store.end)
         _check_messages(store, history, invented)
+        _check_deleted(store, history)
         if deep:
             _check_files(disk, store, history)
     except (AssertionError, StoreError, KeyError) as error:
@@ -339,14 +370,32 @@ def _check_messages(store: Store, history: History, invented: int) -> None:
             assert message.stored_body in history.sent.get(at, ()), f"{at} at {offset} is invented"
 
 
+def _check_deleted(store: Store, history: History) -> None:
+    """What was deleted does not come back, and the store has not forgotten that it was."""
+    for topic, end in history.deleted.items():
+        known = store.deletions.ends.get(topic, store.first)
+        assert known >= end or end <= store.first, f"{topic} was deleted at {end}, not at {known}"
+    for topic, queue_id, found in store.queues():
+        oldest = store.get_messages(topic, queue_id, found.min, max_count=1)
+        for data in oldest.records:
+            place = record.decode(data).physical_offset
+            assert place >= history.deleted.get(topic, 0), f"{topic}/{queue_id}: {place} is back"
+
+
+def _queued(store: Store, entries: list[Entry]) -> list[Entry]:
+    """Return the entries that are not of topics that were deleted after them."""
+    ends = store.deletions.ends
+    return [one for one in entries if one.physical_offset >= ends.get(one.topic, 0)]
+
+
 def _check_files(disk: SimulatedDisk, store: Store, history: History) -> None:
     entries, end = invariants.log(disk, ROOT, GEOMETRY)
     assert end == store.end, f"the log ends at {end}, the store says {store.end}"
-    invariants.queues(disk, ROOT, entries, GEOMETRY)
+    invariants.queues(disk, ROOT, _queued(store, entries), GEOMETRY)
     for topic, queue_id, found in store.queues():
         offsets = [
             e.queue_offset
-            for e in entries
+            for e in _queued(store, entries)
             if (e.topic, e.queue_id) == (topic, queue_id) and e.queueable
         ]
         following = max(offsets, default=-1) + 1
@@ -361,5 +410,5 @@ def _check_files(disk: SimulatedDisk, store: Store, history: History) -> None:
     store.close()
     entries, end = invariants.log(disk, ROOT, GEOMETRY)
     assert entries[-1].physical_offset == appended.physical_offset
-    invariants.queues(disk, ROOT, entries, GEOMETRY)
+    invariants.queues(disk, ROOT, _queued(store, entries), GEOMETRY)
     invariants.index(disk, ROOT, [e for e in entries if e.sys_flag & 12 != 12], GEOMETRY)

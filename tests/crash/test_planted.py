@@ -18,6 +18,7 @@ from sprocket.base.errors import StoreError, WireError
 from sprocket.base.steps import Steps
 from sprocket.rocketmq.store import agree, opening
 from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.store import Store
@@ -32,8 +33,10 @@ NEEDED = [
     "sync segments.create_segment",
     "sync queue_files.Unsynced.sync",
     "sync index_file.IndexFile.flush_steps",
+    "sync deletions.Deletions._save",
     "sync geometry.save",
     "sync recovery._seal",
+    "sync_folder deletions.Deletions._save",
     "sync_folder segments.create_segment",
     "sync_folder queue_files.Unsynced.sync",
     "sync_folder recovery.mark_open",
@@ -43,6 +46,7 @@ RARE = [  # it takes two mishaps to need them
     "sync index_file.IndexFile.truncate",
     "sync recovery.mark_open",
     "sync_folder index.Indexes.flush_steps",
+    "sync_folder queue_files.move_away",
     "sync_folder recovery._seal",
     "sync_folder segments.SegmentFiles.drop_before_steps",
     "sync_folder segments.SegmentFiles.drop_from",
@@ -194,12 +198,13 @@ def _no_steps(*_: object) -> Steps:
         (FileQueues, "truncate"),
         (FileQueues, "flush_steps"),
         (CommitLog, "zero"),
+        (Deletions, "begin"),
     ],
 )
 def test_what_else_is_taken_out_is_noticed(
     owner: type, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps of recovery, and all syncs of queues at once."""
+    """Steps of recovery and of deletions, and all syncs of queues at once."""
     monkeypatch.setattr(owner, call, _no_steps if "steps" in call else lambda *_: {})
     with pytest.raises((Lost, WireError)):
         run_seeds(SEEDS)
