@@ -231,7 +231,7 @@ def reads(folder: Path) -> Iterator[Figure]:
     began = time.perf_counter()
     found = 0
     for offset in offsets:
-        found += len(store.get_messages(samples.TOPIC, offset % 4, offset, max_count=BATCH).records)
+        found += store.get_messages(samples.TOPIC, offset % 4, offset, max_count=BATCH).count
     seconds = time.perf_counter() - began
     assert found == len(offsets) * BATCH
     store.close()

@@ -19,7 +19,7 @@ from sprocket.base.segments import Window
 from sprocket.base.units import KIB, MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
-from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, STORED_AT_MS_END
+from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, STORED_AT_MS_END
 from sprocket.rocketmq.store.filters import Filter, TagFilter
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue, UnitRead
 from sprocket.rocketmq.store.queues.extension import is_address
@@ -37,11 +37,9 @@ FAR_COUNT_MAX = 8
 (`maxTransferBytesOnMessageInDisk`, `maxTransferCountOnMessageInDisk`). Near the end the caller's
 own limits hold, which are RocketMQ's `maxTransfer…InMemory` where the broker's settings say so."""
 
-_ANY_QUEUE = -1
-"""The records of a light queue say other queues."""
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
-_HEAD = struct.Struct(">iI4xi4xqq")
+_head_of = struct.Struct(">iI4xi4xqq").unpack_from
 """Size, magic, queue id, queue offset, physical offset at the start of a record."""
 
 
@@ -95,8 +93,8 @@ class GetResult(Struct):
         next_offset: Where to go on.
         min_offset: First offset of the queue that can be read.
         max_offset: Offset of the queue's next message.
-        records: Stored bytes of each message, views of the log.
-        count: How many.
+        runs: Stored bytes of the messages, views of the log; what lies there back to back is one.
+        count: How many messages they are.
         bytes: Their sizes together.
         suggest_slave: The last message looked at lies far behind the end of the log.
     """
@@ -105,10 +103,22 @@ class GetResult(Struct):
     next_offset: QueueOffset
     min_offset: QueueOffset
     max_offset: QueueOffset
-    records: list[memoryview]
+    runs: list[memoryview]
     count: int = 0
     bytes: int = 0
     suggest_slave: bool = False
+
+    @property
+    def records(self) -> list[memoryview]:
+        """Stored bytes of each record, views of the log; an inner batch is one."""
+        found = []
+        for run in self.runs:
+            at = 0
+            while at < len(run):
+                size, *_ = _head_of(run, at)
+                found.append(run[at : at + size])
+                at += size
+        return found
 
 
 class QueueRange(NamedTuple):
@@ -131,7 +141,7 @@ class Limits(NamedTuple):
     max_count: int
     max_bytes: int
     far_before: int
-    scan_bytes: int
+    scan_end: int
 
 
 def get_messages(
@@ -172,22 +182,23 @@ def get_messages(
     result = GetResult(status, next_offset, queue.min_offset, queue.max_offset, [])
     if status is not GetStatus.NO_MATCHED_MESSAGE:
         return result
+    scan_bytes = max(SCAN_BYTES_MIN, max_count * queue.unit_bytes)
     limits = Limits(
         max_count,
         min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX),
         -1 if bytes_in_memory is None else log.end - bytes_in_memory,
-        max(SCAN_BYTES_MIN, max_count * queue.unit_bytes),
+        offset - -scan_bytes // queue.unit_bytes,
     )
     if tags is not None:
         wanted = TagFilter(tags)
     last_looked_at = limits.far_before
-    while not result.records and result.next_offset < queue.max_offset and files_max > 0:
+    while not result.runs and result.next_offset < queue.max_offset and files_max > 0:
         files_max -= 1
         before = result.next_offset
-        if (before - offset) * queue.unit_bytes >= limits.scan_bytes:
+        if before >= limits.scan_end:
             break
         try:
-            last_looked_at = _collect(result, queue, log, offset, limits, wanted)
+            last_looked_at = _collect(result, queue, log, limits, wanted)
         except (OffsetTooSmall, OffsetTooLarge):
             result.status = GetStatus.OFFSET_FOUND_NULL
             result.next_offset = queue.after_unreadable(before)
@@ -211,14 +222,12 @@ def _place(queue: Queue, offset: int) -> tuple[GetStatus, QueueOffset]:
 
 
 def _collect(
-    result: GetResult,
-    queue: Queue,
-    log: LogReader,
-    start: int,
-    limits: Limits,
-    wanted: Filter | None,
+    result: GetResult, queue: Queue, log: LogReader, limits: Limits, wanted: Filter | None
 ) -> int:
     """Go through the units of one file from `result.next_offset` on and take what fits.
+
+    The look at a record's head is no call: a busy broker takes it half a million times a second.
+    Nearly every record is plainly the one meant, but for those of light queues, which say others.
 
     Returns:
         Where the last record that was looked at lies.
@@ -226,29 +235,24 @@ def _collect(
     Raises:
         OffsetTooSmall, OffsetTooLarge: The first unit cannot be read.
     """
-    max_count, max_bytes, far_before, scan_bytes = limits
-    records, unit_bytes = result.records, queue.unit_bytes
+    max_count, max_bytes, far_before, scan_end = limits
+    runs, run_view, run_at, run_end = result.runs, _NOTHING, 0, 0
+    view, view_start, view_end = _NO_WINDOW
     offset: int = result.next_offset
     count = total = gone_before = 0
     last_looked_at = far_before
-    is_light = queue.topic.startswith(LIGHT_PREFIX)
-    queue_id = _ANY_QUEUE if is_light else queue.queue_id
-    look_at = -(-scan_bytes // unit_bytes)
-    scan_end = start + look_at
+    queue_id = None if queue.topic.startswith(LIGHT_PREFIX) else queue.queue_id
+    look_at = scan_end - offset
     if wanted is None:
         look_at = min(look_at, max_count + SPARE_UNITS)
-    window = _NO_WINDOW
     for first, place, size, code, messages in queue.units(offset, look_at):
         if first >= scan_end:
             break
-        if size == FILLER_SIZE:
-            size = 0  # it stands for no bytes
-        if count and (
-            count + messages > max_count
-            or total + size > max_bytes
-            or (place < far_before and (total + size > FAR_BYTES_MAX or count >= FAR_COUNT_MAX))
-        ):
-            break
+        if count + messages > max_count or total + size > max_bytes or place < far_before:
+            if size == FILLER_SIZE:
+                size = 0  # it stands for no bytes
+            if count and _is_full(limits, count, messages, total + size, place):
+                break
         last_looked_at = place
         offset = first + messages
         if place < gone_before:
@@ -256,26 +260,53 @@ def _collect(
         if wanted is not None and not _may_be_wanted(queue, wanted, code):
             result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
-        if not window.start <= place < window.end:
-            window = _window(log, place)
-            if not window.view:
-                gone_before = window.start
-        stored = _record(window, place, size, queue_id, first)
-        if stored is None or (is_light and not _is_named(stored, queue.topic, first)):
+        if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
+            view, view_start, view_end = _window(log, place)
+            gone_before = view_start if not view else gone_before
+            if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
+                result.status = GetStatus.MESSAGE_WAS_REMOVING
+                continue
+        at = place - view_start
+        own_size, magic, own_queue, own_offset, own_place = _head_of(view, at)
+        if (
+            own_size != size
+            or own_place != place
+            or own_offset != first
+            or own_queue != queue_id
+            or magic != MAGIC_V1
+        ) and not _is_meant(view[at : at + size], place, queue, first):
             result.status = GetStatus.MESSAGE_WAS_REMOVING
             continue
-        if wanted is not None and not _is_wanted(wanted, stored):
+        if wanted is not None and not _is_wanted(wanted, view[at : at + size]):
             result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
-        records.append(stored)
+        if at != run_end or view is not run_view:
+            if run_end:
+                runs.append(run_view[run_at:run_end])
+            run_view, run_at = view, at
+        run_end = at + size
         count += messages
         total += size
-    result.next_offset = QueueOffset(offset)
-    result.count = count
-    result.bytes = total
-    if records:
+    if count:
+        runs.append(run_view[run_at:run_end])
         result.status = GetStatus.FOUND
+    result.next_offset, result.count, result.bytes = QueueOffset(offset), count, total
     return last_looked_at
+
+
+def _is_full(limits: Limits, count: int, messages: int, size: int, place: int) -> bool:
+    """Say whether an answer of `count` messages ends before a record.
+
+    Args:
+        limits: What ends it.
+        count: Messages before the record.
+        messages: Those in it.
+        size: Bytes with it.
+        place: Where it lies.
+    """
+    if place < limits.far_before and (size > FAR_BYTES_MAX or count >= FAR_COUNT_MAX):
+        return True
+    return count + messages > limits.max_count or size > limits.max_bytes
 
 
 def _window(log: LogReader, place: int) -> Window:
@@ -305,37 +336,22 @@ def _is_wanted(wanted: Filter, stored: memoryview) -> bool:
         return True
 
 
-def _is_named(stored: memoryview, light_queue: str, offset: int) -> bool:
-    """Say whether a record says that it has this place in a light queue."""
+def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool:
+    """Say whether a record that is not plainly the one its unit points at is that all the same.
+
+    A topic may be too long for the usual magic. A record of a light queue says the place that it
+    has in another queue, and among its properties this one.
+    """
+    size, magic, own_queue, own_offset, own_place = _head_of(stored)
+    if size != len(stored) or magic not in _MAGICS or own_place != place:
+        return False
+    if not queue.topic.startswith(LIGHT_PREFIX):
+        return bool(own_offset == offset and own_queue == queue.queue_id)
     try:
         extra = record.entry(stored).extra
     except WireError:
         return False
-    return extra is not None and (light_queue, offset) in extra.light
-
-
-def _record(
-    window: Window, place: int, size: int, queue_id: int, queue_offset: int
-) -> memoryview | None:
-    """Return the record that a unit points at, None if something else lies there, or nothing.
-
-    Args:
-        window: The file where it should be.
-        place: The unit's physical offset.
-        size: The unit's record size.
-        queue_id: What the record must say, as well as `queue_offset`, or `_ANY_QUEUE`.
-        queue_offset: See there.
-    """
-    view, start, end = window
-    if size < record.RECORD_BYTES_MIN or not start <= place <= end - size:
-        return None
-    at = place - start
-    own_size, magic, own_queue, own_offset, own_place = _HEAD.unpack_from(view, at)
-    if own_size != size or own_place != place or magic not in _MAGICS:
-        return None
-    if (own_offset != queue_offset or own_queue != queue_id) and queue_id != _ANY_QUEUE:
-        return None
-    return view[at : at + size]
+    return extra is not None and (queue.topic, offset) in extra.light
 
 
 def units(queue: Queue, offset: int, count: int) -> list[UnitRead]:

@@ -153,6 +153,36 @@ def test_records_are_the_stored_bytes() -> None:
     assert not result.suggest_slave
 
 
+def test_records_back_to_back_are_one_run() -> None:
+    """What lies between them, or a filter takes out, parts them; each is found in its run."""
+    log = filled(7)
+    places = [unit_of(log, number) for number in range(7)]
+    stored = [bytes(log.data[at : at + size]) for at, size in places]
+    whole = log.get(1, max_count=5)
+    assert [bytes(run) for run in whole.runs] == [b"".join(stored[1:6])]
+    assert [bytes(one) for one in whole.records] == stored[1:6]
+    only_b = log.get(0, tags=frozenset({tags_code("B")}))
+    assert [bytes(run) for run in only_b.runs] == stored[1::2]
+    log.data += bytes(50)
+    log.add()
+    last = bytes(log.data[places[6][0] + places[6][1] + 50 :])
+    assert [bytes(run) for run in log.get(5).runs] == [b"".join(stored[5:7]), last]
+
+
+def test_a_run_ends_with_its_file() -> None:
+    """Two files that are full to their ends are two views, though their records touch."""
+    log = filled(6)
+    border = unit_of(log, 3)[0]
+    views = [
+        Window(memoryview(bytes(log.data[:border])), 0, border),
+        Window(memoryview(bytes(log.data[border:])), border, len(log.data)),
+    ]
+    log.window = lambda offset: views[offset >= border]  # type: ignore[method-assign]
+    result = log.get(0)
+    assert [bytes(run) for run in result.runs] == [bytes(view.view) for view in views]
+    assert outcome(result) == (GetStatus.FOUND, 6, 6)
+
+
 def test_limits_end_an_answer_but_never_keep_it_empty() -> None:
     """Count, bytes, and the first message whatever its size."""
     log = filled(5)

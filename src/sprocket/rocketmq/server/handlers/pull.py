@@ -104,26 +104,26 @@ class PullHandlers:
                 max_offset=result.max_offset,
             ),
             result.status.name,
-            result.records,
+            result.runs,
         )
         if not result.suggest_slave or self._thread.waiting_count >= COLD_READS_MAX:
             return found
         # Far behind the end: the pages may have to come from the disk, which the loop must not
         # wait for. The thread touches them, then they are sent.
-        records = result.records
+        runs = result.runs
         started = self._stats.monotonic()
 
         def done(_: object, __: BaseException | None) -> None:
             self._stats.waited(started)
             answer(peer, request, found)
 
-        self._thread.submit(lambda: _touch(records), done)
+        self._thread.submit(lambda: _touch(runs), done)
         return None
 
 
-def _touch(records: list[memoryview]) -> int:
+def _touch(runs: list[memoryview]) -> int:
     """Read one byte of every page, so that sending does not wait for the disk."""
-    return sum([sum(record[::PAGE_BYTES]) for record in records])
+    return sum([sum(run[::PAGE_BYTES]) + run[-1] for run in runs])
 
 
 def _forbidden(forbidden: PullForbidden) -> Answer:
