@@ -13,12 +13,16 @@ Lines of the journal hold `sequence, "topic@group", queue, offset`, or null for 
 of a group in a topic was forgotten; `broker.journal` has the rest. A file that RocketMQ has written
 since lacks our member `sprocketSequence`: then the journal is older than it and is dropped.
 
+A commit that a pull carries is not what the pull is about: where its line cannot be written it
+counts in memory only (`commit_aside`), as all of RocketMQ's do, until a line or a file has it.
+
 A reset by an administrator is a commit that wins: until the group has pulled from the queue, and
 so learned of it, its own commits there are ignored.
 
 Invariants
 
-1. File + journal = the table: at any moment reading both gives what was answered last.
+1. File + journal = the table but for what `_unkept` has: at any moment reading both gives what was
+   answered last.
 2. A line leaves the journal only after a file that covers it is durable.
 """
 
@@ -31,7 +35,7 @@ import msgspec
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import DiskFailed, DiskFull, StoreError
 from sprocket.rocketmq.broker import journal
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.broker.journal import SEQUENCE, FlushJob, Journal
@@ -70,6 +74,8 @@ class ConsumerOffsets:
         self._clock = clock
         self._table: dict[str, dict[int, int]] = {}
         self._resets: dict[tuple[str, int], int] = {}
+        self._unkept: dict[tuple[str, int], int] = {}
+        self._flushing: dict[tuple[str, int], int] = {}
         self._version = DataVersion.new(clock.now_ms())
         self._commits = 0
         covered = self._file.load(self._interpret)
@@ -108,6 +114,20 @@ class ConsumerOffsets:
             return False
         self._commit(key, queue_id, offset)
         return True
+
+    def commit_aside(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit with something else, a pull, which must not fail because no line can be written.
+
+        Durability: as `commit`, if there is space; else none until the next flush.
+        """
+        try:
+            self.commit(group, topic, queue_id, offset)
+        except (DiskFull, DiskFailed) as error:
+            if not self._unkept:
+                _log.error("commits of pulls are in memory only, and lost with it", why=str(error))
+            key = f"{topic}@{group}"
+            self._unkept[key, queue_id] = offset
+            self._set(key, queue_id, offset)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set where the group goes on, over its own commits, until `take_reset`.
@@ -201,6 +221,7 @@ class ConsumerOffsets:
         if not self._is_changed:
             return None
         self._is_changed = False
+        self._flushing = dict(self._unkept)
         groups: dict[str, list[str]] = {}
         for key in self._table:
             topic, _, group = key.partition("@")
@@ -223,6 +244,9 @@ class ConsumerOffsets:
             self._is_changed = True
             _log.error("consumer offsets could not be written; trying again", why=str(error))
             return
+        for at, offset in self._flushing.items():
+            if self._unkept.get(at) == offset:
+                del self._unkept[at]
         self._journal.cut(job.journal_end)
 
     def flush(self) -> None:
@@ -237,11 +261,15 @@ class ConsumerOffsets:
             self._journal.close()
 
     def _commit(self, key: str, queue_id: int, offset: int) -> None:
-        queues = self._table.setdefault(key, {})
-        if queues.get(queue_id) == offset:
+        queues = self._table.get(key, _NOTHING)
+        if queues.get(queue_id) == offset and (key, queue_id) not in self._unkept:
             return
         self._journal.append(key, queue_id, offset)
-        queues[queue_id] = offset
+        self._unkept.pop((key, queue_id), None)
+        self._set(key, queue_id, offset)
+
+    def _set(self, key: str, queue_id: int, offset: int) -> None:
+        self._table.setdefault(key, {})[queue_id] = offset
         self._is_changed = True
         self._commits += 1
         if self._commits % VERSION_STEP == 0:
@@ -253,6 +281,7 @@ class ConsumerOffsets:
             del self._table[key]
             self._is_changed = True
         self._resets = {at: to for at, to in self._resets.items() if at[0] != key}
+        self._unkept = {at: to for at, to in self._unkept.items() if at[0] != key}
 
     def _interpret(self, content: dict[str, Any]) -> int | None:
         """Take in what the file says; return up to where it covers the journal."""

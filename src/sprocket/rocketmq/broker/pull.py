@@ -103,7 +103,7 @@ class Puller:
 
         Raises:
             RequestRefused: A check failed; its code is RocketMQ's.
-            StoreError: The store could not be read, or a commit not written.
+            StoreError: The store could not be read.
         """
         tags = self._check(header).tags
         target = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
@@ -119,7 +119,7 @@ class Puller:
             max_bytes=settings.bytes_max,
         )
         if is_first and header.sys_flag & COMMIT_FLAG:
-            self._offsets.commit(
+            self._offsets.commit_aside(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
             )
         status = result.status

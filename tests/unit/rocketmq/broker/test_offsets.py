@@ -287,3 +287,59 @@ def test_the_smallest_offset_of_each_queue() -> None:
     assert offsets.smallest("t") == {0: 3, 1: 9}
     assert dict(offsets.of("b", "t")) == {0: 3, 1: 9}
     assert dict(offsets.of("b", "nothing")) == {}
+
+
+def test_a_commit_aside_counts_in_memory_while_the_disk_is_full(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is told once; the same offset said again, by itself, is no lie and no line is lost."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 4)
+    disk.is_full = True
+    for offset in (5, 5, 6):
+        offsets.commit_aside("g", "t", 0, offset)
+    offsets.commit_aside("g", "t", 1, 7)
+    assert table(offsets) == [6, 7, None]
+    assert caplog.text.count("in memory only") == 1
+    with pytest.raises(DiskFull):
+        offsets.commit("g", "t", 0, 6)
+    disk.is_full = False
+    assert table(opened(disk.kill())) == [4, None, None]
+
+
+def test_a_commit_aside_is_kept_by_the_next_line_or_file() -> None:
+    """One that comes while the file is written waits for the next."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 4)
+    disk.is_full = True
+    for queue in range(3):
+        offsets.commit_aside("g", "t", queue, 5)
+    disk.is_full = False
+    offsets.commit_aside("g", "t", 0, 5)
+    assert table(opened(disk.kill())) == [5, None, None]
+    job = offsets.begin_flush()
+    assert job is not None
+    disk.is_full = True
+    offsets.commit_aside("g", "t", 2, 6)
+    disk.is_full = False
+    job.run()
+    offsets.finish_flush(job, None)
+    assert table(opened(disk.kill())) == [5, 5, 5]
+    offsets.commit("g", "t", 1, 5)
+    offsets.commit("g", "t", 2, 6)
+    assert table(opened(disk.kill())) == [5, 5, 6]
+
+
+def test_a_commit_aside_that_is_forgotten_stays_so() -> None:
+    """Nothing of it is left to be written."""
+    disk = fresh()
+    offsets = opened(disk)
+    offsets.commit("g", "t", 0, 4)
+    disk.is_full = True
+    offsets.commit_aside("g", "t", 0, 5)
+    disk.is_full = False
+    offsets.forget("g")
+    offsets.commit("g", "t", 0, 5)
+    assert table(opened(disk.kill())) == [5, None, None]

@@ -44,7 +44,8 @@ class Desk:
     """A puller with tables on a simulated disk."""
 
     def __init__(self) -> None:
-        disk, clock = SimulatedDisk(), FakeClock()
+        self.disk, clock = SimulatedDisk(), FakeClock()
+        disk = self.disk
         disk.make_folder("/s/config")
         self.store = FakeStore()
         self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
@@ -178,3 +179,13 @@ def test_a_reset_is_told_once() -> None:
         assert (pulled.result.status, desk.store.asked) == (GetStatus.OFFSET_RESET, {})
         assert desk.offsets.get("g", "T", 0) == 2
         assert desk.puller.pull(header()).code == 0
+
+
+def test_a_pull_is_answered_though_its_commit_finds_no_space() -> None:
+    """The commit counts in memory, as RocketMQ's do."""
+    desk = Desk()
+    desk.groups.find("g")
+    desk.disk.is_full = True
+    pulled = desk.puller.pull(header(sys_flag=4 | 1, commit_offset=3))
+    assert (pulled.code, pulled.next_offset) == (0, 9)
+    assert desk.offsets.get("g", "T", 0) == 3
