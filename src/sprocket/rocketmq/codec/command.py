@@ -181,7 +181,11 @@ def request(
         texts = codec(header.__class__).texts(header)
         plain = _PlainRequest(code, texts, flag, LANGUAGE, opaque)
         return frame.join(JSON, _encode_json(plain), parts)
-    return _frame(serialize, code, opaque, flag, None, _ext_of(header, extra), parts)
+    ext = _ext_of(header, extra)
+    if serialize == BINARY:
+        return frame.join(BINARY, binary_header.encode(code, opaque, flag, None, ext or {}), parts)
+    fields = b"" if ext is None else b'"extFields":%b,' % _encode_json(ext)
+    return frame.join(JSON, _REQUEST % (code, fields, flag, opaque), parts)
 
 
 def response(
@@ -203,11 +207,19 @@ def response(
         body: Buffers in order, passed on without a copy.
         extra: More ext fields.
     """
-    if remark is None and not extra and request.serialize == JSON:
-        texts = _NO_TEXTS if header is None else codec(header.__class__).texts(header)
-        return frame.join(JSON, _encode_json(_PlainAnswer(code, texts, request.opaque)), body)
-    ext = _ext_of(header, extra)
-    return _frame(request.serialize, code, request.opaque, RESPONSE_FLAG, remark, ext, body)
+    if remark is not None:
+        remark = values.without_surrogates(remark[:REMARK_CHARACTERS_MAX])
+    if request.serialize == BINARY:
+        ext = _ext_of(header, extra) or {}
+        binary = binary_header.encode(code, request.opaque, RESPONSE_FLAG, remark, ext)
+        return frame.join(BINARY, binary, body)
+    fields: msgspec.Struct | dict[str, str]
+    if extra:
+        fields = _ext_of(header, extra) or {}
+    else:
+        fields = _NO_TEXTS if header is None else codec(header.__class__).texts(header)
+    text = msgspec.UNSET if remark is None else remark
+    return frame.join(JSON, _encode_json(_Answer(code, fields, request.opaque, text)), body)
 
 
 class _PlainRequest(msgspec.Struct, gc=False):
@@ -222,12 +234,13 @@ class _PlainRequest(msgspec.Struct, gc=False):
     version: int = VERSION
 
 
-class _PlainAnswer(msgspec.Struct, gc=False):
-    """The header of an answer that says nothing but ext fields; nearly every one is."""
+class _Answer(msgspec.Struct, gc=False):
+    """The header of an answer."""
 
     code: int
     extFields: msgspec.Struct | dict[str, str]  # noqa: N815 - the name on the wire
     opaque: int
+    remark: str | msgspec.UnsetType
     flag: int = RESPONSE_FLAG
     language: str = LANGUAGE
     serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
@@ -333,29 +346,3 @@ _REQUEST = (
     b'{"code":%d,%b"flag":%d,"language":"' + LANGUAGE.encode() + b'","opaque":%d,'
     b'"serializeTypeCurrentRPC":"JSON","version":' + str(VERSION).encode() + b"}"
 )
-_ANSWER = (
-    b'{"code":%d,"extFields":%b,"flag":1,"language":"' + LANGUAGE.encode() + b'","opaque":%d,%b'
-    b'"serializeTypeCurrentRPC":"JSON","version":' + str(VERSION).encode() + b"}"
-)
-
-
-def _frame(
-    serialize: int,
-    code: int,
-    opaque: int,
-    flag: int,
-    remark: str | None,
-    ext: dict[str, str] | None,
-    body: Sequence[Buffer],
-) -> list[Buffer]:
-    if remark is not None:
-        remark = values.without_surrogates(remark[:REMARK_CHARACTERS_MAX])
-    if serialize == BINARY:
-        return frame.join(BINARY, binary_header.encode(code, opaque, flag, remark, ext or {}), body)
-    if flag & RESPONSE_FLAG:
-        text = b"" if remark is None else b'"remark":%b,' % _encode_json(remark)
-        header = _ANSWER % (code, _encode_json(ext) if ext else b"{}", opaque, text)
-    else:
-        fields = b"" if ext is None else b'"extFields":%b,' % _encode_json(ext)
-        header = _REQUEST % (code, fields, flag, opaque)
-    return frame.join(JSON, header, body)
