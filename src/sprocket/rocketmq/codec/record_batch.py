@@ -3,14 +3,15 @@
 Needs numpy; who can do without looks whether it is there.
 
 A batch is made of `columns.Records`. Tags codes and hashes of keys come straight from the stored
-bytes: properties are parted at every 0x02 of the batch in one search, and texts are hashed by
-length, since there are few lengths. What is rare goes record by record through `record.entry`:
-texts that are not ASCII, and topics of delayed messages.
+bytes: properties are parted at every 0x02 of the batch in one search, or once for all if all are
+parted alike, and texts are hashed by length, since there are few lengths. What is rare goes record
+by record through `record.entry`: texts that are not ASCII, and topics of delayed messages.
 
 Invariant: `entries` and the columns say the same; a test compares.
 """
 
-from functools import cached_property
+import dataclasses
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from sprocket.base.checksum import hash32
 from sprocket.rocketmq.codec import properties, record
-from sprocket.rocketmq.codec.columns import Ints, Mask, Records, gather
+from sprocket.rocketmq.codec.columns import Buffer, Ints, Mask, Records, gather
 from sprocket.rocketmq.codec.extra import MARK, SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import (
@@ -33,6 +34,7 @@ _TAGS, _KEYS, _UNIQUE = b"TAGS\x01", b"KEYS\x01", b"UNIQ_KEY\x01"
 _LIGHT = properties.INNER_MULTI_DISPATCH.encode()
 _WORD_BYTES = 8
 _SHORT = (1 << 8 * len(_TAGS)) - 1
+_INT_BITS = 63
 _PADDING_BYTES = 16
 """Behind the last property string, so that a word can be read wherever one begins."""
 _WASTE_MAX = 4
@@ -107,7 +109,8 @@ class RecordBatch:
         else:
             # The row in the low bits keeps the order, and numbers sort faster than an argsort.
             low = len(rows).bit_length()
-            _, queue = np.unique(queue, return_inverse=True)
+            if 32 + len(self.topic_names).bit_length() + low >= _INT_BITS:
+                _, queue = np.unique(queue, return_inverse=True)
             merged = np.sort((queue << low) + np.arange(len(rows)))
             rows = rows[merged & ((1 << low) - 1)]
             bounds = [0, *(np.flatnonzero(np.diff(merged >> low)) + 1).tolist(), len(rows)]
@@ -119,16 +122,24 @@ class RecordBatch:
         return runs
 
     @cached_property
-    def _pieces(self) -> "_Pieces":
-        return _Pieces(self.records)
+    def _pieces(self) -> "_Alike | _Pieces":
+        records = self.records
+        start = records.properties_start - 1  # the byte before them is made a 0x02, too
+        widths = records.end - start
+        width = int(widths[0])
+        if width >= _PADDING_BYTES and (widths == width).all():
+            alike = _Alike.of(records.data, records.end, width)
+            if alike is not None:
+                return alike
+        return _Pieces(records, start, widths)
 
     @cached_property
     def is_plain(self) -> bool:
         """Whether no record has anything `extra`, which columns do not tell."""
         if (self.sys_flag & INNER_BATCH).any() or SCHEDULE_TOPIC in self.topic_names:
             return False
-        data = self._pieces.data
-        return not (data == MARK).any() or _LIGHT not in data.tobytes()
+        data = self._pieces.data.tobytes()
+        return MARK not in data or _LIGHT not in data
 
     def next_offset(self, number: int) -> int:
         """Return the queue offset behind one record."""
@@ -142,47 +153,112 @@ class RecordBatch:
         codes = np.zeros(len(self), np.int64)
         row, start, end = self._pieces.values(_TAGS)
         hashes, is_ascii = _hashes(self._pieces.data, start, end)
-        codes[row] = hashes.view(np.int32)
-        odd = np.zeros(len(self), np.bool_)
-        odd[row[~is_ascii]] = True
-        for number in np.flatnonzero(odd).tolist():
+        codes[row if len(row) < len(codes) else slice(None)] = hashes.view(np.int32)
+        for number in row[~is_ascii].tolist():
             codes[number] = self.entry(number).tags_code
         return codes
 
     @cached_property
     def keys(self) -> Keys:
         """The unique key of each record, then each word of its KEYS."""
+        pieces = self._pieces
+        unique = self._hashed(*pieces.values(_UNIQUE))
+        words = self._hashed(*_words(pieces.data, *pieces.values(_KEYS)))
+        pairs: list[tuple[Any, Any]] = list(zip(unique, words, strict=True))
+        if np.array_equal(unique.row, words.row):  # one of each
+            return Keys(*[np.stack(pair, axis=1).ravel() for pair in pairs])
+        order = np.argsort(np.concatenate(pairs[0]), kind="stable")
+        return Keys(*[np.concatenate(pair)[order] for pair in pairs])
+
+    def _hashed(self, row: Ints, start: Ints, end: Ints) -> Keys:
+        """Return keys that lie in the bytes of `_pieces`."""
         data = self._pieces.data
-        unique_row, unique_start, unique_end = self._pieces.values(_UNIQUE)
-        word_row, word_start, word_end = _words(data, *self._pieces.values(_KEYS))
-        row = np.concatenate((unique_row, word_row))
-        order = np.argsort(row, kind="stable")
-        start = np.concatenate((unique_start, word_start))[order]
-        end = np.concatenate((unique_end, word_end))[order]
         hashes, is_ascii = _hashes(data, start, end)
         units = end - start
-        for number in np.flatnonzero(~is_ascii).tolist():
-            text = bytes(data[start[number] : end[number]]).decode("utf-8", "replace")
-            hashes[number] = hash32(text) & 0xFFFF_FFFF
-            units[number] = len(text.encode("utf-16-le")) // 2
-        return Keys(row[order], hashes, units)
+        if not is_ascii.all():
+            for number in np.flatnonzero(~is_ascii).tolist():
+                text = bytes(data[start[number] : end[number]]).decode("utf-8", "replace")
+                hashes[number] = hash32(text) & 0xFFFF_FFFF
+                units[number] = len(text.encode("utf-16-le")) // 2
+        return Keys(row, hashes, units)
+
+    def let_go(self) -> None:
+        """Hold the bytes of the log no longer; keys can still be had, entries cannot."""
+        _ = self._pieces  # has a copy of the properties, which keys are made of
+        self.records = dataclasses.replace(self.records, data=b"")
 
     def entry(self, number: int) -> Entry:
         """Return the entry of one record."""
         return record.entry(self.records.data, int(self.records.start[number]))
 
 
+class _Alike:
+    """Property strings that are all parted alike, as those of one producer mostly are.
+
+    Attributes:
+        data: One behind the other, as bytes.
+    """
+
+    def __init__(self, rows: npt.NDArray[np.uint8], pieces: dict[bytes, tuple[int, int]]) -> None:
+        self.data = rows.ravel()
+        self._first = np.arange(len(rows)) * rows.shape[1]
+        self._row = np.arange(len(rows))
+        self._pieces = pieces
+
+    @classmethod
+    def of(cls, data: Buffer, end: Ints, width: int) -> "_Alike | None":
+        """Part strings of one length that end at `end`; None if they are not parted alike.
+
+        Args:
+            data: The log.
+            end: Behind each of them.
+            width: Their length and one byte more, before them.
+        """
+        whole = -(-width // _WORD_BYTES) * _WORD_BYTES
+        if end[0] < whole:
+            return None
+        words = gather(data, f"V{whole}", end - whole).view(np.uint64).reshape(-1, whole // 8)
+        rows = words.view(np.uint8)
+        before = whole - width
+        rows[:, :before] = 0
+        rows[:, before] = 2
+        text = rows[0].tobytes()
+        starts = (np.flatnonzero(rows[0] == 2) + 1).tolist()
+        fixed = np.zeros(whole, np.uint8)  # the bytes that are to be the same in all
+        pieces: dict[bytes, tuple[int, int]] = {}
+        for start, stop in pairwise([*starts, whole + 1]):
+            name_end = text.find(b"\1", start, stop - 1) + 1 or stop - 1  # all of it without one
+            fixed[start - 1 : name_end] = 0xFF
+            if name_end < stop - 1:
+                pieces[text[start:name_end]] = name_end, stop - 1
+        if ((words ^ words[0]) & fixed.view(np.uint64)).any():
+            return None
+        if np.count_nonzero(rows == 2) > len(starts) * len(rows):
+            return None
+        return cls(rows, pieces)
+
+    def values(self, name: bytes) -> tuple[Ints, Ints, Ints]:
+        """Do as `_Pieces.values`."""
+        found = self._pieces.get(name)
+        if found is None:
+            return self._row[:0], self._row[:0], self._row[:0]
+        return self._row, self._first + found[0], self._first + found[1]
+
+
 class _Pieces:
     """The property strings of some records in one buffer, parted at each 0x02.
+
+    Args:
+        records: The records.
+        start: The byte before each property string, which is made a 0x02 as well.
+        widths: Bytes from there to the end of each record.
 
     Attributes:
         data: The buffer, as bytes.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, start: Ints, widths: Ints) -> None:
         count = len(records)
-        start = records.properties_start - 1  # the byte before them is made a 0x02, too
-        widths = records.end - start
         width = max(int(widths.max()), _PADDING_BYTES)
         if (records.end >= width).all() and width * count <= _WASTE_MAX * int(widths.sum()):
             # Rows that end where the records do, and a last one for padding.
@@ -236,6 +312,8 @@ def _words(data: Any, row: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, In
     if not len(row):
         return row, start, end
     blanks = np.flatnonzero(data == ord(" "))
+    if not len(blanks):
+        return row, start, end
     owner = np.searchsorted(start, blanks, side="right") - 1
     inside = (owner >= 0) & (blanks < end[owner])
     if not inside.any():
@@ -256,13 +334,29 @@ def _hashes(data: Any, start: Ints, end: Ints) -> tuple[npt.NDArray[np.uint32], 
         The hashes, and which texts are ASCII.
     """
     sizes = end - start
+    is_ascii: Mask = np.ones(len(sizes), np.bool_)
+    if len(sizes) and (sizes == sizes[0]).all():
+        texts = _texts(data, start, int(sizes[0]))
+        if texts.max() >= 0x80:
+            is_ascii[:] = (texts < 0x80).all(axis=1)
+        return texts.astype(np.uint32) @ _powers(texts.shape[1]), is_ascii
     hashes = np.zeros(len(sizes), np.uint32)
-    is_ascii = np.ones(len(sizes), np.bool_)
     for size in np.flatnonzero(np.bincount(sizes)).tolist():
         where = np.flatnonzero(sizes == size)
-        texts = gather(data, f"V{size}", start[where]).view(np.uint8).reshape(-1, size)
-        powers = np.array([pow(31, n, 1 << 32) for n in reversed(range(size))], np.uint32)
-        hashes[where] = texts.astype(np.uint32) @ powers
+        texts = _texts(data, start[where], size)
+        hashes[where] = texts.astype(np.uint32) @ _powers(size)
         if texts.max() >= 0x80:
             is_ascii[where] = (texts < 0x80).all(axis=1)
     return hashes, is_ascii
+
+
+def _texts(data: Any, start: Ints, size: int) -> npt.NDArray[np.uint8]:
+    """Return texts of one size, not 0, as rows."""
+    rows: npt.NDArray[np.uint8] = gather(data, f"V{size}", start).view(np.uint8)
+    return rows.reshape(-1, size)
+
+
+@lru_cache(maxsize=256)
+def _powers(count: int) -> npt.NDArray[np.uint32]:
+    """Return the powers of 31 that a hash of so many units takes, the highest first."""
+    return np.array([pow(31, n, 1 << 32) for n in reversed(range(count))], np.uint32)

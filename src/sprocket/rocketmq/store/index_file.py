@@ -198,8 +198,10 @@ class IndexFile:
         numbers = np.arange(first, first + count, dtype=np.int32)
         before = table[own]
         before[(before <= 0) | (before >= first)] = 0
-        order = np.argsort(own, kind="stable")
-        ordered = own[order]
+        # The number in the low bits keeps the order, and numbers sort faster than an argsort.
+        low = count.bit_length()
+        merged = np.sort((own << low) + np.arange(count))
+        order, ordered = merged & ((1 << low) - 1), merged >> low
         same = ordered[1:] == ordered[:-1]
         if same.any():
             later, sooner = order[1:][same], order[:-1][same]

@@ -41,6 +41,27 @@ def test_walk_says_why_it_stopped() -> None:
     assert (some.stop, some.stopped_at, len(some.positions)) == (Stop.END, 2 * size, 2)
 
 
+@pytest.mark.parametrize("count", [63, 64, 65, 127, 128, 129, 300])
+@pytest.mark.parametrize("then", ["end", "zeros", "longer", "cut"])
+def test_many_records_of_one_size_are_found_like_others(count: int, then: str) -> None:
+    """Up to one of another size, and to no more than were asked for."""
+    data = b"".join(stored(new_record(), at=0) for _ in range(count))
+    size = len(data) // count
+    places = list(range(0, len(data), size))
+    if then == "zeros":
+        data += bytes(size)
+    elif then == "longer":
+        data += stored(new_record(body=b"longer"), at=0) + stored(new_record(), at=0)
+        places += [count * size, count * size + size + 1]
+    elif then == "cut":
+        data = data[:-1]
+        places.pop()
+    assert walk(data, 0, len(data)).positions.tolist() == places
+    assert walk(data, size, len(data)).positions.tolist() == places[1:]
+    for most in (1, 64, 100, 128, 130):
+        assert walk(data, 0, len(data), most).positions.tolist() == places[:most]
+
+
 def test_records_stop_at_one_that_names_another_place() -> None:
     """A whole record, with a right checksum, that belongs elsewhere is not taken."""
     data = _log("t", "t") + stored(new_record(), at=7)

@@ -1,6 +1,7 @@
 """The stored message: golden vectors, round trips, damage."""
 
 import pytest
+from msgspec import structs
 from tests.unit.rocketmq.codec.given import PAIRS, new_record, stored
 
 from sprocket.base.errors import MessageTooLarge, WireError
@@ -185,3 +186,12 @@ def test_a_blank_has_room_for_itself() -> None:
     assert record.blank(8).hex() == "00000008cbd43194"
     with pytest.raises(AssertionError):
         record.blank(7)
+
+
+def test_an_entry_may_be_had_without_keys() -> None:
+    """All else is the same."""
+    data = stored(new_record())
+    whole = record.entry(data)
+    assert whole.keys == ("AC110001000018B4AAC22F6DDC500000", "k1", "k2")
+    without = record.entry(data, with_keys=False)
+    assert without == structs.replace(whole, keys=(), unique=False)

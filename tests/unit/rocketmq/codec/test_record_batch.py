@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.codec.given import new_record
 
 from sprocket.base.checksum import hash32
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import columns, record
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.record_batch import RecordBatch
@@ -112,3 +113,65 @@ def test_columns_say_when_they_do_not_tell_all() -> None:
         assert not _batch([plain, (odd, 5), plain]).is_plain
     batch = _batch([plain, (inner, 5)])
     assert [batch.next_offset(number) for number in (0, 1)] == [1, 12]
+
+
+_patterns = (
+    *("UNIQ_KEY\1%04d\2", "KEYS\1%04d\2", "KEYS\1a %02d\2", "TAGS\1%03d\2", "KEYS\1\2"),
+    *("x%03d\1y\2", "%03d", "TAGS\1\u00e9%02d\2", "\2", "z\1%02d\1w\2", "TAGS\1b"),
+)
+_alike = st.lists(st.sampled_from(_patterns), max_size=5).map("".join)
+
+
+@given(
+    _alike, st.integers(0, 30), st.booleans(), st.lists(st.integers(0, 2), min_size=2, max_size=6)
+)
+@settings(max_examples=300, deadline=None)
+@pytest.mark.slow
+def test_strings_that_are_parted_alike_are_no_different(
+    pattern: str, length: int, crc_tail: bool, numbers: list[int]
+) -> None:
+    """One length, and one layout or nearly so."""
+    records = []
+    for offset, number in enumerate(numbers):
+        text = pattern.replace("%02d", f"{number:02d}").replace("%03d", f"{number:03d}")
+        text = text.replace("%04d", f"{number:04d}" if number else "0\1\2 ")
+        records.append((new_record(properties=text.encode(), body=b"b" * length), offset))
+    _assert_same(_batch(records, crc_tail))
+
+
+def test_one_layout_is_parted_once() -> None:
+    """A name at another place, or one mark more, is another layout."""
+    plain = b"UNIQ_KEY\1%d%d\2KEYS\1k%d\2TAGS\1T\2"
+    strings = [plain % (n, n, n) for n in range(4)]
+    batch = _batch([(new_record(properties=text), n) for n, text in enumerate(strings)], True)
+    assert type(batch._pieces).__name__ == "_Alike"
+    _assert_same(batch)
+    for other in (b"UNIQ_KEY\1\2\1\2KEYS\1k1\2TAGS\1T\2", b"UNIQ_KEY\00101\2KEYX\1k1\2TAGS\1T\2"):
+        assert len(other) == len(strings[0])
+        texts = [*strings, other]
+        batch = _batch([(new_record(properties=text), n) for n, text in enumerate(texts)], True)
+        assert type(batch._pieces).__name__ == "_Pieces"
+        _assert_same(batch)
+
+
+def test_keys_are_there_when_the_log_was_let_go() -> None:
+    """Texts that are no ASCII as well; no byte of the log is held."""
+    texts = [b"UNIQ_KEY\1u1\2KEYS\1a \xc3\xa9\2", b"KEYS\1b\2TAGS\1T\2", b""]
+    records = [(new_record(properties=text), n) for n, text in enumerate(texts)]
+    batch, kept = _batch(records), _batch(records)
+    data = kept.records.data
+    kept.let_go()
+    assert kept.records.data == b""
+    assert data
+    assert kept.keys.row.tolist() == batch.keys.row.tolist()
+    assert kept.keys.hash.tolist() == batch.keys.hash.tolist()
+    assert kept.keys.units.tolist() == batch.keys.units.tolist()
+    with pytest.raises(WireError):
+        kept.entries()
+
+
+def test_many_topics_do_not_mix_with_queues() -> None:
+    """Negative queue ids and ones of 31 bits beside each other."""
+    ids = [0, -1, (1 << 31) - 1, -(1 << 31)]
+    records = [(new_record(topic=f"t{n % 3}", queue_id=ids[n % 4], body=b""), n) for n in range(60)]
+    _assert_same(_batch(records))

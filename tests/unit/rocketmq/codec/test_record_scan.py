@@ -94,3 +94,24 @@ def test_scan_of_a_torn_end() -> None:
         assert (found, walk.position) == ([0], last)
         # The first bytes of a size are zeros, which do not tell that something was written.
         assert walk.stop is (ScanStop.END if cut <= last + 3 else ScanStop.TORN)
+
+
+def test_places_follow_sizes_and_nothing_else() -> None:
+    """Up to the end, to a count, to what is no record, or to one that goes on beyond the end."""
+    log = Log()
+    starts = [
+        log.add(body=b"b" * number, topic="t" * (1 + 126 * (number % 2))) for number in range(5)
+    ]
+    end = len(log.data)
+    data = memoryview(log.data)
+    assert record.places(data, 0, end, 9) == (starts, end)
+    assert record.places(data, starts[2], end, 9) == (starts[2:], end)
+    assert record.places(data, 0, end, 3) == (starts[:3], starts[3])
+    assert record.places(data, 0, end, 0) == ([], 0)
+    assert record.places(data, 0, end - 1, 9) == (starts[:4], starts[4])
+    assert record.places(data, 0, starts[4] + 4, 9) == (starts[:4], starts[4])
+    assert record.places(data, end, end, 9) == ([], end)
+    for at, wrong in ((0, b"\0\0\0\1"), (0, b"\xff"), (4, b"\0")):
+        broken = bytearray(log.data)
+        broken[starts[1] + at : starts[1] + at + len(wrong)] = wrong
+        assert record.places(broken, 0, end, 9) == (starts[:1], starts[1])
