@@ -6,7 +6,8 @@ folder, which has what was flushed and nothing else.
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,8 +18,10 @@ from sprocket.base import steps
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec import columns, record
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from sprocket.rocketmq.codec.record_batch import RecordBatch
+from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store import database
 from sprocket.rocketmq.store.queues.engine import (
@@ -32,6 +35,7 @@ from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.testing.disk import SimulatedDisk
 
 Unit = tuple[int, int, int]
+HOST = bytes([127, 0, 0, 1, 0, 0, 42, 159])
 
 
 class Engine(Protocol):
@@ -228,6 +232,94 @@ def test_records_without_a_unit_are_passed_over(engine: Engine) -> None:
     undone = structs.replace(entry(0, 100), sys_flag=TRANSACTION_ROLLBACK)
     assert engine.queues.put_round([half, undone]) == 0
     assert engine.queues.put_round([half, undone, entry(0, 200)]) == 1
+
+
+def batch(*records: tuple[str, int, int], flags: Mapping[int, int] | None = None) -> RecordBatch:
+    """Return records of a log, given as topic, queue id and offset, as columns.
+
+    Args:
+        records: What to make; the first one lies at 0.
+        flags: System flags by number of the record.
+    """
+    data = b""
+    for number, (topic, queue_id, offset) in enumerate(records):
+        new = NewRecord(
+            topic=topic,
+            queue_id=queue_id,
+            body=b"body",
+            properties=b"TAGS\1%d\2" % number,
+            born_host=HOST,
+            store_host=HOST,
+            sys_flag=(flags or {}).get(number, 0),
+        )
+        data += record.encode(
+            new,
+            queue_offset=offset,
+            physical_offset=len(data),
+            stored_at_ms=1_000 + number,
+            crc_tail=False,
+        )
+    walked = columns.walk(data, 0, len(data))
+    return RecordBatch(columns.records(data, walked.positions, walked.stopped_at, 0))
+
+
+def part(whole: RecordBatch, first: int, stop: int) -> RecordBatch:
+    """Return some records of a batch."""
+    return RecordBatch(whole.records.part(first, stop))
+
+
+def test_columns_and_entries_make_the_same_units(engine: Engine) -> None:
+    """Put in any order of both; what is there already, wholly or in part, is passed over."""
+    keys = [("T", 0), ("T", 1), ("longer", 0), ("T", 0), ("T", 1), ("T", 0)] * 20
+    offsets = Counter[tuple[str, int]]()
+    records = []
+    for key in keys:
+        records.append((*key, offsets[key]))
+        offsets[key] += 1
+    whole = batch(*records)
+    for queues in lives(engine):
+        is_new = len(queues) == 0
+        assert queues.put_round(whole.entries()[:10]) == (10 if is_new else 0)
+        queues.put_batch(part(whole, 0, 30))
+        queues.put_batch(part(whole, 20, 60))
+        queues.put_round(whole.entries()[50:90])
+        queues.put_batch(part(whole, 90, len(records)))
+        assert queues.put_batch(whole) == 0
+        for (topic, queue_id), count in offsets.items():
+            found = queues.queue(topic, queue_id)
+            assert found is not None
+            own = [e for e in whole.entries() if (e.topic, e.queue_id) == (topic, queue_id)]
+            assert units(found, 0) == [(e.physical_offset, e.size, e.tags_code) for e in own]
+            assert span(queues, topic, queue_id) == (0, count)
+            expected = [None if found.stored_at_ms(0) is None else e.stored_at_ms for e in own]
+            assert [found.stored_at_ms(n) for n in range(count)] == expected
+        assert queues.end == whole.end
+        assert queues.last == units(queues.queue("T", 0), 59)[0]
+
+
+def test_columns_may_hold_records_without_a_unit(engine: Engine) -> None:
+    """Or nothing else; the log counts as dispatched behind the last unit."""
+    flags = {0: TRANSACTION_PREPARED, 2: TRANSACTION_ROLLBACK}
+    made = batch(("T", 0, 0), ("T", 0, 0), ("T", 0, 0), flags=flags)
+    assert engine.queues.put_batch(part(made, 0, 1)) == 0
+    assert len(engine.queues) == 0
+    assert engine.queues.put_batch(made) == 1
+    assert units(only(engine.queues), 0) == [
+        (int(made.physical_offset[1]), int(made.size[1]), int(made.tags_code[1]))
+    ]
+    assert engine.queues.end == int(made.physical_offset[2])
+
+
+def test_columns_may_begin_a_queue_anywhere_but_not_leave_out_messages(engine: Engine) -> None:
+    """A gap is an error that shifts nothing."""
+    made = batch(("T", 0, 5), ("T", 0, 6), ("T", 0, 7), ("T", 0, 8))
+    assert engine.queues.put_batch(part(made, 0, 2)) == 2
+    assert span(engine.queues) == (5, 7)
+    with pytest.raises(CorruptRecord, match="T/0 ends at 7, the log has its message 8"):
+        engine.queues.put_batch(part(made, 3, 4))
+    assert span(engine.queues) == (5, 7)
+    assert engine.queues.put_batch(part(made, 1, 4)) == 2
+    assert span(engine.queues) == (5, 9)
 
 
 def test_a_gap_is_an_error_and_shifts_nothing(engine: Engine) -> None:

@@ -168,17 +168,20 @@ class Queues(Protocol):
         """
 
     def put_batch(self, batch: "RecordBatch") -> int:
-        """Put the units of a batch, of which each queue has all already or needs all, next.
+        """Put the units of a batch; what a queue has of them already is passed over.
 
         Args:
-            batch: Its records are their own units, see `Units.are_records`.
+            batch: Its records are their own units, see `Units.are_records`, and the offsets of each
+                queue have no gap in it.
 
         Returns:
             How many units were put.
 
         Raises:
-            CorruptRecord: A queue does not go on with its first unit of the batch.
-            DiskFull, DiskFailed: Some units may be put; put the rest by `put_round`.
+            CorruptRecord: A queue does not go on with the first unit of the batch that it lacks;
+                the units of other queues may be put.
+            DiskFull, DiskFailed: Some units may be put; the batch may be put again, also as a part
+                of a longer one.
         """
 
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:

@@ -296,10 +296,7 @@ class FileQueues:
         return self._write_runs(rounds.values())
 
     def put_batch(self, batch: "RecordBatch") -> int:
-        """Put the units of a batch, of which each queue has all already or needs all, next.
-
-        See `engine.Queues.put_batch`.
-        """
+        """Put the units of a batch; see `engine.Queues.put_batch`."""
         units = np.empty(len(batch), _UNITS)
         units["physical_offset"] = batch.physical_offset
         units["size"] = batch.size
@@ -308,13 +305,15 @@ class FileQueues:
         count = 0
         for topic, queue_id, rows in batch.runs:
             queue = self._queues.get((topic, queue_id)) or self._make(topic, queue_id)
-            fresh = ends[rows] > queue.end
-            if not queue.is_blank:
-                fresh &= batch.queue_offset[rows] >= queue.max_offset
-            rows = rows if fresh.all() else rows[fresh]
+            if not (queue.is_blank or batch.queue_offset[rows[0]] == queue.max_offset):
+                rows = rows[batch.queue_offset[rows] >= queue.max_offset]
+            if len(rows) and batch.physical_offset[rows[0]] < queue.end:
+                rows = rows[ends[rows] > queue.end]
             if len(rows):
                 self._dirty.add(queue)
-                first, end = int(batch.queue_offset[rows[0]]), int(ends[rows[-1]])
+                first, last = batch.queue_offset[rows[[0, -1]]].tolist()
+                assert last - first == len(rows) - 1, "the offsets of a queue have a gap"
+                end = int(ends[rows[-1]])
                 if isinstance(queue, FileQueue) and queue.is_plain:
                     queue.append_units(first, units[rows].tobytes(), end)
                 else:
