@@ -15,6 +15,7 @@ from pathlib import Path
 from bench import store_samples as samples
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
+from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import GIB, KIB, MIB
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import Entry
@@ -22,6 +23,7 @@ from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, IndexGeometry, QueueGeometry, StoreSettings
 from sprocket.rocketmq.store.dispatch import Dispatch
 from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.store import Store
 
@@ -304,27 +306,41 @@ def lookups(folder: Path) -> Iterator[Figure]:
 
 
 def dispatch(folder: Path) -> Iterator[Figure]:
-    """Measure queue units and two keys a record put in rounds of 512."""
-    waiting = samples.entries(200_000)
+    """Measure queue units and two keys a record put in rounds of 512, read from the log."""
+    root = folder / "dispatched"
+    count = samples.log_of_a_gib(root, KIB)
+    files = SegmentFiles(RealDisk(), StoreLayout(str(root)).commitlog, GIB, write=False)
+    files.load()
+    ends = _ends(files, count)
     queues = FileQueues(RealDisk(), str(folder / "queues"), QueueGeometry())
     indexes = Indexes(RealDisk(), str(folder / "keys"), IndexGeometry(), SystemClock())
-    both = Dispatch(queues, indexes, 0)
+    both = Dispatch(files, queues, indexes, 0)
     began = time.perf_counter()
-    for first in range(0, len(waiting), ROUND):
-        both.add(waiting[first : first + ROUND])
-        both.to_queues(1 << 62)
+    for end in [*ends[ROUND - 1 : -1 : ROUND], ends[-1]]:
+        both.to_queues(end)
         both.take_fresh(someone_waits=True)
         both.to_index()
     seconds = time.perf_counter() - began
+    assert both.queued_to == ends[-1]
     queues.close()
     indexes.close_handles()
+    files.close()
+    shutil.rmtree(root)
     yield Figure(
         name="dispatch, queue and index together",
-        value=len(waiting) / seconds,
+        value=count / seconds,
         unit="records/s",
         goal=300_000,
-        note=f"rounds of {ROUND} records with two keys",
+        note=f"rounds of {ROUND} records of 1 KiB with two keys, decoded from the log",
     )
+
+
+def _ends(files: SegmentFiles, count: int) -> list[int]:
+    """Return where each record of a log of one file ends."""
+    segment = files.segment(0)
+    starts, end = record.places(segment.view, 0, segment.size, count)
+    assert len(starts) == count
+    return [*starts[1:], end]
 
 
 # Opening.

@@ -89,7 +89,7 @@ READY_BESIDE = 32
 """Answers from which on they are made while the disk writes what they answer. Having it begin early
 costs some 27 µs, as much as so many answers, and saves the sync what they take."""
 
-INDEX_ROUND = 1024
+INDEX_ROUND = 2048
 """Records indexed in one go; bounds how long the loop is away (about 1 ms)."""
 
 SETTLE_SECONDS = 0.001

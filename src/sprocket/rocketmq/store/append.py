@@ -21,7 +21,6 @@ from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry, encoded_size, tags_code
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.dispatch import Dispatch
 from sprocket.rocketmq.store.flush import Flush
 from sprocket.rocketmq.store.place import Placing, check_queue
 
@@ -38,7 +37,6 @@ class Appender:
     Args:
         log: Where the records go.
         flush: Says when a write must wait for zeros in flight.
-        dispatch: Gets what was written.
         clock: Gives store times.
         next_offsets: The next offset of each queue that has had a message; taken over.
         message_bytes_max: Longest body, and longest batch of them.
@@ -53,7 +51,6 @@ class Appender:
         self,
         log: CommitLog,
         flush: Flush,
-        dispatch: Dispatch,
         clock: Clock,
         next_offsets: Mapping[tuple[str, int], int],
         message_bytes_max: int,
@@ -63,7 +60,6 @@ class Appender:
         self.stored_at_ms = 0
         self._log = log
         self._flush = flush
-        self._dispatch = dispatch
         self._clock = clock
         self._next = dict(next_offsets)
         self._body_bytes_max = message_bytes_max
@@ -246,7 +242,6 @@ class Appender:
                     self.stop(self._log.failure)
                 raise
             self.last_record = turn[-1].physical_offset
-            self._dispatch.add(turn)
             self._turn = []
         return self._log.written
 

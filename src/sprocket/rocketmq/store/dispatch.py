@@ -1,28 +1,42 @@
 """From the log to the queues and the index, in rounds.
 
-Entries come in the order of the log. The queues follow first, since consumers wait for them; the
-index may lag. Both pass over what they have already, so that a round which failed half-way, or a
-log that is walked once more, does no harm.
+Theory of operation. What was written is read from the log again (`follow`), just as recovery does
+it, many records at a time as columns. The queues follow first, since consumers wait for them; the
+index follows from its own place and may lag. A place moves on only when its records are put, and
+both pass over what they have already; so a round that failed half-way is simply put once more, and
+nothing is kept in memory of what is yet to be put.
+
+Mostly the index gets at once what the queues have just got. Then it gets the same columns, which
+hold no file of the log by then. If it gets more than that it reads all of it again, in one part.
 """
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.base.segments import SegmentFiles
+from sprocket.base.units import MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.store import follow
+from sprocket.rocketmq.store.follow import Part
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.queues.engine import Queues
 from sprocket.rocketmq.store.units import Units
 
-INDEX_BACKLOG_MAX = 65_536
-"""Entries that may wait for the index; one more and they are put in at the next dispatch."""
+if TYPE_CHECKING:  # it needs numpy
+    from sprocket.rocketmq.codec.columns import Ints
+    from sprocket.rocketmq.codec.record_batch import Run
+
+INDEX_BACKLOG_BYTES_MAX = 64 * MIB
+"""Of the log that the index may lack; beyond that it follows at the next dispatch. What was written
+so short a time ago is in memory, where reading it again costs no wait."""
 
 ROUNDS_MAX = 1024
 """Rounds kept for `take_fresh`; a store whose owner never asks loses the oldest."""
+
+_ALL = 1 << 62
 
 
 class Arrival(Struct):
@@ -55,9 +69,10 @@ class Fresh(NamedTuple):
 
 
 class Dispatch:
-    """Holds the entries that queues and index have yet to get.
+    """Follows the log, for queues and index.
 
     Args:
+        files: The log's.
         queues: The queues.
         index: The key index, None if the store keeps none.
         position: Up to where both have the log.
@@ -65,16 +80,22 @@ class Dispatch:
     """
 
     def __init__(
-        self, queues: Queues, index: Indexes | None, position: int, units: Units | None = None
+        self,
+        files: SegmentFiles,
+        queues: Queues,
+        index: Indexes | None,
+        position: int,
+        units: Units | None = None,
     ) -> None:
+        self._files = files
         self._queues = queues
         self._units = units or Units()
         self._index = index
-        self._waiting: list[Entry] = []
-        self._to_index: list[Entry] = []
-        self._fresh: list[Sequence[Entry]] = []
+        self._fresh: list[Sequence[Entry] | _Columns] = []
         self._queued_to = position
         self._queued_at_ms = 0
+        self._indexed_to = position
+        self._last: Part | None = None  # what the queues got last, if the index lacks just that
 
     @property
     def queued_to(self) -> PhysicalOffset:
@@ -87,59 +108,77 @@ class Dispatch:
         return self._queued_at_ms
 
     @property
-    def index_backlog(self) -> int:
-        """How many entries wait for the index."""
-        return len(self._to_index)
-
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Take up entries of records that were written, in the order of the log."""
-        self._waiting.extend(entries)
+    def index_backlog_bytes(self) -> int:
+        """How much of the log the queues have and the index lacks."""
+        return 0 if self._index is None else self._queued_to - self._indexed_to
 
     def take_fresh(self, *, someone_waits: bool) -> Fresh:
         """Return what has come into the queues since the last call, whoever dispatched it.
 
         Args:
-            someone_waits: False leaves out the arrivals, which cost some 0.3 µs a message.
+            someone_waits: False leaves out the arrivals, which cost up to 0.3 µs a message.
         """
         rounds, self._fresh = self._fresh, []
-        return Fresh(
-            [put for units in rounds for put in _puts(units)],
-            [one for units in rounds for one in _arrivals(units)] if someone_waits else [],
-        )
+        puts: list[Put] = []
+        arrivals: list[Arrival] = []
+        for units in rounds:
+            if isinstance(units, _Columns):
+                puts += units.puts()
+                arrivals += units.arrivals() if someone_waits else ()
+            else:
+                puts += _puts(units)
+                arrivals += _arrivals(units) if someone_waits else ()
+        return Fresh(puts, arrivals)
 
     def to_queues(self, limit: int, max_count: int | None = None) -> None:
         """Put into the queues what lies before `limit` in the log; see `take_fresh`.
 
         Args:
-            limit: Physical offset up to which consumers may see.
+            limit: Physical offset up to which consumers may see; a record that was written ends
+                there.
             max_count: Records to take at most; all by default.
 
         Raises:
             DiskFull, DiskFailed: Nothing is forgotten; the next call tries again.
+            CorruptRecord: The log does not hold what was written to it, or a queue has a gap.
         """
-        waiting = self._waiting
-        if not waiting or waiting[0].physical_offset >= limit:
-            return
-        if waiting[-1].physical_offset < limit:
-            ready, rest = waiting, []
-        else:
-            count = next(i for i, e in enumerate(waiting) if e.physical_offset >= limit)
-            ready, rest = waiting[:count], waiting[count:]
-        if max_count is not None and len(ready) > max_count:
-            ready, rest = waiting[:max_count], waiting[max_count:]
-        units = self._units.of(ready)
-        self._queues.put_round(units)
-        self._waiting = rest
-        last = ready[-1]
-        self._queued_to = last.physical_offset + last.size
-        self._queued_at_ms = last.stored_at_ms
-        if self._index is not None:
-            if self._to_index:
-                self._to_index.extend(ready)
+        left = _ALL if max_count is None else max_count
+        while self._queued_to < limit and left > 0:
+            part = follow.next_part(self._files, self._queued_to, limit, left, with_keys=False)
+            if part is None:
+                self._queued_to = limit
             else:
-                self._to_index = ready
-            if len(self._to_index) > INDEX_BACKLOG_MAX:
-                self.to_index()
+                self._put(part)
+                left -= len(part.records)
+        if self.index_backlog_bytes > INDEX_BACKLOG_BYTES_MAX:
+            self.to_index()
+
+    def _put(self, part: Part) -> None:
+        """Put the units of the next records."""
+        self._last = None
+        records = part.records
+        if isinstance(records, list):
+            self._put_entries(records)
+        else:
+            if self._units.are_records(records):
+                self._queues.put_batch(records)
+                self._tell(
+                    _Columns(records.runs, records.size, records.queue_offset, records.tags_code)
+                )
+            else:
+                self._put_entries(records.entries())
+            if part.start == self._indexed_to and self._index is not None:
+                records.let_go()
+                self._last = part
+        self._queued_to = part.end
+        self._queued_at_ms = part.last_stored_at_ms
+
+    def _put_entries(self, entries: Sequence[Entry]) -> None:
+        units = self._units.of(entries)
+        self._queues.put_round(units)
+        self._tell(units)
+
+    def _tell(self, units: "Sequence[Entry] | _Columns") -> None:
         self._fresh.append(units)
         if len(self._fresh) > ROUNDS_MAX:
             del self._fresh[0]
@@ -155,17 +194,61 @@ class Dispatch:
 
         Raises:
             DiskFull, DiskFailed: Nothing is forgotten; the next call tries again.
+            CorruptRecord: The log does not hold what was written to it.
         """
-        if self._index is None or not self._to_index:
-            return 0
-        if limit is None or limit >= len(self._to_index):
-            ready, rest = self._to_index, []
-        else:
-            ready = list(islice(self._to_index, limit))
-            rest = self._to_index[limit:]
-        self._index.put_round(ready)
-        self._to_index = rest
-        return len(ready)
+        most = _ALL if limit is None else limit
+        taken = 0
+        while self._index is not None and self._indexed_to < self._queued_to and taken < most:
+            part = self._part_for_index(most - taken)
+            if part is None:
+                self._indexed_to = self._queued_to
+            else:
+                if isinstance(part.records, list):
+                    self._index.put_round(part.records)
+                else:
+                    self._index.put_batch(part.records, part.start)
+                self._indexed_to = part.end
+                taken += len(part.records)
+        return taken
+
+    def _part_for_index(self, count_max: int) -> Part | None:
+        """Return the next records for the index, which may be those the queues got last."""
+        last, self._last = self._last, None
+        if last is not None and len(last.records) <= count_max:
+            assert last.start == self._indexed_to
+            return last
+        start, end = self._indexed_to, self._queued_to
+        return follow.next_part(self._files, start, end, count_max, with_keys=True)
+
+
+class _Columns(NamedTuple):
+    """What is told of a round that was put as columns; see `RecordBatch`. Holds no file."""
+
+    runs: "list[Run]"
+    size: "Ints"
+    queue_offset: "Ints"
+    tags_code: "Ints"
+
+    def puts(self) -> list[Put]:
+        """Do what `_puts` does."""
+        found: dict[str, Put] = {}
+        for topic, _, rows in self.runs:
+            put = found.setdefault(topic, Put(topic, 0, 0))
+            put.messages += len(rows)
+            put.bytes += int(self.size[rows].sum())
+        return list(found.values())
+
+    def arrivals(self) -> list[Arrival]:
+        """Do what `_arrivals` does."""
+        return [
+            Arrival(
+                topic,
+                queue_id,
+                QueueOffset(int(self.queue_offset[rows[-1]]) + 1),
+                self.tags_code[rows].tolist(),
+            )
+            for topic, queue_id, rows in self.runs
+        ]
 
 
 def _puts(entries: Sequence[Entry]) -> list[Put]:

@@ -73,7 +73,9 @@ class Store:
         self._lock = opened.lock
         self._report = opened.report
         self._flush = Flush(parts.disk, opened.log, parts.settings, opened.clock)
-        self._dispatch = Dispatch(parts.queues, parts.index, opened.log.written, parts.units)
+        self._dispatch = Dispatch(
+            parts.files, parts.queues, parts.index, opened.log.written, parts.units
+        )
         self.batch_topics = parts.units.batch_topics
         self._bytes_in_memory = read.memory_bytes(parts.settings.bytes_in_memory)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
@@ -92,7 +94,6 @@ class Store:
         appender = Appender(
             self._log,
             self._flush,
-            self._dispatch,
             self._clock,
             self._queues.next_offsets(),
             self.settings.message_bytes_max,

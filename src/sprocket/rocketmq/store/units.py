@@ -111,7 +111,7 @@ class Units:
 
     def are_records(self, batch: "RecordBatch") -> bool:
         """Say whether records in columns are their own units, all of them."""
-        if self._subscriptions or not batch.is_plain:
+        if not batch.is_plain or any(map(self._subscriptions.get, batch.topic_names)):
             return False
         deleted = self._deleted
         return not deleted or not any(

@@ -120,7 +120,7 @@ def test_a_long_backlog_of_the_index_is_worked_off(monkeypatch: pytest.MonkeyPat
     """It has a limit, whoever forgets to call."""
     from sprocket.rocketmq.store import dispatch
 
-    monkeypatch.setattr(dispatch, "INDEX_BACKLOG_MAX", 3)
+    monkeypatch.setattr(dispatch, "INDEX_BACKLOG_BYTES_MAX", 3)
     store = open_store(SimulatedDisk())
     for number in range(4):
         store.append(new(name=f"K{number}"))
@@ -169,7 +169,7 @@ def test_upkeep_indexes_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     store.sync()
     work = store.maintain_steps()
     rests = 0
-    while store._dispatch.index_backlog or not rests:
+    while store._dispatch.index_backlog_bytes or not rests:
         call = steps.advance(work)
         assert call is not None
         call()

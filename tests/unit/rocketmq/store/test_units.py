@@ -4,10 +4,13 @@ import pytest
 from tests.stores import filled, new
 
 from sprocket.base.errors import SettingsError
+from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC, Extra
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.codec.record_batch import RecordBatch
 from sprocket.rocketmq.store.units import Subscription, Units, delays_ms
+from sprocket.rocketmq.store.walk import Walk
 
 
 def entry(topic: str = "T", extra: Extra | None = None) -> Entry:
@@ -72,7 +75,7 @@ def test_registered_filters_are_tried_on_the_properties() -> None:
     bloom = Bloom()
     subscriptions: dict[str, list[Subscription]] = {}
     units = Units(files, subscriptions=subscriptions)
-    entries = list(store._dispatch._waiting)
+    entries = [record.entry(data) for _, data in store.records()][1:]
     first = Entry("topic", 0, 0, 0, store._log.record_at(0).nbytes, 1, 1000)
     assert units.of([first]) == [first]
     subscriptions["topic"] = [
@@ -81,5 +84,23 @@ def test_registered_filters_are_tried_on_the_properties() -> None:
     ]
     (unit,) = units.of([first])
     assert unit.extra == Extra(bit_map=bloom.bit_map([(0, 9)]))
+    assert [entry.topic for entry in entries] == ["other"]
     assert list(units.of(entries)) == entries
     assert list(Units(subscriptions=subscriptions).of([first])) == [first]
+
+
+def test_columns_are_units_where_no_filter_is_registered() -> None:
+    """For any of their topics; a filter of another one does not matter."""
+    _, store = filled(3)
+    (batch,) = Walk(store._files.segments, 0, check_crc=False).batches()
+    assert isinstance(batch, RecordBatch)
+    subscriptions: dict[str, list[Subscription]] = {
+        "topic": [],
+        "other": [Subscription((0,), bool)],
+    }
+    units = Units(store._files, subscriptions=subscriptions)
+    assert units.are_records(batch)
+    subscriptions["topic"] = [Subscription((0,), bool)]
+    assert not units.are_records(batch)
+    assert not Units(deleted={"topic": 1}).are_records(batch)
+    assert Units(deleted={"other": store.end}).are_records(batch)
