@@ -52,8 +52,6 @@ def new_record(body: bytes, number: int = 0, *, topic: str = TOPIC, queue_id: in
         born_host=HOST,
         store_host=HOST,
         born_at_ms=AT_MS,
-        tags="tagA",
-        keys=(unique, key),
     )
 
 

@@ -38,8 +38,6 @@ def new(
         properties=properties.encode(pairs),
         born_host=HOST,
         store_host=HOST,
-        tags="T",
-        keys=(*((name,) if name else ()), *keys),
         **fields,
     )
 

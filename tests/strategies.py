@@ -82,8 +82,6 @@ def new_records(draw: DrawFn) -> NewRecord:
         born_at_ms=draw(INT64),
         reconsume_times=draw(INT32),
         prepared_transaction_offset=draw(INT64),
-        tags=pairs.get(properties.TAGS, ""),
-        keys=properties.index_keys(pairs.get(properties.UNIQ_KEY), pairs.get(properties.KEYS)),
     )
 
 

@@ -6,7 +6,7 @@ may fall into any operation, recovery included.
 
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -16,9 +16,9 @@ from sprocket.base import steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.base.steps import Steps, advance
 from sprocket.rocketmq.codec import properties, record
-from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
+from sprocket.rocketmq.store.append import Appended
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -32,6 +32,10 @@ HOST = bytes([127, 0, 0, 1, 0, 0, 48, 57])
 
 class Lost(AssertionError):
     """An acknowledged message is not there, or a store does not agree with itself."""
+
+
+_Sent = tuple[tuple[str, int, int], int, bytes]
+"""Topic, queue and offset of a message, its place in the log, and its body."""
 
 
 @dataclass
@@ -96,8 +100,8 @@ class Life:
         )
         self.store = Store.open(disk, ROOT, self.settings, self.clock, GEOMETRY)
         history.cut(self.store.end)
-        self._unsynced: list[tuple[Entry, bytes]] = []
-        self._turn: list[tuple[Entry, bytes]] = []
+        self._unsynced: list[_Sent] = []
+        self._turn: list[_Sent] = []
         self._counter = 0
         self._body_bytes = random.choice((0, 0, 0, 300))  # of one size they take each other's place
 
@@ -145,30 +149,29 @@ class Life:
             store_host=HOST,
             born_at_ms=self.clock.now_ms(),
             sys_flag=random.choice((0, 0, 0, 0, 0, 0, 4, 8, 12)),
-            tags="T",
-            keys=(name, *keys),
         ), body
 
-    def _note(self, entry: Entry, body: bytes) -> None:
-        self._turn.append((entry, body))
-        if entry.queueable:
-            place = entry.topic, entry.queue_id, entry.queue_offset
+    def _note(self, new: NewRecord, appended: Appended, body: bytes) -> None:
+        if new.queueable:
+            place = new.topic, new.queue_id, appended.queue_offset
+            self._turn.append((place, appended.physical_offset, body))
             self.history.sent.setdefault(place, set()).add(body)
 
     def append(self) -> None:
         """Append one record."""
         new, body = self._record()
-        self._note(self.store.append(new), body)
+        self._note(new, self.store.append(new), body)
 
     def append_batch(self) -> None:
-        """Append a few at once; they may be too many for a file."""
+        """Append a few at once; as a batch they may be too many for a file."""
         batch = [self._record() for _ in range(self.random.randrange(1, 5))]
+        append = self.random.choice((self.store.append_batch, self.store.append_all))
         try:
-            entries = self.store.append_batch([new for new, _ in batch])
+            appended = append([new for new, _ in batch])
         except MessageTooLarge:
             return
-        for entry, (_, body) in zip(entries, batch, strict=True):
-            self._note(entry, body)
+        for (new, body), one in zip(batch, appended, strict=True):
+            self._note(new, one, body)
 
     def write(self) -> None:
         """Write the turn; without space it is taken back."""
@@ -176,10 +179,8 @@ class Life:
         try:
             self.store.write()
         except (DiskFull, DiskFailed):  # refused: they must not come back
-            for entry, body in turn:
-                if entry.queueable:
-                    place = entry.topic, entry.queue_id, entry.queue_offset
-                    self.history.sent[place].discard(body)
+            for place, _, body in turn:
+                self.history.sent[place].discard(body)
             return
         self._unsynced += turn
 
@@ -207,11 +208,9 @@ class Life:
         if meanwhile is not None:
             raise meanwhile
 
-    def _acknowledge(self, covered: list[tuple[Entry, bytes]]) -> None:
-        for entry, body in covered:
-            if entry.queueable:
-                place = entry.topic, entry.queue_id, entry.queue_offset
-                self.history.acknowledged[place] = body, entry.physical_offset
+    def _acknowledge(self, covered: Sequence[_Sent]) -> None:
+        for place, physical_offset, body in covered:
+            self.history.acknowledged[place] = body, physical_offset
 
     def dispatch(self) -> None:
         """Fill the queues, as far as the disk lets."""
@@ -249,7 +248,7 @@ class Life:
         self.write()
         end = self.store.end
         self.history.forget(topic)
-        self._unsynced = [one for one in self._unsynced if one[0].topic != topic]
+        self._unsynced = [one for one in self._unsynced if one[0][0] != topic]
 
         def gone() -> None:
             self.history.deleted[topic] = end
@@ -382,7 +381,7 @@ def _check_deleted(store: Store, history: History) -> None:
             assert place >= history.deleted.get(topic, 0), f"{topic}/{queue_id}: {place} is back"
 
 
-def _queued(store: Store, entries: list[Entry]) -> list[Entry]:
+def _queued(store: Store, entries: list[record.Entry]) -> list[record.Entry]:
     """Return the entries that are not of topics that were deleted after them."""
     ends = store.deletions.ends
     return [one for one in entries if one.physical_offset >= ends.get(one.topic, 0)]

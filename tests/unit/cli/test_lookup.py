@@ -34,7 +34,6 @@ def store() -> Store:
                 properties=properties.encode(own),
                 born_host=HOST,
                 store_host=HOST,
-                keys=(own["UNIQ_KEY"], own["KEYS"]),
             )
         )
         opened.write()

@@ -58,6 +58,4 @@ class Original(Struct, frozen=True):
             sys_flag=message.sys_flag,
             born_at_ms=message.born_at_ms,
             reconsume_times=message.reconsume_times + more_reconsume_times,
-            tags=found.get(properties.TAGS, ""),
-            keys=properties.index_keys(found.get(properties.UNIQ_KEY), found.get(properties.KEYS)),
         )

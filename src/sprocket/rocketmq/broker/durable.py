@@ -2,10 +2,11 @@
 
 Theory of operation
 
-A send handler calls `append`; the store gives the record its place in memory at once. The first
-append of a turn of the loop schedules `_gather` for the next one; whatever else arrives in this
-turn joins, and in the next ones as long as they bring more, up to `GATHER_TURNS_MAX`; under async
-flush up to `WRITE_ENOUGH`. `_commit` writes all of it with one call, then:
+A send handler calls `ask`. The first of a turn of the loop schedules `_gather` for the next one;
+whatever else arrives in this turn joins, and in the next ones as long as they bring more, up to
+`GATHER_TURNS_MAX`; under async flush up to `WRITE_ENOUGH`. Then `take_up` makes records of all that
+was asked for, since a message among many costs two thirds of one alone, and appends them; who has a
+record ready may append it at any time. `_commit` writes all of it with one call, then:
 
 * async flush: answers at once; a timer looks every half second whether a sync is due.
 * sync flush, quick disk: syncs right here, on the loop. What arrives meanwhile waits in the
@@ -18,8 +19,8 @@ loop and coming back to it.
 
 Invariants
 
-1. Exactly one answer is sent for each append. One without an error only when the flush mode
-   allows it: after the write (async), or after a sync that began after the write (sync).
+1. Exactly one answer is sent for each record or batch. One without an error only when the flush
+   mode allows it: after the write (async), or after a sync that began after the write (sync).
 2. After a failed write its records are taken back and refused, and the broker goes on. After a
    failed sync everybody who waits is refused, and the store refuses all appends until reopened.
 3. With `SyncLate` the record is stored, but no sync was seen to end in `sync_timeout_ms` (for a
@@ -29,16 +30,16 @@ Invariants
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError, StoreFailed, SyncLate
+from sprocket.rocketmq.broker import waiting
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import Timer, Timers
+from sprocket.rocketmq.broker.waiting import Answer, Answers, Asker, Ready, Waiting
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.store.append import Appended
 from sprocket.rocketmq.store.dispatch import Arrival
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
@@ -47,31 +48,7 @@ _log = log.get_logger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
-P = TypeVar("P", bound="Asker")
-
-
-class Asker(Protocol):
-    """Who gets an answer; `runtime.driver.Peer` is one."""
-
-    def send(self, buffers: Sequence[Buffer]) -> None:
-        """Take one or more answers."""
-
-
-Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]
-"""Makes an answer, given who asked and what for, what was stored, or why not; with both when only
-its sync is late. What it returns is sent when the time has come; it has no effect of its own, since
-it is called before the sync is over and once more if that fails."""
-
-BatchAnswer: TypeAlias = Callable[
-    [P, R, Sequence[Appended] | None, StoreError | None], Sequence[Buffer]
-]
-"""The same for records that were stored as one."""
-
-_Waiting: TypeAlias = tuple[Callable[[Any, Any, Any, StoreError | None], Any], Asker, Any, Any]
-"""How to make the answer, who asked, what for, and what was appended."""
-
-_Ready: TypeAlias = dict[Asker, list[Buffer]]
-"""Answers that wait for their time, in order."""
+P = TypeVar("P", bound=Asker)
 
 GATHER_TURNS_MAX = 4
 """Turns of the loop for which a group may wait while each brings it more. One that brings nothing
@@ -141,10 +118,10 @@ class Durable:
         self._is_sync = store.settings.flush == "sync"
         self._slow_seconds = sync_on_loop_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
-        self._new: list[_Waiting] = []
-        self._more_of_batches = 0
-        self._written: list[_Waiting] = []
-        self._syncing: list[_Waiting] = []
+        self._asked: list[Any] = []
+        self._new: list[Waiting] = []
+        self._written: list[Waiting] = []
+        self._syncing: list[Waiting] = []
         self._late_timer: Timer | None = None
         self._commit_is_due = False
         self._gathered = 0
@@ -158,11 +135,26 @@ class Durable:
         self._mean_waiting = 0.0
         self._is_closed = False
         self.someone_waits: Callable[[], bool] = lambda: False
+        self.take_up: Callable[[list[Any]], None] = lambda _: None
+        """Makes records of what was asked for and appends them; see `ask`."""
 
     def start(self) -> None:
         """Begin to fill ahead, and dispatch what recovery left."""
         self._fill()
         self._begin_round()
+
+    def ask(self, asked: object) -> None:
+        """Have `take_up` called with this, and with all else that is asked in these turns."""
+        self._asked.append(asked)
+        if not self._commit_is_due:
+            self._commit_is_due = True
+            self._timers.call_soon(self._gather)
+
+    def take_up_now(self) -> None:
+        """Have taken up what was asked for, so that what comes next is behind it in its queue."""
+        if self._asked:
+            asked, self._asked = self._asked, []
+            self.take_up(asked)
 
     def append(self, record: NewRecord, answer: Answer[P, R], asker: P, request: R) -> None:
         """Append one record; it is answered once, when it may be acknowledged or is refused.
@@ -175,27 +167,46 @@ class Durable:
 
         Durability: as the flush mode says, see invariant 1.
         """
+        self.append_all([record], waiting.one, [(answer, asker, request)])
+
+    def append_all(
+        self, records: Sequence[NewRecord], answers: Answers, asked: Sequence[Any]
+    ) -> None:
+        """Append records, each by itself, and each answered as `append` says.
+
+        Args:
+            records: What to append, in order.
+            answers: Makes the answers.
+            asked: What `answers` gets of each.
+        """
         try:
-            stored = self._store.append(record)
+            stored = self._store.append_all(records)
         except StoreError as error:
-            _tell([(answer, asker, request, None)], error)
+            if len(records) == 1:
+                waiting.tell([Waiting(answers, asked, None, 1)], error)
+                return
+            for number in range(len(records)):
+                part = slice(number, number + 1)
+                self.append_all(records[part], answers, asked[part])
             return
-        self._new.append((answer, asker, request, stored))
-        if not self._commit_is_due:
-            self._commit_is_due = True
-            self._timers.call_soon(self._gather)
+        self._wait(Waiting(answers, asked, stored, len(records)))
 
     def append_batch(
-        self, records: Sequence[NewRecord], answer: BatchAnswer[P, R], asker: P, request: R
+        self, records: Sequence[NewRecord], answers: Answers, asked: Sequence[Any]
     ) -> None:
-        """Append records as one: all of them are stored, at consecutive offsets, or none."""
+        """Append records as one: all of them are stored, at consecutive offsets, or none.
+
+        There is one answer, of which `answers` gets the only element of `asked`.
+        """
         try:
             stored = self._store.append_batch(records)
         except StoreError as error:
-            _tell([(answer, asker, request, None)], error)
+            waiting.tell([Waiting(answers, asked, None, 1)], error)
             return
-        self._more_of_batches += len(stored) - 1
-        self._new.append((answer, asker, request, stored))
+        self._wait(Waiting(answers, asked, stored, len(records)))
+
+    def _wait(self, one: Waiting) -> None:
+        self._new.append(one)
         if not self._commit_is_due:
             self._commit_is_due = True
             self._timers.call_soon(self._gather)
@@ -203,13 +214,15 @@ class Durable:
     @property
     def waiting_count(self) -> int:
         """How many sends wait for their answer."""
-        return len(self._new) + len(self._written) + len(self._syncing)
+        groups = self._new + self._written + self._syncing
+        return len(self._asked) + sum(len(one.asked) for one in groups)
 
     async def settle(self) -> None:
         """Wait until everybody who waits now has an answer: used when stopping.
 
         Who comes meanwhile is not waited for: under load somebody always does.
         """
+        self.take_up_now()
         for last in [*self._syncing, *self._written, *self._new][-1:]:
             while any(
                 one is last for group in (self._syncing, self._written, self._new) for one in group
@@ -218,21 +231,22 @@ class Durable:
 
     def close(self) -> None:
         """Stop timers; what still waits is refused. The store itself is closed by its owner."""
+        self.take_up_now()
         self._is_closed = True
         for timer in (self._late_timer, self._round_timer, self._sync_timer):
             if timer is not None:
                 timer.cancel()
-        waiting = self._new + self._written + self._syncing
+        left = self._new + self._written + self._syncing
         self._new, self._written, self._syncing = [], [], []
-        _refuse(waiting, StoreFailed("the broker stops"))
+        waiting.refuse(left, StoreFailed("the broker stops"))
 
     def _gather(self) -> None:
         """Commit once a turn of the loop has brought nothing more, or they were enough.
 
         Without a sync to share so many are enough: who has answers sends the sooner.
         """
-        count = len(self._new)
-        is_enough = not self._is_sync and count + self._more_of_batches >= WRITE_ENOUGH
+        count = len(self._asked) + sum([one.records for one in self._new])
+        is_enough = not self._is_sync and count >= WRITE_ENOUGH
         if count > self._gathered and self._gather_turns < GATHER_TURNS_MAX and not is_enough:
             self._gathered = count
             self._gather_turns += 1
@@ -243,6 +257,7 @@ class Durable:
 
     def _commit(self) -> None:
         """Write what was appended since the last turn, then see to its sync."""
+        self.take_up_now()
         self._commit_is_due = False
         group = self._new
         if not group:
@@ -250,21 +265,19 @@ class Durable:
         if self._is_filling and self._store.fill_blocks_write():
             return  # the end of the fill commits
         self._new = []
-        count = len(group) + self._more_of_batches
-        self._more_of_batches = 0
-        self._mean_waiting += (len(group) - self._mean_waiting) * _MEAN_WEIGHT
+        count = sum([one.records for one in group])
+        asked = sum([len(one.asked) for one in group])
+        self._mean_waiting += (asked - self._mean_waiting) * _MEAN_WEIGHT
         try:
             self._store.write()
         except StoreError as error:
-            _log.error(
-                "a write failed; its records are refused", records=len(group), why=str(error)
-            )
+            _log.error("a write failed; its records are refused", records=count, why=str(error))
             self._stats.refused += count
-            _refuse(group, error)
+            waiting.refuse(group, error)
             return
         self._stats.put += count
         if not self._is_sync:
-            _tell(group, None)
+            waiting.tell(group, None)
             self._after_answers()
             if self._sync_timer is None:
                 self._sync_behind_later()
@@ -292,9 +305,9 @@ class Durable:
             self._sync_on_thread(job.run, lambda e: self._store.finish_sync(job, e), group)
             return
         ready = None
-        if len(group) >= READY_BESIDE:
+        if sum([len(one.asked) for one in group]) >= READY_BESIDE:
             job.start_writing()
-            ready = _ready(group, None)
+            ready = waiting.ready(group, None)
         started = self._clock.monotonic()
         error: StoreError | None = None
         try:
@@ -309,7 +322,7 @@ class Durable:
         self,
         run: Callable[[], None],
         finish: Callable[[StoreError | None], None],
-        group: list[_Waiting],
+        group: list[Waiting],
     ) -> None:
         self._job_is_out = True
         self._syncing = group
@@ -342,7 +355,7 @@ class Durable:
         self._thread.submit(timed, done)
 
     def _answer(
-        self, group: list[_Waiting], error: StoreError | None, ready: _Ready | None = None
+        self, group: list[Waiting], error: StoreError | None, ready: Ready | None = None
     ) -> None:
         if error is not None:
             _log.critical(
@@ -350,9 +363,9 @@ class Durable:
                 "more until it is restarted",
                 why=str(error),
             )
-            _refuse(group, StoreFailed(f"a sync failed: {error}"))
+            waiting.refuse(group, StoreFailed(f"a sync failed: {error}"))
             return
-        _send(_ready(group, None) if ready is None else ready)
+        waiting.send(waiting.ready(group, None) if ready is None else ready)
         self._after_answers()
 
     def _late(self) -> None:
@@ -360,10 +373,10 @@ class Durable:
         self._late_timer = None
         seconds = self._timeout_seconds
         _log.warning("the disk is slow: a sync takes longer than its limit", seconds=seconds)
-        waiting, self._syncing = self._syncing, []
-        if not waiting:
-            waiting, self._written = self._written, []
-        _tell(waiting, SyncLate(f"stored, but not synced within {seconds:g} s"))
+        left, self._syncing = self._syncing, []
+        if not left:
+            left, self._written = self._written, []
+        waiting.tell(left, SyncLate(f"stored, but not synced within {seconds:g} s"))
         if self._written:
             self._late_timer = self._timers.call_later(seconds, self._late)
 
@@ -452,38 +465,6 @@ class Durable:
                 self._fill()
 
         self._thread.submit(job.run, done)
-
-
-def _ready(group: list[_Waiting], error: StoreError | None) -> _Ready:
-    """Make the answers of a group; one that fails does not keep the others waiting."""
-    ready: _Ready = {}
-    for answer, asker, request, stored in group:
-        try:
-            buffers = answer(asker, request, stored, error)
-        except Exception:
-            _log.exception("an answer could not be given")
-            continue
-        known = ready.get(asker)
-        if known is None:
-            ready[asker] = [*buffers]
-        else:
-            known += buffers
-    return ready
-
-
-def _send(ready: _Ready) -> None:
-    for asker, buffers in ready.items():
-        if buffers:
-            asker.send(buffers)
-
-
-def _tell(group: list[_Waiting], error: StoreError | None) -> None:
-    _send(_ready(group, error))
-
-
-def _refuse(group: list[_Waiting], error: StoreError) -> None:
-    """Answer everybody with why nothing was stored."""
-    _tell([(answer, asker, request, None) for answer, asker, request, _ in group], error)
 
 
 def _as_store_error(caught: BaseException | None) -> StoreError | None:

@@ -8,7 +8,8 @@ replaces them all, and no part can be found by its key).
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, WireError
@@ -25,6 +26,7 @@ from sprocket.rocketmq.broker.topics import (
 )
 from sprocket.rocketmq.codec import batch, properties
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,
@@ -52,8 +54,24 @@ _LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_
 _SPECIAL = _REWRITTEN | _LOOKED_AT
 """What asks for a further look; most messages have none of it."""
 
+_UNIQUE = f"\x02{properties.UNIQ_KEY}\x01"
+
+_MARKS = ("\x01\x02", *[f"\x02{name}\x01" for name in sorted(_SPECIAL)])
+"""What shows an empty value or a special name in property strings that are joined."""
+
+_SPECIAL_FLAGS = TRANSACTION_MASK | INNER_BATCH
 _CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 """The hosts say what they are; a client that sets these bits would break the record."""
+
+
+class Origin(Protocol):
+    """Where a request came from; `runtime.driver.Peer` is one."""
+
+    host_bytes: bytes
+
+
+Send: TypeAlias = tuple[Origin, Command, SendMessage]
+"""A message that is to be stored: who sent it, the request, and its header."""
 
 
 class Sender:
@@ -99,6 +117,69 @@ class Sender:
         }
         self._suffix = properties.encode(self._added).decode()
 
+    def records(self, sends: Sequence[Send]) -> list[NewRecord | Exception]:
+        """Return the record of each message, ready to be appended, or why there is none.
+
+        Most messages have nothing that asks for a closer look, which is seen for all at once; what
+        becomes of them here is what `record` would make.
+        """
+        closed = "\x02" + "".join([header.properties for _, _, header in sends])
+        are_plain = _are_plain(closed, len(sends))
+        queues: dict[str, int] = {}
+        suffix, store_host = self._suffix, self._store_host
+        made: list[NewRecord | Exception] = []
+        for origin, request, header in sends:
+            topic, queue_id = header.topic, header.queue_id
+            plain_queues = queues.get(topic)
+            if plain_queues is None:
+                plain_queues = queues[topic] = self._plain_queues(topic)
+            sys_flag, body = header.sys_flag, request.body
+            text = "\x02" + header.properties
+            key_at = text.find(_UNIQUE) + len(_UNIQUE)
+            if (
+                0 <= queue_id < plain_queues
+                and body
+                and not sys_flag & _SPECIAL_FLAGS
+                and key_at >= len(_UNIQUE)
+                and text[-1] == "\x02"
+                and text.isascii()
+                and (are_plain or _are_plain(text, 1))
+            ):
+                made.append(
+                    NewRecord(
+                        topic,
+                        queue_id,
+                        body,
+                        (header.properties + suffix).encode(),
+                        origin.host_bytes,
+                        store_host,
+                        header.flag,
+                        sys_flag & _CLEARED_FLAGS,
+                        header.born_timestamp,
+                        header.reconsume_times,
+                        0,
+                        text[key_at : text.find("\x02", key_at)],
+                    )
+                )
+            else:
+                made.append(self._any_record(origin, request, header))
+        return made
+
+    def _plain_queues(self, name: str) -> int:
+        """Return to how many queues of a topic plain messages may go; 0 if more is to be seen."""
+        topic = self._topics.get(name)
+        if topic is None or topic.attributes or name[0] == "%" or name in FORBIDDEN_TO_SEND:
+            return 0
+        return topic.write_queues
+
+    def _any_record(
+        self, origin: Origin, request: Command, header: SendMessage
+    ) -> NewRecord | Exception:
+        try:
+            return self.record(header, request.body, origin.host_bytes, request.version)
+        except Exception as error:
+            return error
+
     def record(
         self, header: SendMessage, body: bytes | memoryview, born_host: bytes, version: int
     ) -> NewRecord:
@@ -133,7 +214,7 @@ class Sender:
         if topic.attributes:
             _check_compaction(topic, found)
         sys_flag = header.sys_flag
-        if sys_flag & (TRANSACTION_MASK | INNER_BATCH):
+        if sys_flag & _SPECIAL_FLAGS:
             _check_flags(sys_flag)
         unique_key = found.get(properties.UNIQ_KEY)
         if is_special or _is_loose(text, found):
@@ -141,6 +222,8 @@ class Sender:
         if unique_key is None:
             unique_key = self._new_unique_key()
             text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
+        elif not unique_key.isascii():
+            unique_key = unique_key.encode("utf-8", "replace").decode()
         return NewRecord(
             topic_name,
             queue_id,
@@ -153,11 +236,10 @@ class Sender:
             header.born_timestamp,
             header.reconsume_times,
             0,
-            found.get(properties.TAGS, ""),
-            properties.index_keys(unique_key, found.get(properties.KEYS)),
+            unique_key,
         )
 
-    def records(
+    def batch_records(
         self, header: SendMessage, body: bytes | memoryview, born_host: bytes
     ) -> list[NewRecord]:
         """Return the records of a batch, in its order, all for one queue.
@@ -168,7 +250,7 @@ class Sender:
         topic, queue_id = self._place(header)
         if topic.name.startswith(RETRY_PREFIX):
             raise _illegal("a batch may not be sent to a retry topic")
-        if header.sys_flag & (TRANSACTION_MASK | INNER_BATCH):
+        if header.sys_flag & _SPECIAL_FLAGS:
             raise _illegal("a batch may be neither transactional nor an inner one")
         shared = properties.decode(header.properties)
         self._refuse_unsupported_in_batch(shared)
@@ -182,41 +264,65 @@ class Sender:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
         for name in (properties.UNIQ_KEY, *_REWRITTEN):
             shared.pop(name, None)
+        texts = self._plain_texts(parts, shared)
+        if texts is None or topic.attributes:
+            texts = [self._text_of_part(topic, part, shared) for part in parts]
         sys_flag = header.sys_flag & _CLEARED_FLAGS
-        made = []
-        for part in parts:
-            text = str(part.properties, "utf-8", "replace")
-            found = properties.decode(text)
-            is_special = not _SPECIAL.isdisjoint(found)
-            if is_special:
-                self._refuse_unsupported_in_batch(found)
-            if topic.attributes:
-                _check_compaction(topic, found)
-            if is_special or _is_loose(text, found):
-                text = _text(found)
-            unique_key = found.get(properties.UNIQ_KEY)
-            if unique_key is None:
-                unique_key = found[properties.UNIQ_KEY] = self._new_unique_key()
-                text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
-            text = _overlaid(text, found, shared)
-            made.append(
-                NewRecord(
-                    topic.name,
-                    queue_id,
-                    part.body,
-                    (text + self._suffix).encode("utf-8", "replace"),
-                    born_host,
-                    self._store_host,
-                    part.flag,
-                    sys_flag,
-                    header.born_timestamp,
-                    header.reconsume_times,
-                    0,
-                    found.get(properties.TAGS, ""),
-                    properties.index_keys(unique_key, found.get(properties.KEYS)),
-                )
+        first = properties.find(texts[0], properties.UNIQ_KEY) or ""
+        return [
+            NewRecord(
+                header.topic,
+                queue_id,
+                part.body,
+                text,
+                born_host,
+                self._store_host,
+                part.flag,
+                sys_flag,
+                header.born_timestamp,
+                header.reconsume_times,
+                0,
+                first,
             )
-        return made
+            for part, text in zip(parts, texts, strict=True)
+        ]
+
+    def _plain_texts(
+        self, parts: Sequence[batch.Part], shared: dict[str, str]
+    ) -> list[bytes] | None:
+        """Return the properties to store of a batch's parts; None if one needs a closer look."""
+        try:
+            closed = "\x02" + b"".join([part.properties for part in parts]).decode()
+        except UnicodeDecodeError:
+            return None
+        if not _are_plain(closed, len(parts)):
+            return None
+        suffix = self._suffix
+        for name, value in shared.items():
+            count = closed.count(f"\x02{name}\x01")
+            if not count:
+                suffix = f"{name}\x01{value}\x02{suffix}"
+            elif not count == closed.count(f"\x02{name}\x01{value}\x02") == len(parts):
+                return None
+        added = suffix.encode("utf-8", "replace")
+        texts = [part.properties + added for part in parts]
+        return texts if all(part.properties[-1:] == b"\x02" for part in parts) else None
+
+    def _text_of_part(self, topic: TopicConfig, part: batch.Part, shared: dict[str, str]) -> bytes:
+        """Return the properties to store of any part of a batch."""
+        text = str(part.properties, "utf-8", "replace")
+        found = properties.decode(text)
+        is_special = not _SPECIAL.isdisjoint(found)
+        if is_special:
+            self._refuse_unsupported_in_batch(found)
+        if topic.attributes:
+            _check_compaction(topic, found)
+        if is_special or _is_loose(text, found):
+            text = _text(found)
+        if properties.UNIQ_KEY not in found:
+            unique_key = found[properties.UNIQ_KEY] = self._new_unique_key()
+            text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
+        return (_overlaid(text, found, shared) + self._suffix).encode("utf-8", "replace")
 
     def _place(self, header: SendMessage) -> tuple[TopicConfig, int]:
         """Return topic and queue that the request names, checked, the topic made if it is new."""
@@ -298,6 +404,23 @@ class Sender:
             raise _illegal("a batch may not be transactional")
         if self._delay_level(found) > 0:
             raise _illegal("a batch may not be delayed")
+
+
+def _are_plain(closed: str, count: int) -> bool:
+    """Say whether property strings can be added to as they are.
+
+    Each has one unique key, and none has an empty value or a name of `_SPECIAL`.
+
+    Args:
+        closed: 0x02 and the strings, each of which is to end in 0x02.
+        count: How many they are.
+    """
+    if closed.count(_UNIQUE) != count or closed.count("\x01") + 1 != closed.count("\x02"):
+        return False
+    for mark in _MARKS:  # noqa: SIM110 - a generator would cost half as much again
+        if mark in closed:
+            return False
+    return True
 
 
 def _text(pairs: dict[str, str]) -> str:

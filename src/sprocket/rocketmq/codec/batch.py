@@ -22,35 +22,36 @@ class Part(NamedTuple):
     """One message of a batch; body and properties are as a record stores them."""
 
     flag: int
-    body: bytes | memoryview
+    body: bytes
     properties: bytes
 
 
 def split(data: bytes | bytearray | memoryview) -> list[Part]:
-    """Return the messages of a batch body; their bodies are slices, not copies.
+    """Return the messages of a batch body.
 
     Raises:
         WireError: The lengths do not add up; the text says at which byte.
     """
-    view = memoryview(data)
+    whole = bytes(data)
     unpack_head, unpack_length = _HEAD.unpack_from, _PROPERTIES_LENGTH.unpack_from
     new_part = tuple.__new__  # what `Part(...)` comes to, at half its cost
     parts: list[Part] = []
-    position, end = 0, len(view)
+    position, end = 0, len(whole)
     while position < end:
         if end - position < _FRAME_BYTES:
             raise WireError(f"batch breaks off at byte {position} of {end}")
-        size, _magic, _crc, flag, body_length = unpack_head(view, position)
+        size, _magic, _crc, flag, body_length = unpack_head(whole, position)
         body = position + _HEAD_BYTES
         body_end = body + body_length
         if body_length < 0 or body_end + 2 > end:
             raise WireError(f"batch message at byte {position} claims a body of {body_length}")
-        (length,) = unpack_length(view, body_end)
+        (length,) = unpack_length(whole, body_end)
         properties = body_end + 2
         part_end = properties + length
         if length < 0 or part_end > end or part_end - position != size:
             raise WireError(f"batch message at byte {position} has sizes that do not add up")
-        parts.append(new_part(Part, (flag, view[body:body_end], bytes(view[properties:part_end]))))
+        part = flag, whole[body:body_end], whole[properties:part_end]
+        parts.append(new_part(Part, part))
         position = part_end
     return parts
 

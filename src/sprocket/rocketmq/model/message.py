@@ -72,8 +72,7 @@ class NewRecord(Struct, frozen=True, gc=False):
         born_at_ms: Wall time at the producer.
         reconsume_times: How often it was delivered before.
         prepared_transaction_offset: Where the half message of a committed transaction lies.
-        tags: The tag, hashed whole for the queue unit.
-        keys: What the index is to find it by: the unique key first, then the words of KEYS.
+        unique_key: Its UNIQ_KEY, for the answer to its producer; `properties` hold it as well.
     """
 
     topic: str
@@ -87,8 +86,7 @@ class NewRecord(Struct, frozen=True, gc=False):
     born_at_ms: int = 0
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
-    tags: str = ""
-    keys: tuple[str, ...] = ()
+    unique_key: str = ""
 
     @property
     def queueable(self) -> bool:

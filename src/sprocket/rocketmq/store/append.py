@@ -12,23 +12,31 @@ Invariants
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
+
+from msgspec import Struct
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import extra
-from sprocket.rocketmq.codec.extra import Extra
-from sprocket.rocketmq.codec.record import Entry, encoded_size, tags_code
+from sprocket.rocketmq.codec.record import encoded_size
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import Flush
-from sprocket.rocketmq.store.place import Placing, check_queue
+from sprocket.rocketmq.store.place import Key, Placing, check_queue
 
 _ODD_FLAGS = TRANSACTION_PREPARED | INNER_BATCH
 """A prepared or rolled back record takes no place in its queue, an inner batch many."""
 
-Appended = Entry
-"""What `append` gives: topic, queue_id, queue_offset, physical_offset, size, stored_at_ms."""
+
+class Appended(Struct, frozen=True, gc=False):
+    """Where a record lies: its place in its queue and in the log, its bytes, and its store time."""
+
+    queue_offset: int
+    physical_offset: int
+    size: int
+    stored_at_ms: int
 
 
 class Appender:
@@ -66,7 +74,9 @@ class Appender:
         self._placing = placing or Placing(
             (), light_queues=False, record_bytes_max=message_bytes_max
         )
-        self._turn: list[Entry] = []
+        self._has_unwritten = False
+        self._last_place = -1
+        self._before: dict[Key, int | None] = {}
         self._is_refusing = False
         self._stopped: str | None = None
         self._paused: str | None = None
@@ -74,11 +84,11 @@ class Appender:
     @property
     def has_unwritten(self) -> bool:
         """Whether records wait for `write`."""
-        return bool(self._turn)
+        return self._has_unwritten
 
     def forget(self, topic: str) -> None:
         """Give the queue offsets of a topic from 0 on again; none of its records may wait."""
-        assert not self._turn, "records of the topic may wait to be written"
+        assert not self._has_unwritten, "records of the topic may wait to be written"
         for key in [key for key in self._next if key[0] == topic]:
             del self._next[key]
 
@@ -103,7 +113,32 @@ class Appender:
         raise DiskFull(self._paused)
 
     def append(self, record: NewRecord) -> Appended:
-        """Take a record up, in memory; it has its offsets at once.
+        """Take a record up, in memory; it has its offsets at once. See `append_all`."""
+        (appended,) = self.append_all([record])
+        return appended
+
+    def append_batch(self, records: Sequence[NewRecord]) -> list[Appended]:
+        """Take up records that lie in one log file, with consecutive queue offsets.
+
+        Raises:
+            MessageTooLarge: Also if their bodies together exceed the limit of one, or together
+                they fit into no log file.
+            StoreError: See `append_all`.
+        """
+        total = sum([len(record.body) for record in records])
+        if total > self._body_bytes_max:
+            raise MessageTooLarge(
+                f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
+                "(message_bytes_max)"
+            )
+        return self.append_all(records, together=True)
+
+    def append_all(self, records: Sequence[NewRecord], *, together: bool = False) -> list[Appended]:
+        """Take records up, in memory: all of them, or with an error none.
+
+        Args:
+            records: What to append, in order.
+            together: They must lie in one log file.
 
         Raises:
             MessageTooLarge: Body, topic, properties or record exceed a limit.
@@ -115,101 +150,63 @@ class Appender:
         """
         if self._is_refusing:
             self._refuse()
-        if len(record.body) > self._body_bytes_max:
-            self._too_large(record)
-        if not self._turn:
+        if not self._has_unwritten:
             self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
         now = self.stored_at_ms
-        if (
-            record.sys_flag & _ODD_FLAGS
-            or extra.MARK in record.properties
-            or record.topic == extra.SCHEDULE_TOPIC
-        ):  # `_is_odd` without a call, on the hot path
-            return self._append_odd(record, now)
-        key = record.topic, record.queue_id
-        known = self._next.get(key)
-        queue_offset = check_queue(*key) if known is None else known
-        physical_offset, size = self._log.append(record, queue_offset, now)
-        self._next[key] = queue_offset + 1
-        tags = record.tags
-        entry = Entry(
-            record.topic,
-            record.queue_id,
-            queue_offset,
-            physical_offset,
-            size,
-            tags_code(tags) if tags else 0,
-            now,
-            record.keys,
-            record.sys_flag,
-            record.prepared_transaction_offset,
-        )
-        self._turn.append(entry)
-        return entry
-
-    def _append_odd(self, record: NewRecord, now: int) -> Appended:
-        """Append a record that may take other places than the next one of its queue."""
-        place = self._placing.place(record, {}, self._next)
-        if place.extra is not None and place.extra.light:
-            self._placing.check_size(encoded_size(place.record, self._log.crc_tail))
-        spot = self._log.append(place.record, place.queue_offset, now)
-        self._next.update(place.after)
-        entry = _entry(place.record, place.queue_offset, spot, now, place.extra)
-        self._turn.append(entry)
-        return entry
-
-    def append_batch(self, records: Sequence[NewRecord]) -> list[Appended]:
-        """Take up records that lie in one log file, with consecutive queue offsets.
-
-        Raises:
-            MessageTooLarge: One exceeds a limit, or together they fit into no log file; then none
-                is taken.
-            MessageIllegal, CorruptRecord, StoreFailed, DiskFull: As `append`.
-        Durability: as `append`.
-        """
-        if self._is_refusing:
-            self._refuse()
-        total = 0
+        known, following = self._next, dict[Key, int]()
+        body_bytes_max = self._body_bytes_max
+        queue_offsets: list[int] = []
+        is_odd = False
         for record in records:
-            size = len(record.body)
-            total += size
-            if size > self._body_bytes_max:
+            if len(record.body) > body_bytes_max:
                 self._too_large(record)
-        if total > self._body_bytes_max:
-            raise MessageTooLarge(
-                f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
-                "(message_bytes_max)"
-            )
-        if not self._turn:
-            self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
-        now = self.stored_at_ms
-        placed: list[tuple[NewRecord, int]] = []
-        extras: list[Extra | None] = []
-        following: dict[tuple[str, int], int] = {}
-        for record in records:
-            if _is_odd(record):
-                place = self._placing.place(record, following, self._next)
-                following.update(place.after)
-                placed.append((place.record, place.queue_offset))
-                extras.append(place.extra)
-                continue
+            if (
+                record.sys_flag & _ODD_FLAGS
+                or extra.MARK in record.properties
+                or record.topic == extra.SCHEDULE_TOPIC
+            ):
+                is_odd = True
+                break
             key = record.topic, record.queue_id
             offset = following.get(key)
             if offset is None:
-                offset = self._next.get(key)
+                offset = known.get(key)
                 if offset is None:
                     offset = check_queue(*key)
-            placed.append((record, offset))
-            extras.append(None)
+            queue_offsets.append(offset)
             following[key] = offset + 1
-        spots = self._log.append_batch(placed, now)
-        self._next.update(following)
-        entries = [
-            _entry(record, offset, spot, now, found)
-            for (record, offset), spot, found in zip(placed, spots, extras, strict=True)
-        ]
-        self._turn.extend(entries)
-        return entries
+        if is_odd:
+            records, queue_offsets, following = self._placed(records)
+        places, sizes = self._log.append(records, queue_offsets, now, together=together)
+        if places:
+            self._has_unwritten = True
+            self._last_place = places[-1]
+        for key in following.keys() - self._before.keys():
+            self._before[key] = known.get(key)
+        known.update(following)
+        return list(map(Appended, queue_offsets, places, sizes, repeat(now)))
+
+    def _placed(
+        self, records: Sequence[NewRecord]
+    ) -> tuple[list[NewRecord], list[int], dict[Key, int]]:
+        """Give places to records some of which may take other ones than the next of their queue.
+
+        Returns:
+            The records as they are to be stored, their queue offsets, and the next free places.
+        """
+        following: dict[Key, int] = {}
+        placed: list[NewRecord] = []
+        queue_offsets: list[int] = []
+        for record in records:
+            if len(record.body) > self._body_bytes_max:
+                self._too_large(record)
+            place = self._placing.place(record, following, self._next)
+            if place.extra is not None and place.extra.light:
+                self._placing.check_size(encoded_size(place.record, self._log.crc_tail))
+            following.update(place.after)
+            placed.append(place.record)
+            queue_offsets.append(place.queue_offset)
+        return placed, queue_offsets, following
 
     def _too_large(self, record: NewRecord) -> None:
         raise MessageTooLarge(
@@ -232,8 +229,7 @@ class Appender:
         Durability: none before a sync.
         """
         assert not self._flush.fill_blocks_write(), "a fill in flight covers what is to be written"
-        turn = self._turn
-        if turn:
+        if self._has_unwritten:
             try:
                 self._log.write()
             except StoreError:
@@ -241,55 +237,19 @@ class Appender:
                 if self._log.failure is not None:
                     self.stop(self._log.failure)
                 raise
-            self.last_record = turn[-1].physical_offset
-            self._turn = []
+            self.last_record = self._last_place
+            self._forget_turn()
         return self._log.written
 
     def _take_back(self) -> None:
         """Give back the queue offsets of records that were not written."""
-        for entry in reversed(self._turn):
-            if entry.queueable:
-                light = () if entry.extra is None else entry.extra.light
-                self._give_back((entry.topic, entry.queue_id), entry.queue_offset)
-                for name, offset in light:
-                    self._give_back((name, 0), offset)
-        self._turn = []
+        for key, offset in self._before.items():
+            if offset is None:
+                del self._next[key]
+            else:
+                self._next[key] = offset
+        self._forget_turn()
 
-    def _give_back(self, key: tuple[str, int], offset: int) -> None:
-        if offset:
-            self._next[key] = offset
-        else:
-            self._next.pop(key, None)
-
-
-def _is_odd(record: NewRecord) -> bool:
-    """Say whether a record may take other places than the next one of its queue."""
-    return bool(
-        record.sys_flag & _ODD_FLAGS
-        or extra.MARK in record.properties
-        or record.topic == extra.SCHEDULE_TOPIC
-    )
-
-
-def _entry(
-    record: NewRecord,
-    queue_offset: int,
-    spot: tuple[int, int],
-    stored_at_ms: int,
-    found: Extra | None,
-) -> Entry:
-    physical_offset, size = spot
-    return Entry(
-        record.topic,
-        record.queue_id,
-        queue_offset,
-        physical_offset,
-        size,
-        tags_code(record.tags) if record.tags else 0,
-        stored_at_ms,
-        record.keys,
-        record.sys_flag,
-        record.prepared_transaction_offset,
-        False,
-        found,
-    )
+    def _forget_turn(self) -> None:
+        self._has_unwritten = False
+        self._before = {}

@@ -16,6 +16,7 @@ Invariants
 Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
@@ -77,82 +78,51 @@ class CommitLog:
         """The beginning of the oldest file."""
         return PhysicalOffset(self.files.first)
 
-    def append(self, new: NewRecord, queue_offset: int, stored_at_ms: int) -> tuple[int, int]:
-        """Take a record up, in memory.
+    def append(
+        self,
+        records: Sequence[NewRecord],
+        queue_offsets: Sequence[int],
+        stored_at_ms: int,
+        *,
+        together: bool = False,
+    ) -> tuple[list[int], list[int]]:
+        """Take records up, in memory.
+
+        Args:
+            records: What to append, in order.
+            queue_offsets: The place of each in its queue.
+            stored_at_ms: Wall time.
+            together: They must lie in one file.
 
         Returns:
-            Its place in the log and its size in bytes.
+            The place of each in the log, and its size in bytes.
 
         Raises:
-            MessageTooLarge: It fits into no file, or a part exceeds its limit; nothing changed.
+            MessageTooLarge: One of them, or all of them `together`, fit into no file, or a part
+                exceeds its limit; nothing changed.
         Durability: none before `write` and a sync.
         """
-        data = record.encode(
-            new,
-            queue_offset=queue_offset,
+        encoded = record.encode_all(
+            records,
+            queue_offsets,
             physical_offset=self._end,
             stored_at_ms=stored_at_ms,
             crc_tail=self.crc_tail,
         )
-        size = len(data)
-        if size > self._room:
-            self._roll(size)
-            data = record.encode(
-                new,
-                queue_offset=queue_offset,
-                physical_offset=self._end,
-                stored_at_ms=stored_at_ms,
-                crc_tail=self.crc_tail,
-            )
-        offset = self._end
-        if self._buffers is None:
-            self._take([data], size)
-        else:  # the same without a call, on the hot path
-            self._buffers.append(data)
-            self._end = offset + size
-            self._room -= size
-        return offset, size
-
-    def append_batch(
-        self, records: Sequence[tuple[NewRecord, int]], stored_at_ms: int
-    ) -> list[tuple[int, int]]:
-        """Take up records that must lie in one file, each given with its queue offset.
-
-        Returns:
-            Place and size of each.
-
-        Raises:
-            MessageTooLarge: Together they fit into no file, or a part exceeds its limit; nothing
-                changed.
-        """
-        encoded = self._encode_batch(records, stored_at_ms, self._end)
-        size = sum(map(len, encoded))
-        if size > self._room:
-            start = self._end + self._room + BLANK_BYTES
-            if size + BLANK_BYTES <= self._segment_bytes:
-                encoded = self._encode_batch(records, stored_at_ms, start)
-            self._roll(size)
         sizes = list(map(len, encoded))
-        places = list(zip(accumulate(sizes, initial=self._end), sizes, strict=False))
-        if encoded:
-            self._take(encoded, size)
-        return places
-
-    def _encode_batch(
-        self, records: Sequence[tuple[NewRecord, int]], stored_at_ms: int, start: int
-    ) -> list[bytes]:
-        encoded = []
-        for new, queue_offset in records:
-            data = record.encode(
-                new,
-                queue_offset=queue_offset,
-                physical_offset=start,
-                stored_at_ms=stored_at_ms,
-                crc_tail=self.crc_tail,
-            )
-            encoded.append(data)
-            start += len(data)
-        return encoded
+        places = list(accumulate(sizes, initial=self._end))
+        whole = places.pop() - self._end
+        if whole <= self._room:
+            self._take(encoded, whole)
+            return places, sizes
+        self._check_fits(whole if together else max(sizes))
+        count = 0 if together else bisect_right(list(accumulate(sizes)), self._room)
+        self._take(encoded[:count], sum(sizes[:count]))
+        self._roll()
+        rest, _ = self.append(
+            records[count:], queue_offsets[count:], stored_at_ms, together=together
+        )
+        return places[:count] + rest, sizes
 
     def _take(self, data: Sequence[bytes], size: int) -> None:
         buffers = self._buffers
@@ -163,12 +133,14 @@ class CommitLog:
         self._end += size
         self._room -= size
 
-    def _roll(self, size: int) -> None:
-        """End the file with a blank, if `size` bytes fit into the next one."""
+    def _check_fits(self, size: int) -> None:
         if size + BLANK_BYTES > self._segment_bytes:
             raise MessageTooLarge(
                 f"{size} bytes of records do not fit into a log file of {self._segment_bytes}"
             )
+
+    def _roll(self) -> None:
+        """End the file with a blank."""
         left = self._room + BLANK_BYTES
         self._take([record.blank(left)], BLANK_BYTES)
         self._go_to(self._end - BLANK_BYTES + left)

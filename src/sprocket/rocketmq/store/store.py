@@ -53,8 +53,8 @@ class Store:
     """See the head of the module. Made by `open` or `open_read_only`.
 
     Attributes:
-        append: Take one record up; see `append.Appender.append`.
-        append_batch: Take up several as one; see `append.Appender.append_batch`.
+        append, append_all, append_batch: Take up a record, several, several as one; see
+            `append.Appender`.
         deletions: Which topics were deleted; the owner finishes what is `pending`.
         batch_topics: Topics whose queues are batch queues; add to it before a new one is used.
         write: Hand what was taken up to the file system; see `append.Appender.write`.
@@ -82,6 +82,7 @@ class Store:
         self._appender = self._make_appender()
         # Bound here: a method that only passes the call on would cost every send.
         self.append = self._appender.append
+        self.append_all = self._appender.append_all
         self.append_batch = self._appender.append_batch
         self.write = self._appender.write
         self._deleter = Deleter(parts.deletions, opened.log, self._appender, parts.queues)

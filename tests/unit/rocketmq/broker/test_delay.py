@@ -259,16 +259,16 @@ def test_a_full_disk_delays_and_loses_nothing() -> None:
     desk = Desk().start()
     desk.wait(1, b"a")
     desk.wait(1, b"b")
-    append = desk.store.append
+    append = desk.store.append_all
 
     def refuse(_: NewRecord) -> Any:
         raise DiskFull("full")
 
-    desk.store.append = cast("Any", refuse)
+    desk.store.append_all = cast("Any", refuse)
     desk.timers.advance(1010)
     desk.timers.advance(5000)
     assert (desk.bodies(), desk.progress.get(1)) == ([], 0)
-    desk.store.append = append
+    desk.store.append_all = append
     desk.timers.advance(1010)
     assert desk.bodies() == [b"a", b"b"]
 

@@ -72,9 +72,11 @@ class FakeStore:
             raise MessageTooLarge("big")
         return record
 
-    def append_batch(self, records: Sequence[str]) -> list[str]:
+    def append_all(self, records: Sequence[str]) -> list[str]:
         """Take records up."""
         return [self.append(record) for record in records]
+
+    append_batch = append_all
 
     def write(self) -> None:
         """Write, or fail."""
@@ -171,7 +173,7 @@ class Bench:
         self.timers = FakeTimers(self.clock)
         self.store = FakeStore(self.clock, flush)
         self.thread = FakeThread()
-        self.answers: list[tuple[Any, str | None]] = []
+        self.answers: list[tuple[Any, ...]] = []
         self.stats = Stats(self.clock)
         self.arrived: list[Arrival] = []
         self.durable = Durable(
@@ -192,7 +194,18 @@ class Bench:
 
     def append_batch(self, *records: str) -> None:
         """Append as one and note the answer."""
-        self.durable.append_batch(cast("Sequence[NewRecord]", records), self._answer, self, records)
+        self.durable.append_batch(
+            cast("Sequence[NewRecord]", records), self._batch_answer, [records]
+        )
+
+    def _batch_answer(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
+        (request,) = asked
+        ready[self] += self._answer(self, request, stored, error)
+
+    def answer_all(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
+        """Answer many with what was asked for, what was stored, and why not."""
+        why = None if error is None else type(error).__name__
+        ready[self] += [(one, stored and stored[n], why) for n, one in enumerate(asked)]
 
     def _answer(self, asker: object, request: Any, stored: Any, error: StoreError | None) -> Any:
         assert asker is self
@@ -253,6 +266,53 @@ def test_async_flush_answers_after_the_write_and_syncs_behind() -> None:
     bench.timers.advance(5000)
     assert len(bench.thread.jobs) == 0
     assert bench.store.done.count("sync") == 1
+
+
+def test_what_is_asked_in_some_turns_is_taken_up_at_once() -> None:
+    """Before the write, in order, and only what takes it up says when there is nothing more."""
+    bench = Bench()
+    taken: list[list[Any]] = []
+
+    def take_up(asked: list[Any]) -> None:
+        taken.append(asked)
+        for one in asked:
+            bench.append(one)
+
+    bench.durable.take_up = take_up
+    bench.durable.ask("a")
+    bench.timers.turn()
+    bench.durable.ask("b")
+    assert (taken, bench.durable.waiting_count) == ([], 2)
+    bench.timers.drain()
+    assert taken == [["a", "b"]]
+    assert bench.store.done == ["write", "sync"]
+    assert bench.answers == [("a", None), ("b", None)]
+    assert bench.durable.waiting_count == 0
+    bench.durable.ask("c")
+    bench.durable.take_up_now()
+    bench.append("d")
+    bench.timers.drain()
+    assert bench.answers[2:] == [("c", None), ("d", None)]
+    assert len(taken) == 2
+
+
+def test_what_is_asked_of_a_broker_that_stops_is_answered() -> None:
+    """It is taken up, so that who asked hears that it was not stored."""
+    bench = Bench()
+    bench.durable.take_up = lambda asked: bench.append(*asked)
+    bench.durable.ask("a")
+    bench.durable.close()
+    assert bench.answers == [(None, "StoreFailed")]
+
+
+def test_one_of_many_that_is_refused_disturbs_nobody() -> None:
+    """Each of the others is stored, in order, with the answers that many get."""
+    bench = Bench()
+    records = ["a", "big", "b"]
+    bench.durable.append_all(cast("Any", records), bench.answer_all, records)
+    assert bench.answers == [("big", None, "MessageTooLarge")]
+    bench.timers.drain()
+    assert bench.answers[1:] == [("a", "a", None), ("b", "b", None)]
 
 
 def test_what_the_store_refuses_is_answered_at_once() -> None:

@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
@@ -13,7 +14,9 @@ from sprocket.rocketmq.broker.locks import QueueLocks
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import batch, properties
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage
+from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
@@ -107,13 +110,132 @@ def test_ours_replace_what_a_client_copied() -> None:
     assert record.properties.count(b"CLUSTER") == 1
 
 
-def test_keys_and_tag_are_found_in_the_properties() -> None:
-    """The unique key first, then each word; a message without one gets one."""
+def test_a_message_without_unique_key_gets_one() -> None:
+    """The answer names it."""
     sender = Desk().sender
     text = "UNIQ_KEY\x01U\x02KEYS\x01a  b\x02TAGS\x01t\x02"
     record = sender.record(header(properties=text), b"x", THERE, 479)
-    assert (record.keys, record.tags) == (("U", "a", "b"), "t")
-    assert sender.record(header(), b"x", THERE, 479).keys == ("NEW1",)
+    assert record.unique_key == "U"
+    assert sender.record(header(), b"x", THERE, 479).unique_key == "NEW1"
+
+
+class Peer:
+    """Where a request came from."""
+
+    host_bytes = THERE
+
+
+def sends(*headers: SendMessage, body: bytes = b"x") -> list[Any]:
+    """Return sends as their handler gives them."""
+    return [(Peer(), Command(310, body=body), header) for header in headers]
+
+
+PLAIN = "UNIQ_KEY\x01U%d\x02KEYS\x01k\x02"
+TEXTS = [
+    "UNIQ_KEY\x01U\x02",
+    "A\x01b\x02UNIQ_KEY\x01U\x02TAGS\x01t\x02",
+    "UNIQ_KEY\x01U\x02A\x01b",
+    "A\x01b\x02",
+    "",
+    "UNIQ_KEY\x01\x02A\x01b\x02",
+    "MY_UNIQ_KEY\x01U\x02UNIQ_KEY\x01V\x02",
+    "MY_UNIQ_KEY\x01U\x02",
+    "UNIQ_KEY\x01U\x02UNIQ_KEY\x01V\x02",
+    "UNIQ_KEY\x01U\x02A\x01b\x01c\x02",
+    "UNIQ_KEY\x01U\x02A\x02",
+    "UNIQ_KEY\x01U\x02\x02",
+    "UNIQ_KEY\x01U\x02DELAY\x012\x02",
+    "UNIQ_KEY\x01U\x02CLUSTER\x01old\x02",
+    "UNIQ_KEY\x01schl\u00fcssel\x02",
+    "UNIQ_KEY\x01\ud800\x02",
+    "UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02",
+    "UNIQ_KEY\x01U\x02__CRC32#\x010123456789\x02",
+]
+HEADERS = [
+    *[{"properties": text} for text in TEXTS],
+    {"properties": PLAIN, "queue_id": -1},
+    {"properties": PLAIN, "queue_id": 4},
+    {"properties": PLAIN, "queue_id": 99},
+    {"properties": PLAIN, "topic": "%RETRY%g", "reconsume_times": 99},
+    {"properties": PLAIN, "topic": "NEW"},
+    {"properties": PLAIN, "topic": "SCHEDULE_TOPIC_XXXX"},
+    {"properties": PLAIN, "topic": "COMPACT"},
+    {"properties": PLAIN, "sys_flag": 4},
+    {"properties": PLAIN, "sys_flag": 0x31},
+]
+
+
+def _outcome(found: object) -> object:
+    if isinstance(found, RequestRefused):
+        return found.code, found.remark
+    assert isinstance(found, NewRecord)
+    pairs = properties.decode(found.properties)
+    return structs.replace(found, properties=b""), pairs, pairs["UNIQ_KEY"] == found.unique_key
+
+
+def _desk() -> Desk:
+    desk = Desk()
+    desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
+    compaction = TopicConfig(name="COMPACT", attributes={"cleanup.policy": "COMPACTION"})
+    desk.topics.put(compaction)
+    return desk
+
+
+@pytest.mark.parametrize("beside", [0, 2])
+@pytest.mark.parametrize("changes", HEADERS)
+def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside: int) -> None:
+    """Whatever it is that asks for a closer look, and beside others that do not."""
+    given = header(**changes)
+    single, many = _desk(), _desk()
+    try:
+        expected: object = single.sender.record(given, b"x", THERE, 0)
+    except RequestRefused as refused:
+        expected = refused
+    plain = [header(properties=PLAIN % number) for number in range(beside)]
+    found = many.sender.records(sends(*plain[:1], given, *plain[1:]))
+    assert len(found) == 1 + beside
+    where = min(1, beside)
+    assert _outcome(found[where]) == _outcome(expected)
+    del found[where]
+    for number, one in enumerate(found):
+        assert isinstance(one, NewRecord)
+        assert (one.unique_key, one.queue_id) == (f"U{number}", 0)
+        assert one == single.sender.record(plain[number], b"x", THERE, 0)
+
+
+def test_a_body_is_needed_by_each() -> None:
+    """Also of a message that is plain otherwise."""
+    (found,) = _desk().sender.records(sends(header(properties=PLAIN), body=b""))
+    assert isinstance(found, RequestRefused)
+
+
+def test_what_fails_for_one_message_fails_for_no_other() -> None:
+    """Whatever it is: its handler answers it."""
+    desk = _desk()
+    desk.sender._new_unique_key = iter(()).__next__
+    first, second = desk.sender.records(sends(header(), header(properties=PLAIN)))
+    assert isinstance(first, StopIteration)
+    assert isinstance(second, NewRecord)
+
+
+PARTS = [*TEXTS[:3], TEXTS[3], *TEXTS[5:8], TEXTS[9], TEXTS[13], TEXTS[14]]
+
+
+@pytest.mark.parametrize("shared", ["", "WAIT\x01true\x02", "A\x01c\x02", "TAGS\x01t\x02"])
+@pytest.mark.parametrize("text", PARTS)
+def test_parts_beside_plain_ones_become_what_each_would_be(text: str, shared: str) -> None:
+    """A batch of one and a batch of three differ in nothing but their number."""
+    plain = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
+    made = header(properties=shared)
+    single = [
+        Desk().sender.batch_records(made, batch.join([(0, b"a", one.encode())]), THERE)[0]
+        for one in (plain, text, plain)
+    ]
+    parts = [(0, b"a", one.encode()) for one in (plain, text, plain)]
+    many = Desk().sender.batch_records(made, batch.join(parts), THERE)
+    for one, other in zip(single, many, strict=True):
+        assert properties.decode(one.properties) == properties.decode(other.properties)
+        assert one.properties[-1] == other.properties[-1] == 2
 
 
 def test_text_that_is_no_unicode_is_replaced() -> None:
@@ -190,9 +312,10 @@ def test_parts_of_a_batch_keep_their_own_properties() -> None:
     """The batch's are added where they do not stand in for the part's key."""
     body = batch.join([(1, b"a", b"UNIQ_KEY\x01P\x02TAGS\x01t\x02"), (2, b"b", b"A\x01own\x02")])
     made = header(properties="UNIQ_KEY\x01BATCH\x02A\x01shared\x02WAIT\x01true")
-    first, second = Desk().sender.records(made, body, THERE)
-    assert (first.keys, first.tags, first.flag, bytes(first.body)) == (("P",), "t", 1, b"a")
-    assert (second.keys, second.flag) == (("NEW1",), 2)
+    first, second = Desk().sender.batch_records(made, body, THERE)
+    assert (first.unique_key, first.flag, bytes(first.body)) == ("P", 1, b"a")
+    assert second.flag == 2
+    assert properties.decode(second.properties)["UNIQ_KEY"] == "NEW1"
     found = properties.decode(first.properties)
     assert (found["A"], found["WAIT"], found["CLUSTER"]) == ("shared", "true", "DefaultCluster")
     assert properties.decode(second.properties)["A"] == "shared"
@@ -204,7 +327,7 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
     """Java gives WAIT to both; names that are the broker's own are never taken from the batch."""
     part = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
     made = header(properties="WAIT\x01true\x02CLUSTER\x01theirs\x02")
-    (one,) = Desk().sender.records(made, batch.join([(0, b"a", part.encode())]), THERE)
+    (one,) = Desk().sender.batch_records(made, batch.join([(0, b"a", part.encode())]), THERE)
     ours = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
     assert one.properties.decode() == part + ours
 
@@ -213,5 +336,5 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
 def test_a_body_that_is_no_batch_is_refused(body: bytes) -> None:
     """With 1 and a reason."""
     with pytest.raises(RequestRefused) as refused:
-        Desk().sender.records(header(), body, THERE)
+        Desk().sender.batch_records(header(), body, THERE)
     assert refused.value.code == 1

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 from msgspec import structs
-from tests.stores import filled, new, open_store
+from tests.stores import SMALL, filled, new, open_store
 
 from sprocket.base.errors import (
     CorruptRecord,
@@ -49,6 +49,7 @@ def test_a_failed_write_takes_everything_back(number: int) -> None:
     disk, store = filled(4)
     before = store.end, store.written
     store.append(new("topic", 0))
+    store.append_all([new("topic", 0), new("other", 0), new("topic", 0)])
     store.append_batch([new("topic", 1), new("topic", 1), new("other", 0)])
     disk.fail("write", 1, number)
     with pytest.raises((DiskFull, DiskFailed)):
@@ -93,8 +94,26 @@ def test_what_cannot_be_stored_is_refused(bad: object, error: type[Exception]) -
         store.append(bad)  # type: ignore[arg-type]
     with pytest.raises(error):
         store.append_batch([new(), bad])  # type: ignore[list-item]
+    with pytest.raises(error):
+        store.append_all([new(), bad, new()])  # type: ignore[list-item]
     assert store.end == 0
     assert store.append(new()).queue_offset == 0
+
+
+def test_many_fill_files_as_each_by_itself_would() -> None:
+    """In any mixture of queues and sizes; a batch that must lie together may leave more room."""
+    sizes = (300, 700, 40, 900, 1, 1300, 600, 20)
+    many = [new(f"t{n % 3}", n % 2, bytes(size)) for n, size in enumerate(sizes)]
+    single, together = open_store(SimulatedDisk()), open_store(SimulatedDisk())
+    expected = [single.append(one) for one in many]
+    assert together.append_all(many) == expected
+    for store in (single, together):
+        store.write()
+        store.sync()
+    records = [bytes(data) for _, data in together.records()]
+    assert records == [bytes(data) for _, data in single.records()]
+    assert len(records) == len(sizes)
+    assert len({one.physical_offset // SMALL.log.segment_bytes for one in expected}) > 1
 
 
 def test_store_times_never_go_down() -> None:

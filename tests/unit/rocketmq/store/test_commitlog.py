@@ -35,7 +35,8 @@ def _body_for(size: int) -> bytes:
 
 
 def _append(log: CommitLog, size: int, queue_offset: int = 0) -> tuple[int, int]:
-    return log.append(new(body=_body_for(size)), queue_offset, 1)
+    (place,), (written,) = log.append([new(body=_body_for(size))], [queue_offset], 1)
+    return place, written
 
 
 def test_a_record_has_its_place_before_it_is_written() -> None:
@@ -92,15 +93,31 @@ def test_a_batch_lies_in_one_file() -> None:
     """It rolls as a whole; too large a one is refused and changes nothing."""
     _, log = _log()
     _append(log, 300)
-    batch = [(new(body=_body_for(250)), n) for n in range(4)]
-    places = log.append_batch(batch[:2], 1)
-    assert places == [(300, 250), (550, 250)]
-    assert log.append_batch(batch[:3], 1) == [(1024, 250), (1274, 250), (1524, 250)]
+    batch = [new(body=_body_for(250)) for _ in range(5)]
+    assert log.append(batch[:2], range(2), 1, together=True) == ([300, 550], [250] * 2)
+    places, _ = log.append(batch[:3], range(3), 1, together=True)
+    assert places == [1024, 1274, 1524]
     with pytest.raises(MessageTooLarge):
-        log.append_batch([*batch, batch[0]], 1)
+        log.append(batch, range(5), 1, together=True)
     assert log.end == 1774
     log.write()
     assert record.decode(log.record_at(1274)).queue_offset == 1
+
+
+def test_records_that_need_not_lie_together_fill_files() -> None:
+    """Each begins where it finds room; one that fits into no file takes all of them back."""
+    _, log = _log()
+    many = [new(body=_body_for(size)) for size in (400, 400, 300, 700, 1016, 200)]
+    places, sizes = log.append(many, range(6), 1)
+    assert places == [0, 400, 1024, 1324, 2048, 3072]
+    assert sizes == [400, 400, 300, 700, 1016, 200]
+    with pytest.raises(MessageTooLarge):
+        log.append([new(body=_body_for(size)) for size in (200, 1017)], [6, 7], 1)
+    assert log.end == 3272
+    log.write()
+    for number, place in enumerate(places):
+        found = record.decode(log.record_at(place))
+        assert (found.queue_offset, found.physical_offset) == (number, place)
 
 
 @pytest.mark.parametrize("call", ["write", "create", "sync", "sync_folder"])

@@ -70,7 +70,7 @@ class World:
         """
         number = len(self.starts)
         made = structs.replace(new(topic, queue_id, b"x" * 50, name=f"k{number}"), **fields)
-        place, size = self.log.append(made, offset, 1000 + number)
+        (place,), (size,) = self.log.append([made], [offset], 1000 + number)
         self.starts.append(place)
         self.ends.append(place + size)
 
@@ -318,7 +318,7 @@ def test_a_log_that_ends_with_its_file_is_followed_to_the_end() -> None:
     """Nothing but the blank is left then."""
     world = World()
     world.write(0)
-    world.log._roll(100)
+    world.log._roll()
     end = world.log.write()
     assert end == SMALL.log.segment_bytes
     assert [a.next_offset for a in world.round(end)] == [1]

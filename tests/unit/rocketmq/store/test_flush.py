@@ -25,7 +25,7 @@ def _make(ahead: int = 0) -> tuple[SimulatedDisk, CommitLog, Flush]:
 
 
 def _write(log: CommitLog, size: int = 500) -> int:
-    log.append(new(body=bytes(size)), 0, 1)
+    log.append([new(body=bytes(size))], [0], 1)
     return log.write()
 
 
@@ -110,9 +110,9 @@ def test_a_fill_in_flight_blocks_a_write_into_it() -> None:
     _write(log)
     job = flush.begin_fill()
     assert job is not None
-    log.append(new(body=bytes(500)), 0, 1)
+    log.append([new(body=bytes(500))], [0], 1)
     assert not flush.fill_blocks_write()
-    log.append(new(body=bytes(1000)), 0, 1)
+    log.append([new(body=bytes(1000))], [0], 1)
     assert flush.fill_blocks_write()
     job.run()
     flush.finish_fill(job, None)

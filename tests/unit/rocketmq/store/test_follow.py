@@ -80,7 +80,7 @@ def test_between_equal_places_lies_nothing() -> None:
     _, store = filled(10)
     assert _parts(store, store.end, store.end) == []
     assert _parts(open_store(SimulatedDisk()), 0, 0) == []
-    store._log._roll(100)
+    store._log._roll()
     end = store._log.write()
     assert end == SMALL.log.segment_bytes
     last = _parts(store, 0, end)[-1].end

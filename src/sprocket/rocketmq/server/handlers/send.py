@@ -1,19 +1,21 @@
 """Requests that store messages: 10, 310 and 320."""
 
 from collections.abc import Sequence
+from itertools import repeat
+from typing import TypeAlias
 
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
     MessageIllegal,
     MessageTooLarge,
-    RequestRefused,
     StoreError,
     StoreFailed,
     SyncLate,
 )
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.send import Sender
+from sprocket.rocketmq.broker.waiting import Ready
 from sprocket.rocketmq.codec import properties, send_answer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
@@ -21,13 +23,21 @@ from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.server.dispatch import Answer, Handler, encoded
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
 from sprocket.rocketmq.store.append import Appended
 from sprocket.runtime.driver import Peer
 
+_Send: TypeAlias = tuple[Peer, Command, SendMessage]
+
+_Asked: TypeAlias = tuple[Peer, Command, int, str]
+"""Who sent what, and what the answer names: the queue and the unique key."""
+
 
 class SendHandlers:
-    """Sends, single and in batches; the batch flag decides which, not the code."""
+    """Sends, single and in batches; the batch flag decides which, not the code.
+
+    Single ones are taken up together, those of some turns of the loop at once (`Durable.ask`).
+    """
 
     def __init__(self, sender: Sender, durable: Durable, store_host: bytes) -> None:
         self._sender = sender
@@ -35,6 +45,7 @@ class SendHandlers:
         self._pressure = durable.pressure
         self._id_prefix = store_host.hex().upper()
         self._id_start = self._id_prefix.encode()
+        durable.take_up = self._take_up
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
@@ -54,80 +65,81 @@ class SendHandlers:
 
     def _send(self, peer: Peer, request: Command, header: SendMessage) -> None:
         if self._pressure.is_full:
-            raise _busy()
-        if header.batch:
-            self._send_batch(peer, request, header)
+            raise busy()
+        if not header.batch:
+            self._durable.ask((peer, request, header))
             return
-        record = self._sender.record(header, request.body, peer.host_bytes, request.version)
-        if record.topic is header.topic:
-            self._durable.append(record, self._stored, peer, request)
-        else:
-            asked = request, real_queue_id(record, header)
-            self._durable.append(record, self._stored_elsewhere, peer, asked)
+        self._durable.take_up_now()
+        records = self._sender.batch_records(header, request.body, peer.host_bytes)
+        asked = (peer, request, records[0].queue_id, records[0].unique_key)
+        self._durable.append_batch(records, self._stored_batch, [asked])
+
+    def _take_up(self, sends: list[_Send]) -> None:
+        """Append what was sent in some turns of the loop."""
+        records: list[NewRecord] = []
+        asked: list[_Asked] = []
+        for (peer, request, header), record in zip(sends, self._sender.records(sends), strict=True):
+            if not isinstance(record, NewRecord):
+                answer(peer, request, failed(peer, request, record))
+                continue
+            queue_id = record.queue_id
+            if record.topic is not header.topic:
+                queue_id = real_queue_id(record, header)
+            records.append(record)
+            asked.append((peer, request, queue_id, record.unique_key))
+        self._durable.append_all(records, self._stored, asked)
 
     def _stored(
-        self, peer: Peer, request: Command, stored: Appended | None, error: StoreError | None
-    ) -> Sequence[Buffer]:
-        """Make the answer to a single send."""
-        if stored is not None and error is None and request.serialize == JSON:
-            if request.flag & ONEWAY_FLAG:
-                return ()
-            return (
-                send_answer.encode(
-                    request.opaque,
-                    self._id_start,
-                    stored.physical_offset,
-                    stored.queue_id,
-                    stored.queue_offset,
-                    stored.keys[0],
-                ),
-            )
-        return self._stored_batch(peer, request, None if stored is None else (stored,), error)
-
-    def _stored_elsewhere(
         self,
-        _peer: Peer,
-        asked: tuple[Command, int],
-        stored: Appended | None,
+        asked: Sequence[_Asked],
+        stored: Sequence[Appended] | None,
         error: StoreError | None,
-    ) -> Sequence[Buffer]:
-        """Make the answer to a send that waits first, or went to the dead letters.
+        ready: Ready,
+    ) -> None:
+        """Make the answers to single sends.
 
-        It names the queue that was asked for, and where the message lies now, as RocketMQ's does.
+        Of one that waits first, or went to the dead letters, it names the queue that was asked for
+        and where the message lies now, as RocketMQ's does.
         """
-        request, queue_id = asked
-        if stored is None:
-            return encoded(request, _refused(error))
-        header = SendMessageAnswer(
-            msg_id=f"{self._id_prefix}{stored.physical_offset:016X}",
-            queue_id=queue_id,
-            queue_offset=stored.queue_offset,
-            transaction_id=stored.keys[0],
-        )
-        if error is None:
-            return encoded(request, Answer(0, header))
-        return encoded(request, Answer(_code(error), header, str(error)))
-
-    def _send_batch(self, peer: Peer, request: Command, header: SendMessage) -> None:
-        records = self._sender.records(header, request.body, peer.host_bytes)
-        self._durable.append_batch(records, self._stored_batch, peer, request)
+        encode, start = send_answer.encode, self._id_start
+        places = stored or repeat(None)
+        for (peer, request, queue_id, unique_key), place in zip(asked, places, strict=False):
+            if place is None or error is not None or request.serialize != JSON:
+                found = None if place is None else [place]
+                ready[peer] += self._answer(request, queue_id, unique_key, found, error)
+            elif not request.flag & ONEWAY_FLAG:
+                at, offset = place.physical_offset, place.queue_offset
+                frame = encode(request.opaque, start, at, queue_id, offset, unique_key)
+                ready[peer].append(frame)
 
     def _stored_batch(
         self,
-        _peer: Peer,
+        asked: Sequence[_Asked],
+        stored: Sequence[Appended] | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
+        """Make the answer to a batch."""
+        ((peer, request, queue_id, unique_key),) = asked
+        ready[peer] += self._answer(request, queue_id, unique_key, stored, error)
+
+    def _answer(
+        self,
         request: Command,
+        queue_id: int,
+        unique_key: str,
         stored: Sequence[Appended] | None,
         error: StoreError | None,
     ) -> Sequence[Buffer]:
-        """Make the answer to a batch."""
+        """Make any answer: where a message or those of a batch lie, or why not."""
         if not stored:
-            return encoded(request, _refused(error))
-        first = stored[0]
+            assert error is not None
+            return encoded(request, Answer(_code(error), None, str(error)))
         header = SendMessageAnswer(
             msg_id=",".join([f"{self._id_prefix}{one.physical_offset:016X}" for one in stored]),
-            queue_id=first.queue_id,
-            queue_offset=first.queue_offset,
-            transaction_id=first.keys[0],
+            queue_id=queue_id,
+            queue_offset=stored[0].queue_offset,
+            transaction_id=unique_key,
         )
         if error is None:
             return encoded(request, Answer(0, header))
@@ -140,19 +152,6 @@ def real_queue_id(record: NewRecord, header: SendMessage) -> int:
     if found is None or record.topic != SCHEDULE_TOPIC:
         return max(0, header.queue_id)
     return int(found)
-
-
-def _busy() -> RequestRefused:
-    return RequestRefused(
-        ResponseCode.SYSTEM_BUSY,
-        "[OVERLOAD]system busy, the disk is behind and too many messages wait for it",
-    )
-
-
-def _refused(error: StoreError | None) -> Answer:
-    """Return the answer to a send that was not stored."""
-    assert error is not None
-    return Answer(_code(error), None, str(error))
 
 
 def _code(error: StoreError) -> ResponseCode:

@@ -1,0 +1,92 @@
+"""Who waits for records to be stored, and how they are told."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from sprocket.base import log
+from sprocket.base.disk import Buffer
+from sprocket.base.errors import StoreError
+from sprocket.rocketmq.store.append import Appended
+
+_log = log.get_logger(__name__)
+
+R = TypeVar("R")
+P = TypeVar("P", bound="Asker")
+
+
+class Asker(Protocol):
+    """Who gets an answer; `runtime.driver.Peer` is one."""
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Take one or more answers."""
+
+
+Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]
+"""Makes an answer, given who asked and what for, what was stored, or why not; with both when only
+its sync is late. What it returns is sent when the time has come; it has no effect of its own, since
+it is called before the sync is over and once more if that fails."""
+
+Ready: TypeAlias = defaultdict[Asker, list[Buffer]]
+"""Answers that wait for their time, in order."""
+
+Answers: TypeAlias = Callable[
+    [Sequence[Any], Sequence[Appended] | None, StoreError | None, Ready], None
+]
+"""The same for several at once: adds the answers, given what was asked for, and what was stored of
+each, or why nothing was."""
+
+
+class Waiting(NamedTuple):
+    """Those who wait for records that were appended together.
+
+    Attributes:
+        answers: Makes their answers.
+        asked: What it gets of each.
+        stored: What was appended; None if nothing was.
+        records: How many that were.
+    """
+
+    answers: Answers
+    asked: Sequence[Any]
+    stored: Sequence[Appended] | None
+    records: int
+
+
+def one(
+    asked: Sequence[tuple[Answer[Any, Any], Asker, Any]],
+    stored: Sequence[Appended] | None,
+    error: StoreError | None,
+    found: Ready,
+) -> None:
+    """Make the answer to a single record: the `Answers` of an `Answer`."""
+    ((answer, asker, request),) = asked
+    found[asker] += answer(asker, request, stored[0] if stored else None, error)
+
+
+def ready(group: Iterable[Waiting], error: StoreError | None) -> Ready:
+    """Make the answers of a group; one that fails does not keep the others waiting."""
+    found: Ready = defaultdict(list)
+    for answers, asked, stored, _ in group:
+        try:
+            answers(asked, stored, error, found)
+        except Exception:
+            _log.exception("an answer could not be given")
+    return found
+
+
+def send(answers: Ready) -> None:
+    """Give everybody their answers."""
+    for asker, buffers in answers.items():
+        if buffers:
+            asker.send(buffers)
+
+
+def tell(group: Iterable[Waiting], error: StoreError | None) -> None:
+    """Answer everybody, with what was stored or with an error."""
+    send(ready(group, error))
+
+
+def refuse(group: Iterable[Waiting], error: StoreError) -> None:
+    """Answer everybody with why nothing was stored."""
+    tell([each._replace(stored=None) for each in group], error)
