@@ -26,6 +26,7 @@ from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store.tail import Tail
 
 BODIES = (100, KIB, 10 * KIB)
 BATCH = 32
@@ -314,7 +315,7 @@ def dispatch(folder: Path) -> Iterator[Figure]:
     ends = _ends(files, count)
     queues = FileQueues(RealDisk(), str(folder / "queues"), QueueGeometry())
     indexes = Indexes(RealDisk(), str(folder / "keys"), IndexGeometry(), SystemClock())
-    both = Dispatch(files, queues, indexes, 0)
+    both = Dispatch(Tail(files), queues, indexes, 0)
     began = time.perf_counter()
     for end in [*ends[ROUND - 1 : -1 : ROUND], ends[-1]]:
         both.to_queues(end)

@@ -174,25 +174,18 @@ def encode(
     crc_tail: bool,
 ) -> bytes:
     """Return the bytes to store of one record; see `encode_all`."""
-    (data,) = encode_all(
-        [record],
-        [queue_offset],
-        physical_offset=physical_offset,
-        stored_at_ms=stored_at_ms,
-        crc_tail=crc_tail,
-    )
-    return data
+    encoded, _ = encode_all([record], [queue_offset], physical_offset, stored_at_ms, crc_tail)
+    return encoded[0]
 
 
 def encode_all(
     records: Sequence[NewRecord],
     queue_offsets: Sequence[int],
-    *,
     physical_offset: int,
     stored_at_ms: int,
     crc_tail: bool,
-) -> list[bytes]:
-    """Return the bytes to store of each record.
+) -> tuple[list[bytes], list[int]]:
+    """Return the bytes to store of each record, their places in the log, and the place behind them.
 
     The bits for IPv6 hosts in the system flag are set as needed.
 
@@ -211,7 +204,7 @@ def encode_all(
         WireError: The topic is not valid Unicode, or a host has neither 8 nor 20 bytes.
     """
     encoded: list[bytes] = []
-    place = physical_offset
+    place, places = physical_offset, [physical_offset]
     join, pack_length = b"".join, I16.pack
     tail_bytes = CRC_TAIL_BYTES if crc_tail else 0
     topic_name, magic, topic = "", 0, b""
@@ -261,7 +254,8 @@ def encode_all(
             data = join((data, CRC_NAME, digits, b"\x02"))
         encoded.append(data)
         place += size
-    return encoded
+        places.append(place)
+    return encoded, places
 
 
 def blank(size: int) -> bytes:

@@ -10,7 +10,6 @@ by record through `record.entry`: texts that are not ASCII, and topics of delaye
 Invariant: `entries` and the columns say the same; a test compares.
 """
 
-import dataclasses
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -181,11 +180,6 @@ class RecordBatch:
                 hashes[number] = hash32(text) & 0xFFFF_FFFF
                 units[number] = len(text.encode("utf-16-le")) // 2
         return Keys(row, hashes, units)
-
-    def let_go(self) -> None:
-        """Hold the bytes of the log no longer; keys can still be had, entries cannot."""
-        _ = self._pieces  # has a copy of the properties, which keys are made of
-        self.records = dataclasses.replace(self.records, data=b"")
 
     def entry(self, number: int) -> Entry:
         """Return the entry of one record."""

@@ -153,8 +153,8 @@ class Appender:
         if not self._has_unwritten:
             self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
         now = self.stored_at_ms
-        known, following = self._next, dict[Key, int]()
-        body_bytes_max = self._body_bytes_max
+        known, body_bytes_max = self._next, self._body_bytes_max
+        following: dict[Key, int] = {}
         queue_offsets: list[int] = []
         is_odd = False
         for record in records:
@@ -181,8 +181,10 @@ class Appender:
         if places:
             self._has_unwritten = True
             self._last_place = places[-1]
-        for key in following.keys() - self._before.keys():
-            self._before[key] = known.get(key)
+        before = self._before
+        for key in following:
+            if key not in before:
+                before[key] = known.get(key)
         known.update(following)
         return list(map(Appended, queue_offsets, places, sizes, repeat(now)))
 

@@ -34,6 +34,7 @@ from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.store.tail import Tail
 
 _ZERO_CHUNK = bytes(256 * KIB)
 
@@ -50,6 +51,7 @@ class CommitLog:
 
     def __init__(self, files: SegmentFiles, end: int, *, crc_tail: bool) -> None:
         self.files = files
+        self.tail = Tail(files)
         self.failure: str | None = None
         self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
@@ -102,16 +104,11 @@ class CommitLog:
                 exceeds its limit; nothing changed.
         Durability: none before `write` and a sync.
         """
-        encoded = record.encode_all(
-            records,
-            queue_offsets,
-            physical_offset=self._end,
-            stored_at_ms=stored_at_ms,
-            crc_tail=self.crc_tail,
+        encoded, places = record.encode_all(
+            records, queue_offsets, self._end, stored_at_ms, self.crc_tail
         )
-        sizes = list(map(len, encoded))
-        places = list(accumulate(sizes, initial=self._end))
         whole = places.pop() - self._end
+        sizes = list(map(len, encoded))
         if whole <= self._room:
             self._take(encoded, whole)
             return places, sizes
@@ -162,6 +159,8 @@ class CommitLog:
             except (DiskFull, DiskFailed) as error:
                 self._take_back(error)
                 raise
+            for start, buffers in self._runs:
+                self.tail.add(start, buffers)
             self._runs = []
             self._buffers = None
             self._written = self._end

@@ -1,13 +1,13 @@
 """From the log to the queues and the index, in rounds.
 
-Theory of operation. What was written is read from the log again (`follow`), just as recovery does
-it, many records at a time as columns. The queues follow first, since consumers wait for them; the
-index follows from its own place and may lag. A place moves on only when its records are put, and
-both pass over what they have already; so a round that failed half-way is simply put once more, and
-nothing is kept in memory of what is yet to be put.
+Theory of operation. What was written is taken from the log's end (`tail`, `follow`) just as
+recovery reads it, many records at a time as columns. The queues follow first, since consumers wait
+for them; the index follows from its own place and may lag. A place moves on only when its records
+are put, and both pass over what they have already; so a round that failed half-way is simply put
+once more.
 
-Mostly the index gets at once what the queues have just got. Then it gets the same columns, which
-hold no file of the log by then. If it gets more than that it reads all of it again, in one part.
+Mostly the index gets at once what the queues have just got. Then it gets the same columns. If it
+gets more than that it reads all of it again, in one part.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
@@ -23,6 +22,7 @@ from sprocket.rocketmq.store import follow
 from sprocket.rocketmq.store.follow import Part
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.queues.engine import Queues
+from sprocket.rocketmq.store.tail import Tail
 from sprocket.rocketmq.store.units import Units
 
 if TYPE_CHECKING:  # it needs numpy
@@ -72,7 +72,7 @@ class Dispatch:
     """Follows the log, for queues and index.
 
     Args:
-        files: The log's.
+        tail: The end of the log.
         queues: The queues.
         index: The key index, None if the store keeps none.
         position: Up to where both have the log.
@@ -81,13 +81,13 @@ class Dispatch:
 
     def __init__(
         self,
-        files: SegmentFiles,
+        tail: Tail,
         queues: Queues,
         index: Indexes | None,
         position: int,
         units: Units | None = None,
     ) -> None:
-        self._files = files
+        self._tail = tail
         self._queues = queues
         self._units = units or Units()
         self._index = index
@@ -144,13 +144,15 @@ class Dispatch:
         """
         left = _ALL if max_count is None else max_count
         while self._queued_to < limit and left > 0:
-            part = follow.next_part(self._files, self._queued_to, limit, left, with_keys=False)
+            part = follow.next_part(self._tail, self._queued_to, limit, left, with_keys=False)
             if part is None:
                 self._queued_to = limit
             else:
                 self._put(part)
                 left -= len(part.records)
-        if self.index_backlog_bytes > INDEX_BACKLOG_BYTES_MAX:
+        if self._index is None:
+            self._tail.drop(self._queued_to)
+        elif self.index_backlog_bytes > INDEX_BACKLOG_BYTES_MAX:
             self.to_index()
 
     def _put(self, part: Part) -> None:
@@ -168,7 +170,6 @@ class Dispatch:
             else:
                 self._put_entries(records.entries())
             if part.start == self._indexed_to and self._index is not None:
-                records.let_go()
                 self._last = part
         self._queued_to = part.end
         self._queued_at_ms = part.last_stored_at_ms
@@ -209,6 +210,8 @@ class Dispatch:
                     self._index.put_batch(part.records, part.start)
                 self._indexed_to = part.end
                 taken += len(part.records)
+        if taken:
+            self._tail.drop(self._indexed_to)
         return taken
 
     def _part_for_index(self, count_max: int) -> Part | None:
@@ -218,7 +221,7 @@ class Dispatch:
             assert last.start == self._indexed_to
             return last
         start, end = self._indexed_to, self._queued_to
-        return follow.next_part(self._files, start, end, count_max, with_keys=True)
+        return follow.next_part(self._tail, start, end, count_max, with_keys=True)
 
 
 class _Columns(NamedTuple):

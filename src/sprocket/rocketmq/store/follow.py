@@ -5,15 +5,15 @@ end of a record. So, unlike in `walk`, nothing is looked for and no checksum com
 there all the same is an error. Of a file's end only the blank is known: there the next file begins.
 
 Few records come as entries, many as columns, and without numpy all as entries; both say the same.
-A part holds a view of its file until it is dropped.
+A part has a copy of what it needs of the log, and holds no file.
 """
 
 from typing import NamedTuple
 
 from sprocket.base.errors import CorruptRecord, WireError
-from sprocket.base.segments import SegmentFiles
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK, Entry
+from sprocket.rocketmq.store.tail import Tail
 from sprocket.rocketmq.store.walk import Found
 
 try:
@@ -54,12 +54,12 @@ class Part(NamedTuple):
 
 
 def next_part(
-    files: SegmentFiles, start: int, limit: int, count_max: int, *, with_keys: bool
+    tail: Tail, start: int, limit: int, count_max: int, *, with_keys: bool
 ) -> Part | None:
     """Return the next records of a log.
 
     Args:
-        files: The log's.
+        tail: The log's.
         start: Where a record, a blank or a file begins.
         limit: Where a record ended that was written, or a file begins.
         count_max: Records to return at most; nor more than `PART_MAX`.
@@ -76,36 +76,34 @@ def next_part(
     few = most if columns is None else min(most, COLUMNS_MIN)
     place = start
     while place < limit:
-        segment = files.segment(place)
-        view, end = segment.view, min(limit, segment.end) - segment.start
-        first = place - segment.start
-        found, stopped_at = record.places(view, first, end, few)
+        segment = tail.files.segment(place)
+        data = tail.read(place, min(limit, segment.end))
+        found, stopped_at = record.places(data, 0, len(data), few)
         if len(found) >= COLUMNS_MIN and columns is not None:
-            batch = _batch(view, first, end, most, segment.start)
+            batch = _batch(data, most, place)
             return Part(start, batch.end, batch)
         if found:
-            entries = [_entry(view, at, segment.start, with_keys=with_keys) for at in found]
-            return Part(start, segment.start + stopped_at, entries)
-        magic_at = first + MAGIC_AT
-        if end - first < BLANK_BYTES or view[magic_at : magic_at + 4] != _MAGIC_BLANK:
+            entries = [_entry(data, at, place, with_keys=with_keys) for at in found]
+            return Part(start, place + stopped_at, entries)
+        if data[MAGIC_AT:BLANK_BYTES] != _MAGIC_BLANK:
             raise CorruptRecord(f"{segment.path}: expected a record at {place}, written to {limit}")
         place = segment.end
     return None
 
 
-def _batch(view: memoryview, first: int, end: int, most: int, base: int) -> "RecordBatch":
-    """Return the records that begin at `first` as columns."""
-    walk = columns.walk(view, first, end, most)
-    found = columns.records(view, walk.positions, walk.stopped_at, base)
+def _batch(data: bytes, most: int, base: int) -> "RecordBatch":
+    """Return the records in `data`, of which the first lies at `base`, as columns."""
+    walk = columns.walk(data, 0, len(data), most)
+    found = columns.records(data, walk.positions, walk.stopped_at, base)
     if len(found) < len(walk.positions):
         at = base + int(walk.positions[len(found)])
         raise CorruptRecord(f"the record at {at} is not what was written: {found.defect}")
     return RecordBatch(found)
 
 
-def _entry(view: memoryview, place: int, base: int, *, with_keys: bool) -> Entry:
+def _entry(data: bytes, place: int, base: int, *, with_keys: bool) -> Entry:
     try:
-        entry = record.entry(view, place, with_keys=with_keys)
+        entry = record.entry(data, place, with_keys=with_keys)
     except WireError as error:
         raise CorruptRecord(f"the record at {base + place} is not what was written") from error
     if entry.physical_offset != base + place:

@@ -74,7 +74,7 @@ class Store:
         self._report = opened.report
         self._flush = Flush(parts.disk, opened.log, parts.settings, opened.clock)
         self._dispatch = Dispatch(
-            parts.files, parts.queues, parts.index, opened.log.written, parts.units
+            opened.log.tail, parts.queues, parts.index, opened.log.written, parts.units
         )
         self.batch_topics = parts.units.batch_topics
         self._bytes_in_memory = read.memory_bytes(parts.settings.bytes_in_memory)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.codec.given import new_record
 
 from sprocket.base.checksum import hash32
-from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import columns, record
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.record_batch import RecordBatch
@@ -152,22 +151,6 @@ def test_one_layout_is_parted_once() -> None:
         batch = _batch([(new_record(properties=text), n) for n, text in enumerate(texts)], True)
         assert type(batch._pieces).__name__ == "_Pieces"
         _assert_same(batch)
-
-
-def test_keys_are_there_when_the_log_was_let_go() -> None:
-    """Texts that are no ASCII as well; no byte of the log is held."""
-    texts = [b"UNIQ_KEY\1u1\2KEYS\1a \xc3\xa9\2", b"KEYS\1b\2TAGS\1T\2", b""]
-    records = [(new_record(properties=text), n) for n, text in enumerate(texts)]
-    batch, kept = _batch(records), _batch(records)
-    data = kept.records.data
-    kept.let_go()
-    assert kept.records.data == b""
-    assert data
-    assert kept.keys.row.tolist() == batch.keys.row.tolist()
-    assert kept.keys.hash.tolist() == batch.keys.hash.tolist()
-    assert kept.keys.units.tolist() == batch.keys.units.tolist()
-    with pytest.raises(WireError):
-        kept.entries()
 
 
 def test_many_topics_do_not_mix_with_queues() -> None:

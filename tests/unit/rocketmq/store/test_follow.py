@@ -10,6 +10,7 @@ from sprocket.rocketmq.codec.record import PHYSICAL_OFFSET_AT, Entry
 from sprocket.rocketmq.store import follow
 from sprocket.rocketmq.store.follow import Part
 from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store.tail import Tail
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -25,7 +26,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def _parts(store: Store, start: int, limit: int, count_max: int = 1 << 30) -> list[Part]:
     """Return all parts between two places."""
     parts = []
-    while part := follow.next_part(store._files, start, limit, count_max, with_keys=True):
+    while part := follow.next_part(Tail(store._files), start, limit, count_max, with_keys=True):
         parts.append(part)
         start = part.end
     return parts
@@ -90,7 +91,7 @@ def test_between_equal_places_lies_nothing() -> None:
 def test_keys_of_entries_are_left_out_if_nobody_asks(form: str) -> None:
     """Queues need none; columns look for them when asked."""
     _, store = filled(1)
-    part = follow.next_part(store._files, 0, store.end, 1, with_keys=False)
+    part = follow.next_part(Tail(store._files), 0, store.end, 1, with_keys=False)
     assert part is not None
     (entry,) = _entries([part])
     assert entry.keys == (("N0",) if form == "columns" else ())
@@ -126,4 +127,4 @@ def test_what_is_gone_is_an_error() -> None:
     files = SegmentFiles(SimulatedDisk(), ROOT, 4096)
     files.add(8192)
     with pytest.raises(OffsetTooSmall):
-        follow.next_part(files, 100, 9000, 1, with_keys=True)
+        follow.next_part(Tail(files), 100, 9000, 1, with_keys=True)
