@@ -58,9 +58,12 @@ WRITE_ENOUGH = 32
 """Messages that are written without waiting for more when there is no sync to share: a write costs
 some 12 µs, and a message in such a group a third of one."""
 
-DISPATCH_SECONDS = 0.01
+DISPATCH_SECONDS = 0.05
 """How long queue units and index entries may wait for company when nobody waits for them: a round
 costs some 0.2 ms however little is in it. Who reads has what is due dispatched first."""
+
+DISPATCH_ENOUGH = 1024
+"""Records that wait no longer for company; a round of so many takes about 1 ms."""
 
 READY_BESIDE = 32
 """Answers from which on they are made while the disk writes what they answer. Having it begin early
@@ -124,6 +127,7 @@ class Durable:
         self._syncing: list[Waiting] = []
         self._late_timer: Timer | None = None
         self._commit_is_due = False
+        self._undispatched = 0
         self._gathered = 0
         self._gather_turns = 0
         self._round_timer: Timer | None = None
@@ -243,10 +247,14 @@ class Durable:
     def _gather(self) -> None:
         """Commit once a turn of the loop has brought nothing more, or they were enough.
 
-        Without a sync to share so many are enough: who has answers sends the sooner.
+        A sync is worth waiting for, so what is asked is taken up meanwhile. Without one to share
+        fewer are enough, since who has answers sends the sooner; or a single one, as nobody else is
+        busy.
         """
+        if self._is_sync:
+            self.take_up_now()
         count = len(self._asked) + sum([one.records for one in self._new])
-        is_enough = not self._is_sync and count >= WRITE_ENOUGH
+        is_enough = not self._is_sync and (count == 1 or count >= WRITE_ENOUGH)
         if count > self._gathered and self._gather_turns < GATHER_TURNS_MAX and not is_enough:
             self._gathered = count
             self._gather_turns += 1
@@ -276,6 +284,7 @@ class Durable:
             waiting.refuse(group, error)
             return
         self._stats.put += count
+        self._undispatched += count
         if not self._is_sync:
             waiting.tell(group, None)
             self._after_answers()
@@ -391,7 +400,9 @@ class Durable:
 
     def _after_answers(self) -> None:
         """Give consumers what has just become theirs, and keep the disk prepared."""
-        if self.someone_waits():
+        if self._undispatched >= DISPATCH_ENOUGH:
+            self._round()
+        elif self.someone_waits():
             self._dispatch()
         if self._round_timer is None:
             self._begin_round()
@@ -415,7 +426,10 @@ class Durable:
 
     def _round(self) -> None:
         """Write queue units and index entries of what has gathered."""
-        self._round_timer = None
+        if self._round_timer is not None:
+            self._round_timer.cancel()
+            self._round_timer = None
+        self._undispatched = 0
         if self._is_closed:
             return
         self._dispatch()

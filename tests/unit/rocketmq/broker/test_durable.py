@@ -10,6 +10,8 @@ from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreErr
 from sprocket.base.errors import StoreFailed as Failed
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.durable import (
+    DISPATCH_ENOUGH,
+    DISPATCH_SECONDS,
     FILL_WAITING_MAX,
     GATHER_TURNS_MAX,
     INDEX_ROUND,
@@ -24,6 +26,8 @@ from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.timers import FakeTimers
+
+ROUND_MS = round(DISPATCH_SECONDS * 1000)
 
 
 class FakeJob:
@@ -268,9 +272,10 @@ def test_async_flush_answers_after_the_write_and_syncs_behind() -> None:
     assert bench.store.done.count("sync") == 1
 
 
-def test_what_is_asked_in_some_turns_is_taken_up_at_once() -> None:
-    """Before the write, in order, and only what takes it up says when there is nothing more."""
-    bench = Bench()
+@pytest.mark.parametrize("flush", ["async", "sync"])
+def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
+    """In order, and before the write; where a sync follows, each turn's while others come."""
+    bench = Bench(flush)
     taken: list[list[Any]] = []
 
     def take_up(asked: list[Any]) -> None:
@@ -280,20 +285,22 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once() -> None:
 
     bench.durable.take_up = take_up
     bench.durable.ask("a")
-    bench.timers.turn()
     bench.durable.ask("b")
-    assert (taken, bench.durable.waiting_count) == ([], 2)
-    bench.timers.drain()
-    assert taken == [["a", "b"]]
-    assert bench.store.done == ["write", "sync"]
-    assert bench.answers == [("a", None), ("b", None)]
-    assert bench.durable.waiting_count == 0
+    assert taken == []
+    bench.timers.turn()
     bench.durable.ask("c")
-    bench.durable.take_up_now()
-    bench.append("d")
+    assert bench.durable.waiting_count == 3
+    assert bench.answers == []
     bench.timers.drain()
-    assert bench.answers[2:] == [("c", None), ("d", None)]
-    assert len(taken) == 2
+    assert taken == ([["a", "b", "c"]] if flush == "async" else [["a", "b"], ["c"]])
+    assert bench.store.done == ["write", "sync"][: 1 + (flush == "sync")]
+    assert bench.answers == [("a", None), ("b", None), ("c", None)]
+    assert bench.durable.waiting_count == 0
+    bench.durable.ask("d")
+    bench.durable.take_up_now()
+    bench.append("e")
+    bench.timers.drain()
+    assert bench.answers[3:] == [("d", None), ("e", None)]
 
 
 def test_what_is_asked_of_a_broker_that_stops_is_answered() -> None:
@@ -424,19 +431,19 @@ def test_a_sync_that_takes_too_long_is_answered_late_and_only_once() -> None:
 
 
 def test_who_waits_is_woken_in_the_same_turn() -> None:
-    """With somebody waiting queues are written at once, else within a few milliseconds."""
+    """With somebody waiting queues are written at once, else with the next round."""
     bench = Bench()
     arrival = Arrival("t", 0, QueueOffset(1), [0])
     bench.append("a")
     bench.timers.drain()
     assert "dispatch" not in bench.store.done
-    bench.timers.advance(10)
+    bench.timers.advance(ROUND_MS)
     assert "dispatch" in bench.store.done
     bench.append("b")
     bench.store.arrivals = [arrival]
     bench.timers.drain()
     bench.durable.someone_waits = lambda: True  # before the round of those it came too late for
-    bench.timers.advance(10)
+    bench.timers.advance(ROUND_MS)
     assert bench.arrived == [arrival]
     bench.durable.someone_waits = lambda: True
     bench.store.arrivals = [arrival]
@@ -451,11 +458,28 @@ def test_a_long_index_backlog_is_worked_off_in_rounds() -> None:
     bench.store.index_left = 3 * INDEX_ROUND + 1
     bench.append("a")
     bench.timers.drain()
-    bench.timers.advance(10)
+    bench.timers.advance(ROUND_MS)
     assert bench.store.index_left == 2 * INDEX_ROUND + 1
     for _ in range(3):
-        bench.timers.advance(10)
+        bench.timers.advance(ROUND_MS)
     assert bench.store.index_left == 0
+
+
+def test_enough_records_are_dispatched_at_once() -> None:
+    """A round under load is neither late nor long."""
+    bench = Bench("async")
+    for _ in range(DISPATCH_ENOUGH - 1):
+        bench.append("a")
+    bench.timers.drain()
+    assert "dispatch" not in bench.store.done
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.store.done.count("dispatch") == 1
+    bench.timers.advance(2 * ROUND_MS)
+    assert bench.store.done.count("dispatch") == 1 + 1, "the timer began anew"
+    bench.append("c")
+    bench.timers.drain()
+    assert bench.store.done.count("dispatch") == 2
 
 
 def test_zeros_are_filled_one_step_after_the_other() -> None:
