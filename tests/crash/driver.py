@@ -165,7 +165,7 @@ class Life:
     def append_batch(self) -> None:
         """Append a few at once; as a batch they may be too many for a file."""
         batch = [self._record() for _ in range(self.random.randrange(1, 5))]
-        append = self.random.choice((self.store.append_batch, self.store.append_all))
+        append = self.store.append_all if self._counter % 2 else self.store.append_batch
         try:
             appended = append([new for new, _ in batch])
         except MessageTooLarge:
