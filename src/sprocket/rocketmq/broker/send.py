@@ -117,6 +117,10 @@ class Sender:
         }
         self._suffix = properties.encode(self._added).decode()
 
+    def knows(self, topic: str) -> bool:
+        """Whether a topic is there already."""
+        return self._topics.get(topic) is not None
+
     def records(self, sends: Sequence[Send]) -> list[NewRecord | Exception]:
         """Return the record of each message, ready to be appended, or why there is none.
 

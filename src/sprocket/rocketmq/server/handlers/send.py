@@ -68,6 +68,8 @@ class SendHandlers:
             raise busy()
         if not header.batch:
             self._durable.ask((peer, request, header))
+            if not self._sender.knows(header.topic):
+                self._durable.take_up_now()  # NameServers hear of a new topic as soon as may be
             return
         self._durable.take_up_now()
         records = self._sender.batch_records(header, request.body, peer.host_bytes)
