@@ -200,16 +200,21 @@ class LocalBroker:
 
     async def _advance(self, ms: int) -> None:
         assert self._loop is not None
+        await _turns()  # what is under way now ends before the time in which it might be too late
         self.clock.advance(ms)
         self._loop.jump(ms / 1000)
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        await _turns()
 
     def _fall(self) -> None:
         """End what runs without a word to anybody; its disk refuses every change by now."""
         node, self._node = self._node, None
         if node is not None and self._portal is not None:
             self._portal.call(_kill, node)
+
+
+async def _turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 async def _kill(node: Node) -> None:
