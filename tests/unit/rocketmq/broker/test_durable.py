@@ -639,9 +639,11 @@ def test_nothing_is_weighed_once_the_disk_is_quick_again() -> None:
     assert bench.durable.waiting_count == 0
 
 
-def test_a_stop_waits_for_who_waits_but_not_for_who_comes() -> None:
-    """Under load somebody always waits."""
+@pytest.mark.parametrize("is_taken_up", [True, False])
+def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> None:
+    """Under load somebody always waits; what was only asked for yet counts as well."""
     bench = Bench()
+    bench.durable.take_up = lambda asked: bench.append(*asked)
 
     async def come() -> None:
         for number in range(1000):
@@ -650,7 +652,7 @@ def test_a_stop_waits_for_who_waits_but_not_for_who_comes() -> None:
             bench.timers.turn()
 
     async def stop() -> None:
-        bench.append("a")
+        (bench.append if is_taken_up else bench.durable.ask)("a")
         coming = asyncio.ensure_future(come())
         await bench.durable.settle()
         assert ("a", None) in bench.answers

@@ -94,6 +94,21 @@ def test_a_batch_is_stored_as_single_messages(on_node: Callable[..., None]) -> N
     on_node(scenario)
 
 
+def test_a_batch_stays_behind_what_was_sent_before_it(on_node: Callable[..., None]) -> None:
+    """Though single messages wait to be taken up together."""
+
+    async def scenario(lab: Any) -> None:
+        await lab.broker.call(310, ext(), b"makes the topic")
+        part = (0, b"batch", b"UNIQ_KEY\x01B\x02")
+        lab.broker.send(310, ext(), b"single", oneway=True)
+        behind = await lab.broker.call(320, ext(m="true"), batch.join([part]))
+        assert behind.ext_map()["queueOffset"] == "2"
+        pulled = await lab.broker.call(11, pull(1))
+        assert [one.body for one in record.decode_all(pulled.body)] == [b"single", b"batch"]
+
+    on_node(scenario)
+
+
 def pull(offset: int) -> dict[str, Any]:
     """Return the ext fields of a pull of queue 0 of T."""
     return {
