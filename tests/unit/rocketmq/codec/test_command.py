@@ -68,19 +68,22 @@ def test_a_request_is_what_java_would_send() -> None:
     assert expected + b"body" == data[8:]
 
 
+PULL = headers.PullMessage(
+    consumer_group="g\u00fc",
+    topic='t"\\',
+    queue_id=-1,
+    queue_offset=1 << 40,
+    max_msg_nums=32,
+    sys_flag=2,
+)
+"""Texts that need an escape, and numbers at both ends."""
+
+
 @pytest.mark.parametrize("oneway", [False, True])
 def test_a_request_with_a_header_alone_is_as_one_with_more(oneway: bool) -> None:
     """Those that are sent by the thousand are written another way; it says the same."""
-    header = headers.PullMessage(
-        consumer_group="g\u00fc",
-        topic='t"\\',
-        queue_id=-1,
-        queue_offset=1 << 40,
-        max_msg_nums=32,
-        sys_flag=2,
-    )
-    plain = command.request(11, 9, header, oneway=oneway)
-    more = command.request(11, 9, header, oneway=oneway, extra={"zz": "1"})
+    plain = command.request(11, 9, PULL, oneway=oneway)
+    more = command.request(11, 9, PULL, oneway=oneway, extra={"zz": "1"})
     one, other = (json.loads(b"".join(frame)[8:]) for frame in (plain, more))
     assert other["extFields"].pop("zz") == "1"
     assert list(one) == list(other)
@@ -97,19 +100,11 @@ def test_a_request_without_header_has_no_ext_fields() -> None:
 @pytest.mark.parametrize("serialize", [JSON, BINARY])
 def test_a_request_is_read_back(serialize: int) -> None:
     """In both forms, with fields that the header does not declare."""
-    header = headers.PullMessage(
-        consumer_group="g\u00fc",
-        topic='t"\\',
-        queue_id=-1,
-        queue_offset=1 << 40,
-        max_msg_nums=32,
-        sys_flag=2,
-    )
     data = command.request(
-        11, 9, header, b"body", oneway=True, serialize=serialize, extra={"more": "1"}
+        11, 9, PULL, b"body", oneway=True, serialize=serialize, extra={"more": "1"}
     )
     found = read(data)
-    assert found.header(headers.PullMessage) == header
+    assert found.header(headers.PullMessage) == PULL
     assert found.ext_map()["more"] == "1"
     assert (found.is_oneway, found.is_response, found.body) == (True, False, b"body")
 
