@@ -4,9 +4,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# The first Python that is new enough, whatever its name.
-PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
-	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$name"; break; }; done)
+# Python 3.11 or newer; if not given, make/python.sh chooses one.
+PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
@@ -23,11 +22,12 @@ help: ## list the targets
 setup: $(STAMP) ## make .venv with the pinned versions, once
 
 $(STAMP): constraints.txt
-	@test -n "$(PYTHON)" || { echo "setup: no Python 3.11 or newer found; set PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "setup: $(VENV) with $$($(PYTHON) -V), about 1.2 GB, some minutes the first time"
-	@$(PYTHON) -m venv --clear $(VENV) || { echo "setup: this Python cannot make environments (on Debian: the package python3-venv)" >&2; exit 1; }
+	@python="$(PYTHON)"; python="$${python:-$$(make/python.sh)}"; \
+		test -n "$$python" || { echo "setup: no Python 3.11 or newer that can make environments (on Debian: python3-venv); set PYTHON=/path/to/python3" >&2; exit 1; }; \
+		echo "setup: $(VENV) with $$("$$python" -V) ($$python), about 1.2 GB, some minutes the first time"; \
+		"$$python" -m venv --clear $(VENV)
 	@$(PIP_INSTALL) -c constraints.txt editables hatchling setuptools wheel
-	@$(PIP_INSTALL) --no-build-isolation --no-binary $(SOURCE_ONLY) -r constraints.txt
+	@$(PIP_INSTALL) --no-build-isolation --use-pep517 --no-binary $(SOURCE_ONLY) -r constraints.txt
 	@$(PIP_INSTALL) --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m pip check
 	@touch $(STAMP)

@@ -10,6 +10,7 @@ Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not r
 
 import argparse
 import json
+import platform
 import shutil
 import statistics
 import sys
@@ -264,7 +265,7 @@ def _print(
     found: Iterable[Goal],
     rounds: int,
 ) -> None:
-    print(f"\n1 KiB messages, medians of {rounds} rounds\n")
+    print(f"\n1 KiB messages, medians of {rounds} rounds, Python {platform.python_version()}\n")
     print(
         "| connections × outstanding (× batch) | flush | broker | messages/s | CPU µs/message"
         " | p50 ms | p99 ms |"
