@@ -3,11 +3,11 @@
 import json
 import lzma
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.recorded import unpack_archive
 from tests.stores import new
 from typer.testing import CliRunner, Result
 
@@ -37,8 +37,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def unpack(case: str) -> Path:
         folder = root / case
         if not folder.exists():
-            with tarfile.open(CASES / case / "store.tar.xz") as packed:
-                packed.extractall(folder, filter="data")
+            unpack_archive(CASES / case / "store.tar.xz", folder)
         return folder / "store"
 
     return unpack

@@ -2,7 +2,6 @@
 
 import json
 import lzma
-import tarfile
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from pyspark.sql import types
+from tests.recorded import unpack_archive
 
 from sprocket.base.errors import NoRoute, WireError
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
@@ -155,8 +155,7 @@ def directory(**given: str) -> Options:
 
 def unpack(case: str, folder: Path) -> str:
     """Unpack a store of a real broker; return its folder."""
-    with tarfile.open(DATA / case / "store.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
+    unpack_archive(DATA / case / "store.tar.xz", folder)
     return str(folder / "store")
 
 
