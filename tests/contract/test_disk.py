@@ -6,6 +6,7 @@ import pytest
 
 from sprocket.base.disk import Disk, RealDisk, read_file, replace_file
 from sprocket.base.errors import DiskFailed, FileMissing, StoreLocked
+from sprocket.base.units import KIB
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.twin_disk import TwinDisk
 
@@ -69,6 +70,24 @@ def test_a_view_sees_later_writes_and_outlives_the_file(disk: Disk, folder: str)
     file.close()
     file.close()
     assert bytes(view[5000:5004]) == b"late"
+
+
+def test_what_was_given_back_is_read_anew(disk: Disk, folder: str) -> None:
+    """By views made before as well; what was not synced, or lies beside it, is not touched."""
+    file = disk.open(f"{folder}/f", write=True, create=True, size=64 * KIB)
+    data = bytes(range(256)) * 256
+    file.write([data], 0)
+    view = file.view()
+    assert view == data
+    file.give_back(100, 40_000)
+    assert file.view() == view == data
+    file.sync()
+    file.give_back(100, 40_000)
+    assert file.read(0, 64 * KIB) == file.view() == view == data
+    assert file.is_in_memory(50_000, 10_000)
+    file.close()
+    file.give_back(0, 10)
+    file.is_in_memory(0, 10)
 
 
 def test_a_view_of_nothing_is_empty(disk: Disk, folder: str) -> None:

@@ -1,7 +1,8 @@
 """The one door to the file system.
 
-Nothing else in Sprocket opens, maps, renames or syncs a file. `RealDisk` is the operating system's;
-`testing.disk.SimulatedDisk` passes the same contract suite and loses what was not synced.
+Nothing else in Sprocket opens, maps, renames or syncs a file; `file_lock` is a part of it.
+`RealDisk` is the operating system's; `testing.disk.SimulatedDisk` passes the same contract suite
+and loses what was not synced.
 
 Invariants
 
@@ -14,7 +15,6 @@ Invariants
 
 import contextlib
 import errno
-import fcntl
 import mmap
 import os
 import shutil
@@ -22,7 +22,8 @@ import stat
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, TypeAlias
 
-from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
+from sprocket.base import file_lock
+from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What can be written or decoded without copying."""
@@ -70,6 +71,19 @@ class File(Protocol):
         """Have the system begin to write a range to the disk, and do not wait for it.
 
         A sync that follows has the less to wait for. Nothing is durable by this.
+        """
+
+    def give_back(self, position: int, size: int) -> None:
+        """Have the system forget its copy in memory of a synced range; views read it anew.
+
+        What is dirty, or in use by others, stays.
+        Threads: any.
+        """
+
+    def is_in_memory(self, position: int, size: int) -> bool:
+        """Tell whether a range can be read without the disk, going by its first and last byte.
+
+        True as well where the system cannot say.
         """
 
     def resize(self, size: int) -> None:
@@ -300,6 +314,24 @@ class _RealFile:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
+    def give_back(self, position: int, size: int) -> None:
+        mapping = self._mapping
+        with contextlib.suppress(OSError, AttributeError):  # advice, where the system takes it
+            if mapping is not None:  # what is mapped stays
+                first = -(-position // mmap.PAGESIZE) * mmap.PAGESIZE
+                mapping.madvise(mmap.MADV_DONTNEED, first, position + size - first)
+            os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
+
+    def is_in_memory(self, position: int, size: int) -> bool:
+        byte = bytearray(1)
+        with contextlib.suppress(OSError, AttributeError):
+            try:
+                for at in (position, position + size - 1):
+                    os.preadv(self._descriptor, [byte], at, os.RWF_NOWAIT)
+            except BlockingIOError:
+                return False
+        return True
+
     def resize(self, size: int) -> None:
         try:
             os.ftruncate(self._descriptor, size)
@@ -318,25 +350,6 @@ class _RealFile:
         if descriptor != _CLOSED:
             with contextlib.suppress(OSError):  # nothing unsynced is promised to be there
                 os.close(descriptor)
-
-
-# POSIX locks belong to the process: a second lock by the same process would succeed. These are the
-# (device, inode) pairs that this process holds.
-_held: set[tuple[int, int]] = set()
-
-
-class _RealLock:
-    """A POSIX record lock on the first byte, which is what Java's `FileChannel.tryLock` takes."""
-
-    def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
-        self._descriptor = descriptor
-        self._identity = identity
-
-    def release(self) -> None:
-        if self._descriptor >= 0:
-            _held.discard(self._identity)
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 class RealDisk:
@@ -456,29 +469,9 @@ class RealDisk:
     def lock(self, path: str) -> Lock:
         """See `Disk.lock`."""
         try:
-            status = os.stat(path)
-            if (status.st_dev, status.st_ino) in _held:
-                # Opening and closing it again would drop the lock that this process holds.
-                raise StoreLocked(f"{path} is locked by this process")
-        except FileNotFoundError:
-            pass
+            return file_lock.take(path)
         except OSError as error:
-            _refuse(error, "stat", path)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            _refuse(error, "open", path)
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
-            status = os.fstat(descriptor)
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise StoreLocked(f"{path} is locked by another process") from error
-            _refuse(error, "lockf", path)
-        identity = (status.st_dev, status.st_ino)
-        _held.add(identity)
-        return _RealLock(descriptor, identity)
+            _refuse(error, "lock", path)
 
     def used_ratio(self, path: str) -> float:
         """See `Disk.used_ratio`. Space kept for root counts neither as used nor as free."""

@@ -68,6 +68,15 @@ class StoreSettings:
             "need not write metadata; takes that much disk space. 0 is off.",
         ),
     ] = 64 * MIB
+    cached_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="How much of the log's newest part stays in the system's page cache. What "
+            "is older is given back once it is synced: who reads that far back reads the disk, and "
+            "the machine's memory is for others. 0 leaves all to the system, as RocketMQ does.",
+        ),
+    ] = GIB
     index_messages: Annotated[
         bool,
         Meta(description="Keep the key index, which queries by key need; messageIndexEnable."),

@@ -38,6 +38,7 @@ class _Node:
         self.versions: dict[int, list[bytes]] = {}
         self.doubtful: set[int] = set()
         self.modified_at_ms = 0
+        self.given_back: list[tuple[int, int]] = []
 
     def write(self, position: int, data: bytes) -> None:
         end = position + len(data)
@@ -144,6 +145,14 @@ class _SimulatedFile:
 
     def start_writing(self, position: int, size: int) -> None:
         """Do nothing: what is not synced may reach the disk at any time anyhow."""
+
+    def give_back(self, position: int, size: int) -> None:
+        self._disk.calls["give_back"] += 1
+        self._node.given_back.append((position, position + size))
+
+    def is_in_memory(self, position: int, size: int) -> bool:
+        places = position, position + size - 1
+        return not any(a <= at < b for a, b in self._node.given_back for at in places)
 
     def resize(self, size: int) -> None:
         self._check("resize")

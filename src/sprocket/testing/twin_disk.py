@@ -33,6 +33,7 @@ class _TwinFile:
         self.data_end = real.data_end
         self.read = real.read
         self.view = real.view
+        self.is_in_memory = real.is_in_memory
         self._disk = disk
         self._real = real
         self._twin = twin
@@ -44,6 +45,9 @@ class _TwinFile:
 
     def start_writing(self, position: int, size: int) -> None:
         """Do nothing: what counts as written is the twin's matter."""
+
+    def give_back(self, position: int, size: int) -> None:
+        self._real.give_back(position, size)
 
     def resize(self, size: int) -> None:
         with self._disk._changing("resize", self.path):

@@ -6,15 +6,13 @@ import mmap
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sprocket.base.disk import RealDisk, replace_file
-from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
+from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -117,29 +115,6 @@ def test_a_short_read_is_continued(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert file.read(0, 9) == b"hello"
 
 
-def test_a_lock_holds_against_other_processes(tmp_path: pathlib.Path) -> None:
-    """It is the lock that Java's FileChannel takes: POSIX, on the first byte."""
-    path = str(tmp_path / "lock")
-    code = (
-        "import fcntl, sys; f = open(sys.argv[1], 'r+b')\n"
-        "try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)\n"
-        "except OSError: sys.exit(7)"
-    )
-    lock = RealDisk().lock(path)
-    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 7
-    lock.release()
-    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 0
-
-
-def test_a_lock_of_another_process_is_store_locked(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the system says then is told in our words."""
-    monkeypatch.setattr(fcntl, "lockf", _failing(errno.EAGAIN))
-    with pytest.raises(StoreLocked, match="another process"):
-        RealDisk().lock(str(tmp_path / "lock"))
-
-
 def test_an_empty_file_system_is_not_full(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,3 +142,23 @@ def test_replace_file_leaves_the_old_or_the_new_content(seed: int) -> None:
             allowed = {b"old" * 300, b"new" * 300}
         found = disk.crash(random.Random(seed * 100 + step).randrange)
         assert found.open("/x/a").read(0, 2000) in allowed
+
+
+def test_memory_that_is_given_back_is_gone_though_it_was_mapped(tmp_path: pathlib.Path) -> None:
+    """Reading brings it back, and views of it go on."""
+    size = 64 * mmap.PAGESIZE
+    file = RealDisk().open(str(tmp_path / "f"), write=True, create=True)
+    file.write([b"x" * size], 0)
+    file.sync()
+    descriptor = os.open(file.path, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, size, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+    if file.is_in_memory(0, size):
+        pytest.skip("the file system of the temporary folder has its files in memory only")
+    view = file.view()
+    assert bytes(view) == b"x" * size
+    assert file.is_in_memory(0, size)
+    file.give_back(0, size)
+    assert not file.is_in_memory(0, size)
+    assert bytes(view) == b"x" * size
+    assert file.is_in_memory(0, size)

@@ -46,12 +46,18 @@ class CommitLog:
         files: Its files, loaded.
         end: Where the next record goes, as recovery found it.
         crc_tail: Whether records get a checksum over all of them.
+
+    Attributes:
+        tail: What was written lately.
+        failure: Why the log refuses to go on, if it does.
+        remembered_from: From where on the system has in memory what lies there, as far as we know.
     Threads: one at a time; `sync` of its files may run elsewhere (see `flush`).
     """
 
     def __init__(self, files: SegmentFiles, end: int, *, crc_tail: bool) -> None:
         self.files = files
         self.tail = Tail(files)
+        self.remembered_from: int = end
         self.failure: str | None = None
         self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
@@ -222,6 +228,14 @@ class CommitLog:
             raise OffsetTooLarge(offset, self._written)
         segment = self.files.segment(offset)
         return Window(segment.view, segment.start, min(segment.end, self._written))
+
+    def is_in_memory(self, offset: int, size: int) -> bool:
+        """Tell whether stored bytes can be read without waiting for the disk."""
+        if offset >= self.remembered_from:
+            return True
+        segment = self.files.segment(offset)
+        at = offset - segment.start
+        return segment.file.is_in_memory(at, min(size, segment.size - at))
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return `size` stored bytes from `offset`, without copying and without a look at them.

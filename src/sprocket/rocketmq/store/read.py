@@ -63,6 +63,9 @@ class LogReader(Protocol):
     def end(self) -> PhysicalOffset:
         """Where the next record goes."""
 
+    def is_in_memory(self, offset: int, size: int) -> bool:
+        """Tell whether stored bytes can be read without waiting for the disk."""
+
     def slice(self, offset: int, size: int) -> memoryview:
         """Return stored bytes without a look at them; OffsetTooSmall, OffsetTooLarge."""
 
@@ -97,6 +100,7 @@ class GetResult(Struct):
         count: How many messages they are.
         bytes: Their sizes together.
         suggest_slave: The last message looked at lies far behind the end of the log.
+        is_cold: Reading `runs` would wait for the disk.
     """
 
     status: GetStatus
@@ -107,6 +111,7 @@ class GetResult(Struct):
     count: int = 0
     bytes: int = 0
     suggest_slave: bool = False
+    is_cold: bool = False
 
     @property
     def records(self) -> list[memoryview]:
@@ -204,6 +209,10 @@ def get_messages(
             result.next_offset = queue.after_unreadable(before)
             break
     result.suggest_slave = last_looked_at < limits.far_before
+    if result.runs:
+        *_, place = _head_of(result.runs[0], 0)
+        size = max(last_looked_at - place, 0) + RECORD_BYTES_MIN
+        result.is_cold = not log.is_in_memory(place, size)
     return result
 
 

@@ -106,10 +106,10 @@ class PullHandlers:
             result.status.name,
             result.runs,
         )
-        if not result.suggest_slave or self._thread.waiting_count >= COLD_READS_MAX:
+        if not result.is_cold or self._thread.waiting_count >= COLD_READS_MAX:
             return found
-        # Far behind the end: the pages may have to come from the disk, which the loop must not
-        # wait for. The thread touches them, then they are sent.
+        # The pages have to come from the disk, which the loop must not wait for. The thread touches
+        # them, then they are sent.
         runs = result.runs
         started = self._stats.monotonic()
 

@@ -1,11 +1,16 @@
 """Pulls give stored bytes unchanged, say where to go on, wait when they may, and are checked."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.settings import PullSettings
+from sprocket.rocketmq.server.handlers import pull as handler
+from sprocket.rocketmq.settings import PullSettings, StoreSettings
 
 
 def send_ext(topic: str = "T", tag: str = "", queue: int = 0) -> dict[str, Any]:
@@ -70,6 +75,33 @@ def test_messages_come_out_unchanged_and_in_order(on_node: Callable[..., None]) 
         assert whole.body == seen.body
 
     on_node(scenario)
+
+
+def test_what_the_disk_has_to_bring_is_waited_for_on_its_thread(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is the same; what is in memory is answered at once."""
+    touched: list[tuple[str, int]] = []
+
+    def touch(runs: list[memoryview]) -> int:
+        touched.append((threading.current_thread().name, sum(map(len, runs))))
+        return 0
+
+    monkeypatch.setattr(handler, "_touch", touch)
+
+    async def scenario(lab: Any) -> None:
+        for number in range(6):
+            await lab.broker.call(310, send_ext(), b"%d" % number * 300 * KIB)
+        first, last = [
+            await lab.broker.call(11, pull_ext(offset, maxMsgNums=1)) for offset in (0, 5)
+        ]
+        assert [first.body.count(b"0" * 300 * KIB), last.body.count(b"5" * 300 * KIB)] == [1, 1]
+        ((thread, size),) = touched
+        assert thread != threading.main_thread().name
+        assert size == len(first.body)
+
+    store = StoreSettings(fill_ahead_bytes=0, cached_bytes=300 * KIB)
+    on_node(scenario, log_bytes=4 * MIB, store=store)
 
 
 def test_statuses_have_their_codes(on_node: Callable[..., None]) -> None:

@@ -1,0 +1,54 @@
+"""A lock on a file, against other processes and against this one."""
+
+import errno
+import fcntl
+import os
+
+from sprocket.base.errors import StoreLocked
+
+# POSIX locks belong to the process: a second lock by the same process would succeed. These are the
+# (device, inode) pairs that this process holds.
+_held: set[tuple[int, int]] = set()
+
+
+class FileLock:
+    """A POSIX record lock on the first byte, which is what Java's `FileChannel.tryLock` takes."""
+
+    def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
+        self._descriptor = descriptor
+        self._identity = identity
+
+    def release(self) -> None:
+        """Give the lock up; a second call does nothing."""
+        if self._descriptor >= 0:
+            _held.discard(self._identity)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def take(path: str) -> FileLock:
+    """Lock a file, made if it is missing.
+
+    Raises:
+        StoreLocked: Somebody holds it.
+        OSError: The system refused a call.
+    """
+    try:
+        status = os.stat(path)
+        if (status.st_dev, status.st_ino) in _held:
+            # Opening and closing it again would drop the lock that this process holds.
+            raise StoreLocked(f"{path} is locked by this process")
+    except FileNotFoundError:
+        pass
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        status = os.fstat(descriptor)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise StoreLocked(f"{path} is locked by another process") from error
+        raise
+    identity = (status.st_dev, status.st_ino)
+    _held.add(identity)
+    return FileLock(descriptor, identity)
