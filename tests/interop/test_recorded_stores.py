@@ -70,10 +70,6 @@ class Log:
                 break
             self.blanks.append({"phys": self.end, "size": scan.blank_size})
 
-    def is_in_memory(self, offset: int, size: int) -> bool:
-        """Tell whether the disk need not be waited for."""
-        return self.files.segment(offset).file.is_in_memory(offset % self.files.segment_bytes, size)
-
     def slice(self, offset: int, size: int) -> memoryview:
         """Return stored bytes as the log of a store does."""
         if offset < self.files.first:

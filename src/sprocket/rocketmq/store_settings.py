@@ -72,11 +72,12 @@ class StoreSettings:
         int,
         Meta(
             ge=0,
-            description="How much of the log's newest part stays in the system's page cache. What "
-            "is older is given back once it is synced: who reads that far back reads the disk, and "
-            "the machine's memory is for others. 0 leaves all to the system, as RocketMQ does.",
+            description="How much of the log's newest part stays in the system's page cache, "
+            "beside what a consumer who reads is on his way to. What is older is given back once "
+            "synced: who comes back for it reads the disk, and the machine's memory is for others. "
+            "0 leaves all to the system, as RocketMQ does.",
         ),
-    ] = GIB
+    ] = 64 * MIB
     index_messages: Annotated[
         bool,
         Meta(description="Keep the key index, which queries by key need; messageIndexEnable."),

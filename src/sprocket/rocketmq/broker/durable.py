@@ -399,7 +399,8 @@ class Durable:
             self._on_thread = self._mean_seconds > self._slow_seconds
 
     def _after_answers(self) -> None:
-        """Give consumers what has just become theirs, and keep the disk prepared."""
+        """Give consumers what has just become theirs, and keep disk and memory prepared."""
+        self._store.page_cache.give_back()
         if self._undispatched >= DISPATCH_ENOUGH:
             self._round()
         elif self.someone_waits():

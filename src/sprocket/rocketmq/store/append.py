@@ -240,7 +240,6 @@ class Appender:
                     self.stop(self._log.failure)
                 raise
             self.last_record = self._last_place
-            self._flush.give_back()
             self._forget_turn()
         return self._log.written
 

@@ -19,7 +19,9 @@ Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from typing import TypeAlias
 
+from sprocket.base.disk import File
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -36,6 +38,9 @@ from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.store.tail import Tail
 
+Range: TypeAlias = tuple[File, int, int]
+"""File, position in it, and size."""
+
 _ZERO_CHUNK = bytes(256 * KIB)
 
 
@@ -46,18 +51,12 @@ class CommitLog:
         files: Its files, loaded.
         end: Where the next record goes, as recovery found it.
         crc_tail: Whether records get a checksum over all of them.
-
-    Attributes:
-        tail: What was written lately.
-        failure: Why the log refuses to go on, if it does.
-        remembered_from: From where on the system has in memory what lies there, as far as we know.
     Threads: one at a time; `sync` of its files may run elsewhere (see `flush`).
     """
 
     def __init__(self, files: SegmentFiles, end: int, *, crc_tail: bool) -> None:
         self.files = files
         self.tail = Tail(files)
-        self.remembered_from: int = end
         self.failure: str | None = None
         self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
@@ -215,6 +214,15 @@ class CommitLog:
         """Return the files that hold bytes of `[start, end)`."""
         return [s for s in self.files.segments if s.start < end and start < s.end]
 
+    def ranges(self, start: int, end: int) -> list[Range]:
+        """Return what each file has of `[start, end)`."""
+        found = []
+        for segment in self.segments_between(start, end):
+            first = max(start, segment.start)
+            size = min(end, segment.end) - first
+            found.append((segment.file, first - segment.start, size))
+        return found
+
     def window(self, offset: int) -> Window:
         """Return what the file that holds `offset` has, without copying.
 
@@ -228,14 +236,6 @@ class CommitLog:
             raise OffsetTooLarge(offset, self._written)
         segment = self.files.segment(offset)
         return Window(segment.view, segment.start, min(segment.end, self._written))
-
-    def is_in_memory(self, offset: int, size: int) -> bool:
-        """Tell whether stored bytes can be read without waiting for the disk."""
-        if offset >= self.remembered_from:
-            return True
-        segment = self.files.segment(offset)
-        at = offset - segment.start
-        return segment.file.is_in_memory(at, min(size, segment.size - at))
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return `size` stored bytes from `offset`, without copying and without a look at them.

@@ -18,26 +18,18 @@ Invariants
 3. At most one sync and one fill are in flight.
 """
 
-from typing import TypeAlias
-
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, File
+from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.segments import create_segment, segment_name
-from sprocket.base.units import KIB, MIB, PhysicalOffset
+from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.commitlog import CommitLog, Range
 
 FILL_STEP_BYTES = 256 * KIB
 """Zeros a fill writes and syncs at once; larger steps make the log's own syncs wait behind them."""
 
-GIVE_BACK_BYTES = MIB
-"""Memory is given back in no smaller parts; one costs some 50 µs."""
-
 _ZEROS = bytes(FILL_STEP_BYTES)
-
-Range: TypeAlias = tuple[File, int, int]
-"""File, position and size."""
 
 
 class SyncJob:
@@ -178,17 +170,8 @@ class Flush:
         if self._sync is not None or target == self._synced:
             return None
         self._sync_began = self._clock.monotonic()
-        self._sync = SyncJob(self._ranges(self._synced, target), target)
+        self._sync = SyncJob(self._log.ranges(self._synced, target), target)
         return self._sync
-
-    def _ranges(self, start: int, end: int) -> list[Range]:
-        """Return what the files have of `[start, end)`."""
-        ranges = []
-        for segment in self._log.segments_between(start, end):
-            first = max(start, segment.start)
-            size = min(end, segment.end) - first
-            ranges.append((segment.file, first - segment.start, size))
-        return ranges
 
     def begin_async_sync(self) -> SyncJob | None:
         """Do what `begin_sync` does, if enough was written or enough time passed since the last.
@@ -240,19 +223,6 @@ class Flush:
                 raise StoreFailed(self.failure) from error
             self.finish_sync(job, None)
         return self._synced
-
-    def give_back(self) -> None:
-        """Have the system forget what is synced and too old to be kept in memory.
-
-        To be called after each write, so that the memory is there for the next one. What lay in the
-        log before it was opened is not touched: others may read it.
-        """
-        log, kept = self._log, self._settings.cached_bytes
-        start, end = log.remembered_from, min(self._synced, log.written - kept)
-        if kept and end - start >= GIVE_BACK_BYTES:
-            log.remembered_from = end
-            for file, position, size in self._ranges(start, end):
-                file.give_back(position, size)
 
     def begin_fill(self) -> FillJob | None:
         """Return the next step of zeros; None if far enough ahead, off, or one is in flight."""

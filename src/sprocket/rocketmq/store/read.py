@@ -21,6 +21,7 @@ from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
 from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, STORED_AT_MS_END
 from sprocket.rocketmq.store.filters import Filter, TagFilter
+from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue, UnitRead
 from sprocket.rocketmq.store.queues.extension import is_address
 
@@ -62,9 +63,6 @@ class LogReader(Protocol):
     @property
     def end(self) -> PhysicalOffset:
         """Where the next record goes."""
-
-    def is_in_memory(self, offset: int, size: int) -> bool:
-        """Tell whether stored bytes can be read without waiting for the disk."""
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return stored bytes without a look at them; OffsetTooSmall, OffsetTooLarge."""
@@ -159,6 +157,7 @@ def get_messages(
     wanted: Filter | None = None,
     max_bytes: int = 256 * KIB,
     bytes_in_memory: int | None = None,
+    page_cache: PageCache | None = None,
     files_max: int = 1,
 ) -> GetResult:
     """Read messages of one queue from `offset` on.
@@ -178,6 +177,8 @@ def get_messages(
         max_bytes: Most bytes to return; the first message is returned whatever its size.
         bytes_in_memory: How far behind the end of the log a message may lie to be in memory; of
             what lies further fewer are returned, and a slave is suggested. None if all of it is.
+        page_cache: Says whether reading the answer would wait for the disk; None if that is no
+            matter.
         files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
     """
     if queue is None:
@@ -209,10 +210,10 @@ def get_messages(
             result.next_offset = queue.after_unreadable(before)
             break
     result.suggest_slave = last_looked_at < limits.far_before
-    if result.runs:
+    if result.runs and page_cache is not None:
         *_, place = _head_of(result.runs[0], 0)
         size = max(last_looked_at - place, 0) + RECORD_BYTES_MIN
-        result.is_cold = not log.is_in_memory(place, size)
+        result.is_cold = not page_cache.has(place, size)
     return result
 
 

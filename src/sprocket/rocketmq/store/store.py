@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from sprocket.base import steps
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
@@ -37,6 +37,7 @@ from sprocket.rocketmq.store.find import FIND_COUNT, FindResult
 from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
 from sprocket.rocketmq.store.keeper import Keeper
 from sprocket.rocketmq.store.opening import Opened
+from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.place import Placing
 from sprocket.rocketmq.store.queues.engine import UnitRead
 from sprocket.rocketmq.store.read import Boundary, GetResult, QueueRange
@@ -56,6 +57,7 @@ class Store:
         append, append_all, append_batch: Take up a record, several, several as one; see
             `append.Appender`.
         deletions: Which topics were deleted; the owner finishes what is `pending`.
+        page_cache: What the system keeps of the log; the owner gives back after each write.
         batch_topics: Topics whose queues are batch queues; add to it before a new one is used.
         write: Hand what was taken up to the file system; see `append.Appender.write`.
     """
@@ -78,6 +80,7 @@ class Store:
         )
         self.batch_topics = parts.units.batch_topics
         self._bytes_in_memory = read.memory_bytes(parts.settings.bytes_in_memory)
+        self.page_cache = PageCache(opened.log, self._flush, self.settings, opened.clock)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
         self._appender = self._make_appender()
         # Bound here: a method that only passes the call on would cost every send.
@@ -274,7 +277,11 @@ class Store:
             DiskFull, DiskFailed: What was stored last cannot be dispatched now, and `offset` is not
                 before that; earlier messages are read all the same.
         """
-        cause = self._try_dispatch()
+        cause: StoreError | None = None
+        try:
+            self._dispatch_now()
+        except (DiskFull, DiskFailed) as error:
+            cause = error
         got = read.get_messages(
             self._queues.queue(topic, queue_id),
             self._log,
@@ -284,6 +291,7 @@ class Store:
             wanted=wanted,
             max_bytes=max_bytes,
             bytes_in_memory=self._bytes_in_memory,
+            page_cache=self.page_cache,
         )
         if cause is not None and offset >= got.max_offset:
             raise cause  # the message may be there all the same
@@ -294,14 +302,6 @@ class Store:
         self._dispatch_now()
         queue = self._queues.queue(topic, queue_id)
         return [] if queue is None else read.units(queue, offset, count)
-
-    def _try_dispatch(self) -> DiskFull | DiskFailed | None:
-        """Dispatch what is due; return why it could not be done."""
-        try:
-            self._dispatch_now()
-        except (DiskFull, DiskFailed) as error:
-            return error
-        return None
 
     def queue_range(self, topic: str, queue_id: int) -> QueueRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""

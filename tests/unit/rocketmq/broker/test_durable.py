@@ -67,6 +67,8 @@ class FakeStore:
         self.fills = 0
         self.blocks = False
         self.while_syncing: Callable[[], None] = lambda: None
+        self.answered: Callable[[], int] = lambda: 0
+        self.answered_before_memory: list[int] = []
 
     def append(self, record: str) -> str:
         """Take a record up."""
@@ -130,6 +132,15 @@ class FakeStore:
         count = min(limit, self.index_left)
         self.index_left -= count
         return count
+
+    @property
+    def page_cache(self) -> "FakeStore":
+        """Whose memory is given back."""
+        return self
+
+    def give_back(self) -> None:
+        """Note who has an answer by then."""
+        self.answered_before_memory.append(self.answered())
 
     def begin_fill(self) -> FakeJob | None:
         """Begin a fill if the test wants one."""
@@ -219,6 +230,21 @@ class Bench:
     def send(self, buffers: Sequence[Any]) -> None:
         """Note answers; it asks for all of them."""
         self.answers += buffers
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+def test_memory_is_given_back_when_all_have_their_answers(flush: str) -> None:
+    """Once for each write, and after nothing that failed."""
+    bench = Bench(flush)
+    bench.store.answered = lambda: len(bench.answers)
+    for record in "ab":
+        bench.append(record)
+        bench.timers.drain()
+    assert bench.store.answered_before_memory == [1, 2]
+    bench.store.write_error = DiskFull("full")
+    bench.append("c")
+    bench.timers.drain()
+    assert bench.store.answered_before_memory == [1, 2]
 
 
 def test_one_write_and_one_sync_for_all_of_a_turn() -> None:

@@ -7,7 +7,6 @@ from tests.stores import new
 
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.segments import SegmentFiles
-from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import Flush
@@ -18,14 +17,11 @@ SEGMENT = 8192
 STEP = SEGMENT // 8
 
 
-def _make(
-    ahead: int = 0, *, cached: int = 0, segment_bytes: int = SEGMENT
-) -> tuple[SimulatedDisk, CommitLog, Flush]:
+def _make(ahead: int = 0) -> tuple[SimulatedDisk, CommitLog, Flush]:
     disk = SimulatedDisk()
     disk.make_folder("/log")
-    log = CommitLog(SegmentFiles(disk, "/log", segment_bytes), 0, crc_tail=False)
-    settings = StoreSettings(fill_ahead_bytes=ahead, cached_bytes=cached)
-    return disk, log, Flush(disk, log, settings, FakeClock())
+    log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
+    return disk, log, Flush(disk, log, StoreSettings(fill_ahead_bytes=ahead), FakeClock())
 
 
 def _write(log: CommitLog, size: int = 500) -> int:
@@ -226,43 +222,3 @@ def test_an_async_sync_is_due_when_enough_was_written_or_time_has_passed() -> No
         _write(log, 500)
     assert due()
     assert flush.synced == log.written
-
-
-def test_memory_is_given_back_behind_what_is_to_stay_and_never_before_a_sync() -> None:
-    """In parts that are worth a call, across the ends of files."""
-    disk, log, flush = _make(cached=MIB, segment_bytes=3 * MIB // 2)
-    for number in range(24):
-        _write(log, MIB // 4)
-        flush.give_back()
-        assert log.remembered_from <= max(0, min(flush.synced, log.written - MIB))
-        if number % 3 == 2:
-            flush.sync()
-    assert log.written - log.remembered_from < 3 * MIB
-    kept_from = log.remembered_from
-    assert kept_from > log.files.segments[0].end
-    assert not log.is_in_memory(0, 1)
-    assert not log.is_in_memory(kept_from - 1, 1)
-    assert log.is_in_memory(kept_from, log.written - kept_from)
-    assert disk.calls["give_back"] >= 2
-    assert not any(log.slice(0, MIB)[64 * KIB : 128 * KIB])
-
-
-def test_all_memory_is_left_to_the_system_if_so_set() -> None:
-    """What was there before the store was opened always is."""
-    disk, log, flush = _make(segment_bytes=8 * MIB)
-    for _ in range(4):
-        _write(log, MIB)
-        flush.sync()
-        flush.give_back()
-    assert disk.calls["give_back"] == 0
-    settings = StoreSettings(fill_ahead_bytes=0, cached_bytes=1)
-    again = CommitLog(log.files, log.written, crc_tail=False)
-    flush = Flush(disk, again, settings, FakeClock())
-    end = again.written
-    _write(again, 2 * MIB)
-    flush.give_back()
-    assert again.is_in_memory(end, 1)
-    flush.sync()
-    flush.give_back()
-    assert again.is_in_memory(0, 1)
-    assert not again.is_in_memory(end, 1)

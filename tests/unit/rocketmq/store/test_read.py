@@ -33,7 +33,6 @@ class Log:
     def __init__(self, units_per_file: int = 1000) -> None:
         self.data = bytearray()
         self.first = 0
-        self.cold = range(0)
         geometry = QueueGeometry(units_per_file=units_per_file)
         self.queues = FileQueues(SimulatedDisk(), "/q", geometry)
 
@@ -41,10 +40,6 @@ class Log:
     def end(self) -> PhysicalOffset:
         """Where the next record goes."""
         return PhysicalOffset(len(self.data))
-
-    def is_in_memory(self, offset: int, size: int) -> bool:
-        """Tell whether nothing of a range lies in `cold`, going by its ends."""
-        return offset not in self.cold and offset + size - 1 not in self.cold
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return stored bytes."""
@@ -156,18 +151,6 @@ def test_records_are_the_stored_bytes() -> None:
     assert b"".join(result.records) == bytes(log.data)
     assert (result.count, result.bytes) == (3, len(log.data))
     assert not result.suggest_slave
-
-
-def test_a_read_says_whether_the_disk_must_be_waited_for() -> None:
-    """Going by where the first and the last of its records lie."""
-    log = filled(5)
-    places = [log.queue.unit(number)[0] for number in range(5)]
-    log.cold = range(places[2])
-    assert [log.get(number, max_count=1).is_cold for number in range(5)] == [True] * 2 + [False] * 3
-    assert log.get(1, max_count=3).is_cold
-    log.cold = range(places[3], places[4])
-    assert [log.get(0, max_count=count).is_cold for count in (3, 4)] == [False, True]
-    assert not log.get(5).is_cold
 
 
 def test_records_back_to_back_are_one_run() -> None:
