@@ -101,6 +101,9 @@ class File(Protocol):
         """Close the handle; views stay readable. Closing twice is allowed."""
 
 
+_BYTE = [bytearray(1)]
+"""Where a read goes whose bytes nobody wants."""
+
 _CLOSED = 2**31 - 1  # a descriptor that no process has: the system answers EBADF
 
 
@@ -323,13 +326,13 @@ class _RealFile:
             os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
     def is_in_memory(self, position: int, size: int) -> bool:
-        byte = bytearray(1)
-        with contextlib.suppress(OSError, AttributeError):
-            try:
-                for at in (position, position + size - 1):
-                    os.preadv(self._descriptor, [byte], at, os.RWF_NOWAIT)
-            except BlockingIOError:
-                return False
+        try:
+            os.preadv(self._descriptor, _BYTE, position, os.RWF_NOWAIT)
+            os.preadv(self._descriptor, _BYTE, position + size - 1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except (OSError, AttributeError):
+            pass  # the system cannot say
         return True
 
     def resize(self, size: int) -> None:

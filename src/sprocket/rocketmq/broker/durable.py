@@ -59,11 +59,12 @@ WRITE_ENOUGH = 32
 some 12 µs, and a message in such a group a third of one."""
 
 DISPATCH_SECONDS = 0.05
-"""How long queue units and index entries may wait for company when nobody waits for them: a round
-costs some 0.2 ms however little is in it. Who reads has what is due dispatched first."""
+"""How long queue units and index entries may wait for company: a round costs some 0.2 ms however
+little is in it. Who reads has what is due dispatched first."""
 
 DISPATCH_ENOUGH = 1024
-"""Records that wait no longer for company; a round of so many takes about 1 ms."""
+"""Records that wait no longer for company; a round of so many takes about 1 ms. Its half for the
+index waits for the next answers, as who sends one at a time has his longest waits from it."""
 
 READY_BESIDE = 32
 """Answers from which on they are made while the disk writes what they answer. Having it begin early
@@ -128,8 +129,8 @@ class Durable:
         self._late_timer: Timer | None = None
         self._commit_is_due = False
         self._undispatched = 0
-        self._gathered = 0
-        self._gather_turns = 0
+        self._is_index_due = False
+        self._gathered = self._gather_turns = 0
         self._round_timer: Timer | None = None
         self._sync_timer: Timer | None = None
         self._is_filling = False
@@ -393,20 +394,19 @@ class Durable:
         """Note how long a sync took, and decide where the next one runs."""
         self._stats.synced(seconds)
         self._mean_seconds += (seconds - self._mean_seconds) * _MEAN_WEIGHT
-        if self._on_thread:
-            self._on_thread = self._mean_seconds > self._slow_seconds / 2
-        else:
-            self._on_thread = self._mean_seconds > self._slow_seconds
+        limit = self._slow_seconds / 2 if self._on_thread else self._slow_seconds
+        self._on_thread = self._mean_seconds > limit
 
     def _after_answers(self) -> None:
         """Give consumers what has just become theirs, and keep disk and memory prepared."""
         self._store.page_cache.give_back()
         if self._undispatched >= DISPATCH_ENOUGH:
-            self._round()
-        elif self.someone_waits():
-            self._dispatch()
-        if self._round_timer is None:
-            self._begin_round()
+            self._half_round()
+        else:
+            self._index()
+            if self.someone_waits():
+                self._dispatch()
+        self._begin_round()
         if not self._is_filling:
             self._fill()
 
@@ -427,13 +427,23 @@ class Durable:
 
     def _round(self) -> None:
         """Write queue units and index entries of what has gathered."""
+        self._half_round()
+        self._index()
+
+    def _half_round(self) -> None:
+        """Write queue units; the index is due next."""
         if self._round_timer is not None:
             self._round_timer.cancel()
             self._round_timer = None
         self._undispatched = 0
-        if self._is_closed:
+        if not self._is_closed:
+            self._is_index_due = True
+            self._dispatch()
+
+    def _index(self) -> None:
+        if not self._is_index_due:
             return
-        self._dispatch()
+        self._is_index_due = False
         try:
             if self._store.dispatch_index(INDEX_ROUND) >= INDEX_ROUND:
                 self._begin_round()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sprocket.base.checksum import hash32
 
@@ -76,9 +77,8 @@ class Subscription:
     tags: frozenset[int] | None = None
     tag_names: tuple[str, ...] = ()
 
-    @classmethod
+    @staticmethod
     def parse(
-        cls,
         topic: str,
         expression: str | None,
         *,
@@ -92,9 +92,13 @@ class Subscription:
 
         Source: RocketMQ `FilterAPI.buildSubscriptionData`.
         """
-        kind = type or TAG
-        text = expression or ALL
-        if kind != TAG or text == ALL:
-            return cls(topic, text, kind, version)
-        names = sorted({name.strip() for name in text.split("||")} - {""})
-        return cls(topic, text, kind, version, frozenset(map(hash32, names)), tuple(names))
+        return _parse(topic, expression or ALL, type or TAG, version)
+
+
+@lru_cache(maxsize=1024)
+def _parse(topic: str, text: str, kind: str, version: int) -> Subscription:
+    """Read an expression; every pull may carry the same one."""
+    if kind != TAG or text == ALL:
+        return Subscription(topic, text, kind, version)
+    names = sorted({name.strip() for name in text.split("||")} - {""})
+    return Subscription(topic, text, kind, version, frozenset(map(hash32, names)), tuple(names))

@@ -184,8 +184,9 @@ def get_messages(
     if queue is None:
         zero = QueueOffset(0)
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, zero, zero, zero, [])
-    status, next_offset = _place(queue, offset)
-    result = GetResult(status, next_offset, queue.min_offset, queue.max_offset, [])
+    low, high = queue.min_offset, queue.max_offset
+    status, next_offset = _place(low, high, offset)
+    result = GetResult(status, next_offset, low, high, [])
     if status is not GetStatus.NO_MATCHED_MESSAGE:
         return result
     scan_bytes = max(SCAN_BYTES_MIN, max_count * queue.unit_bytes)
@@ -198,7 +199,7 @@ def get_messages(
     if tags is not None:
         wanted = TagFilter(tags)
     last_looked_at = limits.far_before
-    while not result.runs and result.next_offset < queue.max_offset and files_max > 0:
+    while not result.runs and result.next_offset < high and files_max > 0:
         files_max -= 1
         before = result.next_offset
         if before >= limits.scan_end:
@@ -217,9 +218,8 @@ def get_messages(
     return result
 
 
-def _place(queue: Queue, offset: int) -> tuple[GetStatus, QueueOffset]:
+def _place(low: QueueOffset, high: QueueOffset, offset: int) -> tuple[GetStatus, QueueOffset]:
     """Say where an offset lies; NO_MATCHED_MESSAGE stands for inside."""
-    low, high = queue.min_offset, queue.max_offset
     if high == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, QueueOffset(0)
     if offset < low:

@@ -686,3 +686,21 @@ def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> 
         coming.cancel()
 
     asyncio.run(stop())
+
+
+@pytest.mark.parametrize("others_come", [True, False])
+def test_the_index_of_many_waits_for_the_next_answers(others_come: bool) -> None:
+    """Or, if none are to be given, for the end of the round."""
+    bench = Bench("async")
+    bench.store.index_left = DISPATCH_ENOUGH
+    bench.append_batch(*["a"] * DISPATCH_ENOUGH)
+    bench.timers.drain()
+    assert len(bench.answers) == 1
+    assert bench.store.done[-1] == "dispatch"
+    assert bench.store.index_left == DISPATCH_ENOUGH
+    if others_come:
+        bench.append("b")
+        bench.timers.drain()
+    else:
+        bench.timers.advance(ROUND_MS)
+    assert bench.store.index_left == 0

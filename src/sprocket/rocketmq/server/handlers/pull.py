@@ -5,10 +5,13 @@ from collections.abc import Callable
 from sprocket.rocketmq.broker.hold import PullHold
 from sprocket.rocketmq.broker.pull import Pulled, Puller, PullForbidden
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullMessage, PullMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
+from sprocket.rocketmq.store.read import GetResult, GetStatus
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.offload import DiskThread
 
@@ -96,6 +99,16 @@ class PullHandlers:
             result.count,
             result.bytes,
         )
+        if (
+            result.status is GetStatus.FOUND
+            and request.serialize == JSON
+            and not request.is_oneway
+            and not self._must_wait(result)
+        ):
+            low, high = result.min_offset, result.max_offset
+            at, runs, size = pulled.next_offset, result.runs, result.bytes
+            peer.send(quick_answers.found(request.opaque, at, low, high, runs, size))
+            return None
         found = Answer(
             pulled.code,
             PullMessageAnswer(
@@ -106,7 +119,7 @@ class PullHandlers:
             result.status.name,
             result.runs,
         )
-        if not result.is_cold or self._thread.waiting_count >= COLD_READS_MAX:
+        if not self._must_wait(result):
             return found
         # The pages have to come from the disk, which the loop must not wait for. The thread touches
         # them, then they are sent.
@@ -119,6 +132,10 @@ class PullHandlers:
 
         self._thread.submit(lambda: _touch(runs), done)
         return None
+
+    def _must_wait(self, result: GetResult) -> bool:
+        """Say whether the disk has to bring what was found, and may be asked to."""
+        return result.is_cold and self._thread.waiting_count < COLD_READS_MAX
 
 
 def _touch(runs: list[memoryview]) -> int:

@@ -1,5 +1,6 @@
 """Requests that store messages: 10, 310 and 320."""
 
+import struct
 from collections.abc import Sequence
 from itertools import repeat
 from typing import TypeAlias
@@ -16,7 +17,7 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.waiting import Ready
-from sprocket.rocketmq.codec import properties, send_answer
+from sprocket.rocketmq.codec import properties, quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
@@ -103,7 +104,7 @@ class SendHandlers:
         Of one that waits first, or went to the dead letters, it names the queue that was asked for
         and where the message lies now, as RocketMQ's does.
         """
-        encode, start = send_answer.encode, self._id_start
+        encode, start = quick_answers.stored, self._id_start
         places = stored or repeat(None)
         for (peer, request, queue_id, unique_key), place in zip(asked, places, strict=False):
             if place is None or error is not None or request.serialize != JSON:
@@ -138,7 +139,7 @@ class SendHandlers:
             assert error is not None
             return encoded(request, Answer(_code(error), None, str(error)))
         header = SendMessageAnswer(
-            msg_id=",".join([f"{self._id_prefix}{one.physical_offset:016X}" for one in stored]),
+            msg_id=self._ids([one.physical_offset for one in stored]),
             queue_id=queue_id,
             queue_offset=stored[0].queue_offset,
             transaction_id=unique_key,
@@ -146,6 +147,11 @@ class SendHandlers:
         if error is None:
             return encoded(request, Answer(0, header))
         return encoded(request, Answer(_code(error), header, str(error)))
+
+    def _ids(self, places: Sequence[int]) -> str:
+        """Return the offset message ids of some places in the log, with commas between them."""
+        hexes = struct.pack(f">{len(places)}q", *places).hex(",", 8).upper()
+        return self._id_prefix + hexes.replace(",", f",{self._id_prefix}")
 
 
 def real_queue_id(record: NewRecord, header: SendMessage) -> int:
