@@ -21,7 +21,7 @@ from sprocket.rocketmq.store.flush import Flush
 PART_BYTES_MIN, PART_BYTES_MAX = MIB, 4 * MIB
 """What is given back at once; a MiB costs some 50 µs."""
 
-READER_SECONDS = 30.0
+READER_SECONDS = 10.0
 """Who has read nothing for so long, at most twice as long, counts as gone."""
 
 _NOWHERE = 1 << 63
