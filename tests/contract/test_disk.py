@@ -85,6 +85,9 @@ def test_what_was_given_back_is_read_anew(disk: Disk, folder: str) -> None:
     file.give_back(100, 40_000)
     assert file.read(0, 64 * KIB) == file.view() == view == data
     assert file.is_in_memory(50_000, 10_000)
+    for position, size in ((64 * KIB - 100, 100), (5000, 10), (0, 1), (4096, 4096)):
+        file.give_back(position, size)
+    assert file.view() == view == data
     file.close()
     file.give_back(0, 10)
     file.is_in_memory(0, 10)

@@ -320,8 +320,8 @@ class _RealFile:
     def give_back(self, position: int, size: int) -> None:
         mapping = self._mapping
         with contextlib.suppress(OSError, AttributeError):  # advice, where the system takes it
-            if mapping is not None:  # what is mapped stays
-                first = -(-position // mmap.PAGESIZE) * mmap.PAGESIZE
+            first = -(-position // mmap.PAGESIZE) * mmap.PAGESIZE
+            if mapping is not None and first < position + size:  # what is mapped stays
                 mapping.madvise(mmap.MADV_DONTNEED, first, position + size - first)
             os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 

@@ -400,12 +400,11 @@ class Durable:
     def _after_answers(self) -> None:
         """Give consumers what has just become theirs, and keep disk and memory prepared."""
         self._store.page_cache.give_back()
+        self._index()
         if self._undispatched >= DISPATCH_ENOUGH:
             self._half_round()
-        else:
-            self._index()
-            if self.someone_waits():
-                self._dispatch()
+        elif self.someone_waits():
+            self._dispatch()
         self._begin_round()
         if not self._is_filling:
             self._fill()
@@ -441,7 +440,7 @@ class Durable:
             self._dispatch()
 
     def _index(self) -> None:
-        if not self._is_index_due:
+        if not self._is_index_due or self._is_closed:
             return
         self._is_index_due = False
         try:

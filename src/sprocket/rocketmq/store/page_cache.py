@@ -9,7 +9,7 @@ Invariants
 
 1. Nothing is given back that is not synced, nor what was in the log when it was opened: others may
    be reading that.
-2. What lies before somebody who has read lately stays: he is on his way to it.
+2. What lies before the lowest place that a consumer has read lately stays: he is on his way to it.
 """
 
 from sprocket.base.clock import Clock

@@ -177,8 +177,8 @@ def get_messages(
         max_bytes: Most bytes to return; the first message is returned whatever its size.
         bytes_in_memory: How far behind the end of the log a message may lie to be in memory; of
             what lies further fewer are returned, and a slave is suggested. None if all of it is.
-        page_cache: Says whether reading the answer would wait for the disk; None if that is no
-            matter.
+        page_cache: Told that somebody reads here, and asked whether the answer's bodies would have
+            to come from the disk; None if this is no consumer.
         files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
     """
     if queue is None:
@@ -213,8 +213,9 @@ def get_messages(
     result.suggest_slave = last_looked_at < limits.far_before
     if result.runs and page_cache is not None:
         *_, place = _head_of(result.runs[0], 0)
-        size = max(last_looked_at - place, 0) + RECORD_BYTES_MIN
-        result.is_cold = not page_cache.has(place, size)
+        *_, last = _head_of(result.runs[-1], 0)
+        size = max(last - place, 0) + len(result.runs[-1])
+        result.is_cold = result.suggest_slave or not page_cache.has(place, size)
     return result
 
 

@@ -270,12 +270,12 @@ class Store:
         tags: frozenset[int] | None = None,
         wanted: Filter | None = None,
         max_bytes: int = 262_144,
+        consumes: bool = False,
     ) -> GetResult:
-        """Read messages of a queue; dispatches first. See `read.get_messages`.
+        """Read messages of a queue, for a consumer or not; dispatches first. See `read`.
 
         Raises:
-            DiskFull, DiskFailed: What was stored last cannot be dispatched now, and `offset` is not
-                before that; earlier messages are read all the same.
+            DiskFull, DiskFailed: What lies at `offset` or behind cannot be dispatched now.
         """
         cause: StoreError | None = None
         try:
@@ -291,7 +291,7 @@ class Store:
             wanted=wanted,
             max_bytes=max_bytes,
             bytes_in_memory=self._bytes_in_memory,
-            page_cache=self.page_cache,
+            page_cache=self.page_cache if consumes else None,
         )
         if cause is not None and offset >= got.max_offset:
             raise cause  # the message may be there all the same

@@ -688,6 +688,16 @@ def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> 
     asyncio.run(stop())
 
 
+def test_the_index_keeps_up_when_every_group_is_large() -> None:
+    """What was due after one is written with the next, whatever that brings."""
+    bench = Bench("async")
+    bench.store.index_left = 5 * DISPATCH_ENOUGH
+    for _ in range(3):
+        bench.append_batch(*["a"] * DISPATCH_ENOUGH)
+        bench.timers.drain()
+    assert bench.store.index_left == 5 * DISPATCH_ENOUGH - 2 * INDEX_ROUND
+
+
 @pytest.mark.parametrize("others_come", [True, False])
 def test_the_index_of_many_waits_for_the_next_answers(others_come: bool) -> None:
     """Or, if none are to be given, for the end of the round."""
