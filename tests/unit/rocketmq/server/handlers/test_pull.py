@@ -77,6 +77,24 @@ def test_messages_come_out_unchanged_and_in_order(on_node: Callable[..., None]) 
     on_node(scenario)
 
 
+def test_found_messages_come_in_the_form_of_the_request(on_node: Callable[..., None]) -> None:
+    """With a JSON header or a binary one, and not at all if nobody waits for them."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 2)
+        plain = await lab.broker.call(11, pull_ext(0))
+        binary = await lab.broker.call(11, pull_ext(0), serialize=1)
+        assert (plain.serialize, binary.serialize) == (0, 1)
+        assert (binary.code, binary.remark) == (plain.code, plain.remark) == (0, "FOUND")
+        assert binary.ext_map() == plain.ext_map()
+        assert binary.body == plain.body
+        unasked = lab.broker.send(11, pull_ext(0), oneway=True)
+        await lab.broker.call(11, pull_ext(0))
+        assert not unasked.done()
+
+    on_node(scenario)
+
+
 def test_what_the_disk_has_to_bring_is_waited_for_on_its_thread(
     on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
