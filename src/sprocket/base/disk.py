@@ -49,7 +49,11 @@ class File(Protocol):
         """
 
     def read(self, position: int, size: int) -> bytes:
-        """Return `size` bytes from `position`; fewer only at the end of the file."""
+        """Return `size` bytes from `position`; fewer only at the end of the file.
+
+        Threads: any; other threads run while it waits for the disk, as they do not while a view
+        does. Where another one closes the file meanwhile, what comes is of no use.
+        """
 
     def view(self) -> memoryview:
         """Return a read-only view of the whole file, without copying.

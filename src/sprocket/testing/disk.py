@@ -47,6 +47,13 @@ class _Node:
         self._keep(position, end)
         self.data[position:end] = data
 
+    def bring(self, start: int, end: int) -> None:
+        """Have a range in memory again. Who reads a view is not seen."""
+        parts = [
+            part for a, b in self.given_back for part in ((a, min(b, start)), (max(a, end), b))
+        ]
+        self.given_back = [(a, b) for a, b in parts if a < b]
+
     def resize(self, size: int) -> None:
         if size < len(self.data):
             self._keep(size, len(self.data))
@@ -129,6 +136,7 @@ class _SimulatedFile:
 
     def read(self, position: int, size: int) -> bytes:
         self._disk._enter("read", self.path)
+        self._node.bring(position, position + size)
         return bytes(self._node.data[position : position + size])
 
     def view(self) -> memoryview:
