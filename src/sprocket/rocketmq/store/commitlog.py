@@ -215,12 +215,14 @@ class CommitLog:
         return [s for s in self.files.segments if s.start < end and start < s.end]
 
     def ranges(self, start: int, end: int) -> list[Range]:
-        """Return what each file has of `[start, end)`."""
+        """Return what each file has of `[start, end)`; nothing of what no file has."""
         found = []
-        for segment in self.segments_between(start, end):
-            first = max(start, segment.start)
-            size = min(end, segment.end) - first
-            found.append((segment.file, first - segment.start, size))
+        start, end = max(start, self.files.first), min(end, self.files.end_of_files)
+        while start < end:
+            segment = self.files.segment(start)
+            size = min(end, segment.end) - start
+            found.append((segment.file, start - segment.start, size))
+            start += size
         return found
 
     def window(self, offset: int) -> Window:

@@ -5,6 +5,7 @@ import errno
 import pytest
 from tests.stores import new
 
+from sprocket.base import steps
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -87,6 +88,24 @@ def test_several_files_in_one_turn() -> None:
     assert disk.calls["write"] == 4
     assert len(log.files) == 4
     assert [s.start for s in log.segments_between(1000, 2049)] == [0, 1024, 2048]
+
+
+def test_ranges_of_files() -> None:
+    """What each has, and nothing of what none has."""
+    _, log = _log()
+    assert log.ranges(0, 10) == []
+    for _ in range(7):
+        _append(log, 400)
+    log.write()
+    steps.run(log.files.drop_before_steps(1024))
+
+    def ranges(start: int, end: int) -> list[tuple[int, int, int]]:
+        return [(int(file.path[-20:]), at, size) for file, at, size in log.ranges(start, end)]
+
+    assert ranges(1500, 1600) == [(1024, 476, 100)]
+    assert ranges(0, 2049) == [(1024, 0, 1024), (2048, 0, 1)]
+    assert ranges(4090, 1 << 40) == [(3072, 1018, 6)]
+    assert ranges(0, 1024) == ranges(2000, 2000) == ranges(2000, 1500) == ranges(5000, 6000) == []
 
 
 def test_a_batch_lies_in_one_file() -> None:
