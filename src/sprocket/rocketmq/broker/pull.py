@@ -117,7 +117,7 @@ class Puller:
             max_count=max(1, min(header.max_msg_nums, settings.messages_max)),
             tags=tags,
             max_bytes=settings.bytes_max,
-            consumes=True,
+            reader=(header.consumer_group, header.topic, header.queue_id),
         )
         if is_first and header.sys_flag & COMMIT_FLAG:
             self._offsets.commit_aside(

@@ -9,6 +9,7 @@ points at anything else is passed over, where RocketMQ would hand out what happe
 import os
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Hashable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -158,6 +159,7 @@ def get_messages(
     max_bytes: int = 256 * KIB,
     bytes_in_memory: int | None = None,
     page_cache: PageCache | None = None,
+    reader: Hashable | None = None,
     files_max: int = 1,
 ) -> GetResult:
     """Read messages of one queue from `offset` on.
@@ -179,6 +181,7 @@ def get_messages(
             what lies further fewer are returned, and a slave is suggested. None if all of it is.
         page_cache: Told that somebody reads here, and asked whether the answer's bodies would have
             to come from the disk; None if this is no consumer.
+        reader: Who reads on from here.
         files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
     """
     if queue is None:
@@ -213,6 +216,7 @@ def get_messages(
     result.suggest_slave = last_looked_at < limits.far_before
     if result.runs and page_cache is not None:
         *_, place = _head_of(result.runs[0], 0)
+        page_cache.note(reader, place)
         *_, last = _head_of(result.runs[-1], 0)
         size = max(last - place, 0) + len(result.runs[-1])
         result.is_cold = result.suggest_slave or not page_cache.has(place, size)

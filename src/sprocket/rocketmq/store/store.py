@@ -19,7 +19,7 @@ Threads: one, but for `SyncJob.run`, `FillJob.run` and the calls that `maintain_
 `clean_steps` give (see `base.steps`).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from sprocket.base import steps
 from sprocket.base.clock import Clock
@@ -54,8 +54,7 @@ class Store:
     """See the head of the module. Made by `open` or `open_read_only`.
 
     Attributes:
-        append, append_all, append_batch: Take up a record, several, several as one; see
-            `append.Appender`.
+        append, append_all, append_batch: Take up a record, several, several as one (`Appender`).
         deletions: Which topics were deleted; the owner finishes what is `pending`.
         page_cache: What the system keeps of the log; the owner gives back after each write.
         batch_topics: Topics whose queues are batch queues; add to it before a new one is used.
@@ -70,7 +69,6 @@ class Store:
         self._index = parts.index
         self._files = parts.files
         self.deletions = parts.deletions
-        self._clock = opened.clock
         self._log = opened.log
         self._lock = opened.lock
         self._report = opened.report
@@ -82,7 +80,7 @@ class Store:
         self._bytes_in_memory = read.memory_bytes(parts.settings.bytes_in_memory)
         self.page_cache = PageCache(opened.log, self._flush, self.settings, opened.clock)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
-        self._appender = self._make_appender()
+        self._appender = self._make_appender(opened.clock)
         # Bound here: a method that only passes the call on would cost every send.
         self.append = self._appender.append
         self.append_all = self._appender.append_all
@@ -94,11 +92,11 @@ class Store:
         self._is_sync = parts.settings.flush == "sync"
         self._is_open = True
 
-    def _make_appender(self) -> Appender:
+    def _make_appender(self, clock: Clock) -> Appender:
         appender = Appender(
             self._log,
             self._flush,
-            self._clock,
+            clock,
             self._queues.next_offsets(),
             self.settings.message_bytes_max,
             Placing(
@@ -270,9 +268,9 @@ class Store:
         tags: frozenset[int] | None = None,
         wanted: Filter | None = None,
         max_bytes: int = 262_144,
-        consumes: bool = False,
+        reader: Hashable | None = None,
     ) -> GetResult:
-        """Read messages of a queue, for a consumer or not; dispatches first. See `read`.
+        """Read messages of a queue, for a consumer (`reader`) or not; dispatches first. See `read`.
 
         Raises:
             DiskFull, DiskFailed: What lies at `offset` or behind cannot be dispatched now.
@@ -291,7 +289,8 @@ class Store:
             wanted=wanted,
             max_bytes=max_bytes,
             bytes_in_memory=self._bytes_in_memory,
-            page_cache=self.page_cache if consumes else None,
+            page_cache=None if reader is None else self.page_cache,
+            reader=reader,
         )
         if cause is not None and offset >= got.max_offset:
             raise cause  # the message may be there all the same
@@ -322,8 +321,7 @@ class Store:
     ) -> QueueOffset:
         """Return the queue offset that belongs to a store time; see `read.offset_by_time`."""
         self._dispatch_now()
-        queue = self._queues.queue(topic, queue_id)
-        return read.offset_by_time(queue, self._log, at_ms, boundary)
+        return read.offset_by_time(self._queues.queue(topic, queue_id), self._log, at_ms, boundary)
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time of a message, −1 if it cannot be read."""

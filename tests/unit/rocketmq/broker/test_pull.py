@@ -102,6 +102,13 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
     assert (desk.store.asked["max_count"], desk.store.asked["tags"]) == (1, None)
 
 
+def test_a_read_is_a_readers() -> None:
+    """Who reads is the group, in one queue."""
+    desk = Desk()
+    desk.puller.pull(header())
+    assert desk.store.asked["reader"] == ("g", "T", 0)
+
+
 def test_each_status_has_its_code() -> None:
     """An empty queue moves only who asked for something in it."""
     desk = Desk()

@@ -8,11 +8,18 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import Flush
-from sprocket.rocketmq.store.page_cache import PART_BYTES_MAX, READER_SECONDS, PageCache
+from sprocket.rocketmq.store.page_cache import (
+    LOOK_SECONDS,
+    PART_BYTES_MAX,
+    READER_SECONDS,
+    READERS_MAX,
+    PageCache,
+)
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 READER_MS = int(READER_SECONDS * 1000)
+LOOK_MS = int(LOOK_SECONDS * 1000)
 
 
 class Lab:
@@ -41,7 +48,7 @@ class Lab:
             self.cache.give_back()
 
     def is_kept(self, place: int) -> bool:
-        """Tell whether the system has a byte of the log; unlike `has`, this reads nothing."""
+        """Tell whether the system has a byte of the log."""
         segment = self.log.files.segment(place)
         return segment.file.is_in_memory(place - segment.start, 1)
 
@@ -82,30 +89,99 @@ def test_what_a_reader_is_on_his_way_to_stays_until_he_is_gone() -> None:
     lab = Lab(segment_bytes=64 * MIB)
     lab.write(8)
     place = lab.kept_from() + MIB // 2
-    assert lab.cache.has(place, 100)
-    assert lab.cache.has(lab.log.written - 1, 1)
+    lab.cache.note("slow", place)
+    lab.cache.note("quick", lab.log.written - 1)
     lab.write(8)
     assert lab.is_kept(place)
-    lab.clock.advance(READER_MS)
+    lab.clock.advance(READER_MS - LOOK_MS)
+    lab.cache.note("quick", 2 * place)
     lab.write(8)
     assert lab.is_kept(place)
-    assert lab.cache.has(2 * place, 1)
-    lab.clock.advance(READER_MS)
+    lab.clock.advance(LOOK_MS)
     lab.write(8)
     assert not lab.is_kept(place)
     assert lab.is_kept(2 * place)
+    lab.clock.advance(READER_MS)
+    lab.write(8)
+    assert not lab.is_kept(2 * place)
 
 
-def test_a_reader_who_has_long_been_gone_does_not_count() -> None:
-    """Though nobody looked in between."""
+def test_of_a_reader_who_moves_on_only_the_last_place_counts() -> None:
+    """As soon as somebody looks again, half a second later; until then the place before."""
     lab = Lab(segment_bytes=64 * MIB)
     lab.write(8)
     place = lab.kept_from()
-    assert lab.cache.has(place, 1)
-    lab.clock.advance(2 * READER_MS)
+    for _ in range(12):
+        lab.cache.note("follows", lab.log.written - 100)
+        lab.clock.advance(LOOK_MS - 1)
+        lab.write(8)
+        assert lab.log.written - lab.kept_from() < 6 * MIB + MIB // 4
+    lab.cache.note("follows", place)
+    lab.clock.advance(LOOK_MS)
+    lab.write(1)
+    kept = lab.kept_from()
+    lab.cache.note("follows", lab.log.written)
+    lab.clock.advance(LOOK_MS - 1)
     lab.write(8)
-    lab.write(8)
-    assert not lab.is_kept(place)
+    assert lab.kept_from() == kept
+    lab.clock.advance(1)
+    lab.write(1)
+    assert lab.kept_from() > kept
+
+
+def test_a_reader_further_back_counts_at_once() -> None:
+    """Though others were looked at a moment ago; also one who goes back himself."""
+    for name in ("old", "new"):
+        lab = Lab(segment_bytes=64 * MIB)
+        lab.write(8)
+        place = lab.kept_from()
+        lab.cache.note("old", lab.log.written)
+        lab.clock.advance(LOOK_MS)
+        lab.write(4)
+        kept = lab.kept_from()
+        assert kept > place
+        lab.cache.note(name, kept)
+        lab.write(8)
+        assert lab.kept_from() == kept
+
+
+def test_the_furthest_back_of_many_readers_counts() -> None:
+    """Each until it is gone."""
+    lab = Lab(segment_bytes=64 * MIB)
+    lab.write(24)
+    first = lab.kept_from()
+    places = range(first, first + 3 * MIB, 3 * MIB // 100 + 1)
+    for number, place in enumerate(places):
+        lab.cache.note(("group", number), place)
+        lab.clock.advance(READER_MS // 200)
+    lab.write(16)
+    assert lab.kept_from() == first
+    for _ in range(5):
+        lab.clock.advance(READER_MS // 5)
+        lab.write(1)
+        gone = sum(not lab.is_kept(place) for place in places)
+        alive = sum(at > lab.clock.monotonic() - READER_SECONDS for _, at in readers(lab))
+        assert len(readers(lab)) == alive
+        assert gone <= len(places) - alive
+    lab.clock.advance(READER_MS)
+    lab.write(4)
+    assert not lab.is_kept(places[-1])
+    assert readers(lab) == []
+
+
+def readers(lab: Lab) -> list[tuple[int, float]]:
+    """Return place and time of everyone who is remembered."""
+    return list(lab.cache._readers.values())
+
+
+def test_readers_do_not_gather_where_nothing_is_written() -> None:
+    """Who is gone is forgotten when many more have come."""
+    lab = Lab()
+    for number in range(3 * READERS_MAX):
+        lab.cache.note(number, 0)
+        if number % 100 == 0:
+            lab.clock.advance(LOOK_MS)
+    assert len(readers(lab)) <= READERS_MAX + 1
 
 
 @pytest.mark.parametrize("cached_bytes", [0, 1])
