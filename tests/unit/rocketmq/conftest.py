@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sprocket.base.disk import Disk
 from sprocket.base.units import KIB
 from sprocket.node.run import Node
 from sprocket.rocketmq.codec import command
@@ -126,12 +127,16 @@ Scenario = Callable[[Lab], Awaitable[None]]
 
 @pytest.fixture
 def on_node() -> Callable[..., None]:
-    """Return a function that runs a scenario against a node of small files on a simulated disk."""
+    """Return a function that runs a scenario against a node of small files.
+
+    Its disk is a simulated one unless another is given.
+    """
 
     def run(
         scenario: Scenario,
         *,
-        disk: SimulatedDisk | None = None,
+        disk: Disk | None = None,
+        folder: str = "/store",
         log_bytes: int = 256 * KIB,
         **groups: Any,
     ) -> None:
@@ -143,7 +148,7 @@ def on_node() -> Callable[..., None]:
             }
             node = await Node.start(
                 Settings(**wanted | groups),
-                "/store",
+                folder,
                 disk=disk or SimulatedDisk(),
                 clock=clock,
                 geometry=Geometry(

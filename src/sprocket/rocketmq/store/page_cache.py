@@ -12,12 +12,12 @@ Invariants
 2. What lies behind the lowest place at which one of the readers is stays: he is on his way to it.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from sprocket.base.clock import Clock
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.commitlog import CommitLog
+from sprocket.rocketmq.store.commitlog import CommitLog, Range
 from sprocket.rocketmq.store.flush import Flush
 
 PART_BYTES_MIN, PART_BYTES_MAX = MIB, 4 * MIB
@@ -98,10 +98,27 @@ class PageCache:
             self._lowest = min([place for place, _ in self._readers.values()], default=_NOWHERE)
         return self._lowest
 
-    def has(self, offset: int, size: int) -> bool:
-        """Tell whether stored bytes can be read without waiting for the disk."""
-        if offset >= self.given_back:
-            return True
-        segment = self._log.files.segment(offset)
-        at = offset - segment.start
-        return segment.file.is_in_memory(at, min(size, segment.size - at))
+    @property
+    def kept_from(self) -> int:
+        """Where the log begins: what lay before was cleaned away."""
+        return self._log.first
+
+    def missing(self, spans: Iterable[tuple[int, int]]) -> list[Range]:
+        """Return what of some parts of the log the disk would have to bring.
+
+        A part counts as in memory if its first and its last byte are, in each file that has some
+        of it.
+
+        Args:
+            spans: Begin and end of each; what is gone or not written yet is left out.
+
+        Cost: 1 µs for each in two calls of the system, some 30 where it is missing: Linux begins to
+        read it then.
+        """
+        log = self._log
+        return [
+            (file, position, size)
+            for start, end in spans
+            for file, position, size in log.ranges(start, min(end, log.written))
+            if not file.is_in_memory(position, size)
+        ]

@@ -9,8 +9,9 @@ points at anything else is passed over, where RocketMQ would hand out what happe
 import os
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from sprocket.base.units import KIB, MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
 from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, STORED_AT_MS_END
+from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.filters import Filter, TagFilter
 from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue, UnitRead
@@ -38,6 +40,9 @@ FAR_COUNT_MAX = 8
 """Limits of an answer with messages far behind the end, which the disk may have to bring in
 (`maxTransferBytesOnMessageInDisk`, `maxTransferCountOnMessageInDisk`). Near the end the caller's
 own limits hold, which are RocketMQ's `maxTransfer…InMemory` where the broker's settings say so."""
+GAP_BYTES_MAX = 64 * KIB
+"""Records with no more than this between them are brought into memory by one read: to read on is
+quicker than to go elsewhere."""
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
@@ -84,6 +89,7 @@ class GetStatus(Enum):
     OFFSET_OVERFLOW_ONE = "the offset is that of the next message"
     OFFSET_OVERFLOW_BADLY = "the offset is behind that of the next message"
     OFFSET_FOUND_NULL = "the offset is in range but its unit cannot be read"
+    NOT_IN_MEMORY = "the disk has to bring the messages first; see `missing`"
     OFFSET_RESET = "an administrator has sent the group elsewhere; brokers say so, reads never"
 
 
@@ -99,7 +105,7 @@ class GetResult(Struct):
         count: How many messages they are.
         bytes: Their sizes together.
         suggest_slave: The last message looked at lies far behind the end of the log.
-        is_cold: Reading `runs` would wait for the disk.
+        missing: What must be read before the messages can be had without waiting for the disk.
     """
 
     status: GetStatus
@@ -110,7 +116,7 @@ class GetResult(Struct):
     count: int = 0
     bytes: int = 0
     suggest_slave: bool = False
-    is_cold: bool = False
+    missing: list[Range] = []
 
     @property
     def records(self) -> list[memoryview]:
@@ -160,6 +166,7 @@ def get_messages(
     bytes_in_memory: int | None = None,
     page_cache: PageCache | None = None,
     reader: Hashable | None = None,
+    may_wait: bool = False,
     files_max: int = 1,
 ) -> GetResult:
     """Read messages of one queue from `offset` on.
@@ -179,9 +186,11 @@ def get_messages(
         max_bytes: Most bytes to return; the first message is returned whatever its size.
         bytes_in_memory: How far behind the end of the log a message may lie to be in memory; of
             what lies further fewer are returned, and a slave is suggested. None if all of it is.
-        page_cache: Told that somebody reads here, and asked whether the answer's bodies would have
-            to come from the disk; None if this is no consumer.
+        page_cache: Told where the reader is, and asked what is in memory; None if this is no
+            consumer.
         reader: Who reads on from here.
+        may_wait: The answer may be NOT_IN_MEMORY, given before any message is looked at. Who gets
+            it has `missing` read, elsewhere, and asks again; then he is not to be told to wait.
         files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
     """
     if queue is None:
@@ -192,34 +201,40 @@ def get_messages(
     result = GetResult(status, next_offset, low, high, [])
     if status is not GetStatus.NO_MATCHED_MESSAGE:
         return result
-    scan_bytes = max(SCAN_BYTES_MIN, max_count * queue.unit_bytes)
-    limits = Limits(
-        max_count,
-        min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX),
-        -1 if bytes_in_memory is None else log.end - bytes_in_memory,
-        offset - -scan_bytes // queue.unit_bytes,
-    )
+    scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
+    max_bytes = min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
+    far_before = -1 if bytes_in_memory is None else log.end - bytes_in_memory
+    limits = Limits(max_count, max_bytes, far_before, scan_end)
     if tags is not None:
         wanted = TagFilter(tags)
-    last_looked_at = limits.far_before
     while not result.runs and result.next_offset < high and files_max > 0:
         files_max -= 1
         before = result.next_offset
-        if before >= limits.scan_end:
+        if before >= scan_end:
             break
+        look_at = scan_end - before
+        if wanted is None:
+            look_at = min(look_at, max_count + SPARE_UNITS)
         try:
-            last_looked_at = _collect(result, queue, log, limits, wanted)
+            units: Iterator[UnitRead] = queue.units(before, look_at)
+            if page_cache is not None:
+                head = next(units)
+                _, place, size, *_ = head
+                if size != FILLER_SIZE:
+                    page_cache.note(reader, place)
+                units = chain((head,), units)
+                if may_wait and place < max(page_cache.given_back, far_before):
+                    ahead = list(units)
+                    result.missing = _missing(page_cache, queue, ahead, limits, wanted)
+                    if result.missing:
+                        result.status, result.next_offset = GetStatus.NOT_IN_MEMORY, next_offset
+                        return result
+                    units = iter(ahead)
+            _collect(result, queue, log, limits, wanted, units)
         except (OffsetTooSmall, OffsetTooLarge):
             result.status = GetStatus.OFFSET_FOUND_NULL
             result.next_offset = queue.after_unreadable(before)
             break
-    result.suggest_slave = last_looked_at < limits.far_before
-    if result.runs and page_cache is not None:
-        *_, place = _head_of(result.runs[0], 0)
-        page_cache.note(reader, place)
-        *_, last = _head_of(result.runs[-1], 0)
-        size = max(last - place, 0) + len(result.runs[-1])
-        result.is_cold = result.suggest_slave or not page_cache.has(place, size)
     return result
 
 
@@ -236,31 +251,82 @@ def _place(low: QueueOffset, high: QueueOffset, offset: int) -> tuple[GetStatus,
     return GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset)
 
 
+def _missing(
+    page_cache: PageCache,
+    queue: Queue,
+    units: list[UnitRead],
+    limits: Limits,
+    wanted: Filter | None,
+) -> list[Range]:
+    """Return what the disk would have to bring before `_collect` goes through units.
+
+    Mostly they lie close together and are all in memory, which is quickly seen.
+    """
+    (_, start, *_), (_, last, size, *_) = units[0], units[-1]
+    end, kept_from = last + size, page_cache.kept_from
+    is_close = kept_from <= start < end <= start + limits.max_bytes
+    if is_close and not page_cache.missing([(start, end)]):
+        return []
+    return page_cache.missing(_spans(queue, units, limits, wanted, kept_from))
+
+
+def _spans(
+    queue: Queue,
+    units: Iterable[UnitRead],
+    limits: Limits,
+    wanted: Filter | None,
+    kept_from: int,
+) -> list[tuple[int, int]]:
+    """Return where the records lie that `_collect` would look at, begin and end, as units say.
+
+    Neighbours are one. Nothing of the log is looked at, and no unit is trusted: what lies before
+    `kept_from`, or has a size that no record has, is left out; and should a record turn out not to
+    be the one that its unit means, the answer may have one that is not in here.
+    """
+    max_count, max_bytes, far_before, scan_end = limits
+    spans: list[tuple[int, int]] = []
+    start = end = count = total = 0
+    for first, place, size, code, messages in units:
+        if first >= scan_end:
+            break
+        if place < kept_from or not RECORD_BYTES_MIN <= size <= ANSWER_BYTES_MAX:
+            continue
+        is_over = count + messages > max_count or total + size > max_bytes or place < far_before
+        if is_over and count and _is_full(limits, count, messages, total + size, place):
+            break
+        if wanted is not None and not _may_be_wanted(queue, wanted, code):
+            continue
+        if not count or not start <= place <= end + GAP_BYTES_MAX:
+            if count:
+                spans.append((start, end))
+            start = end = place
+        end = max(end, place + size)
+        count += messages
+        total += size
+    if count:
+        spans.append((start, end))
+    return spans
+
+
 def _collect(
-    result: GetResult, queue: Queue, log: LogReader, limits: Limits, wanted: Filter | None
-) -> int:
-    """Go through the units of one file from `result.next_offset` on and take what fits.
+    result: GetResult,
+    queue: Queue,
+    log: LogReader,
+    limits: Limits,
+    wanted: Filter | None,
+    units: Iterable[UnitRead],
+) -> None:
+    """Go through units, which begin at `result.next_offset`, and take what fits.
 
     The look at a record's head is no call: a busy broker takes it half a million times a second.
     Nearly every record is plainly the one meant, but for those of light queues, which say others.
-
-    Returns:
-        Where the last record that was looked at lies.
-
-    Raises:
-        OffsetTooSmall, OffsetTooLarge: The first unit cannot be read.
     """
     max_count, max_bytes, far_before, scan_end = limits
     runs, run_view, run_at, run_end = result.runs, _NOTHING, 0, 0
-    view, view_start, view_end = _NO_WINDOW
-    offset: int = result.next_offset
-    count = total = gone_before = 0
-    last_looked_at = far_before
+    (view, view_start, view_end), gone_before = _NO_WINDOW, 0
+    offset, last_looked_at, count, total = int(result.next_offset), far_before, 0, 0
     queue_id = None if queue.topic.startswith(LIGHT_PREFIX) else queue.queue_id
-    look_at = scan_end - offset
-    if wanted is None:
-        look_at = min(look_at, max_count + SPARE_UNITS)
-    for first, place, size, code, messages in queue.units(offset, look_at):
+    for first, place, size, code, messages in units:
         if first >= scan_end:
             break
         if count + messages > max_count or total + size > max_bytes or place < far_before:
@@ -306,7 +372,7 @@ def _collect(
         runs.append(run_view[run_at:run_end])
         result.status = GetStatus.FOUND
     result.next_offset, result.count, result.bytes = QueueOffset(offset), count, total
-    return last_looked_at
+    result.suggest_slave = last_looked_at < far_before
 
 
 def _is_full(limits: Limits, count: int, messages: int, size: int, place: int) -> bool:

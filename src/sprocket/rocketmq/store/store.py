@@ -269,6 +269,7 @@ class Store:
         wanted: Filter | None = None,
         max_bytes: int = 262_144,
         reader: Hashable | None = None,
+        may_wait: bool = False,
     ) -> GetResult:
         """Read messages of a queue, for a consumer (`reader`) or not; dispatches first. See `read`.
 
@@ -291,6 +292,7 @@ class Store:
             bytes_in_memory=self._bytes_in_memory,
             page_cache=None if reader is None else self.page_cache,
             reader=reader,
+            may_wait=may_wait,
         )
         if cause is not None and offset >= got.max_offset:
             raise cause  # the message may be there all the same

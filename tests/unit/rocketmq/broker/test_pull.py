@@ -102,11 +102,13 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
     assert (desk.store.asked["max_count"], desk.store.asked["tags"]) == (1, None)
 
 
-def test_a_read_is_a_readers() -> None:
+def test_a_read_is_a_readers_and_waits_only_if_it_may() -> None:
     """Who reads is the group, in one queue."""
     desk = Desk()
-    desk.puller.pull(header())
-    assert desk.store.asked["reader"] == ("g", "T", 0)
+    for asked, expected in (({}, False), ({"may_wait": True}, True), ({"is_first": False}, False)):
+        desk.puller.pull(header(), **asked)
+        assert desk.store.asked["reader"] == ("g", "T", 0)
+        assert desk.store.asked["may_wait"] is expected
 
 
 def test_each_status_has_its_code() -> None:
@@ -115,6 +117,7 @@ def test_each_status_has_its_code() -> None:
     for status, at, code in (
         (GetStatus.NO_MATCHED_MESSAGE, 3, 20),
         (GetStatus.MESSAGE_WAS_REMOVING, 3, 20),
+        (GetStatus.NOT_IN_MEMORY, 3, 20),
         (GetStatus.OFFSET_FOUND_NULL, 3, 19),
         (GetStatus.OFFSET_OVERFLOW_ONE, 3, 19),
         (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 21),

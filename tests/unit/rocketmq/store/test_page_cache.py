@@ -3,6 +3,7 @@
 import pytest
 from tests.stores import new
 
+from sprocket.base import steps
 from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
@@ -55,6 +56,11 @@ class Lab:
     def kept_from(self) -> int:
         """Return from where on the system has the log, to a page."""
         return next(at for at in range(0, self.log.written, 4096) if self.is_kept(at))
+
+    def missing(self, start: int, end: int) -> list[tuple[str, int, int]]:
+        """Return the name of each file that a part of the log has to come from, and where."""
+        found = self.cache.missing([(start, end)])
+        return [(file.path[-8:], position, size) for file, position, size in found]
 
 
 def test_the_newest_part_stays_and_what_is_not_synced() -> None:
@@ -194,18 +200,43 @@ def test_what_was_there_before_is_left_alone(cached_bytes: int) -> None:
     lab.open(cached_bytes)
     lab.write(8)
     assert (lab.disk.calls["give_back"] > 0) == (cached_bytes > 0)
-    assert lab.cache.has(0, end)
-    assert lab.cache.has(end, 1) == (cached_bytes == 0)
+    assert lab.missing(0, end) == []
+    assert lab.is_kept(end) == (cached_bytes == 0)
+    assert lab.cache.given_back >= end
 
 
-def test_both_ends_of_an_answer_count() -> None:
-    """What reaches beyond its file is looked at as far as that goes."""
+def test_both_ends_of_a_part_count() -> None:
+    """The bytes between are taken to be as they are."""
     lab = Lab(segment_bytes=64 * MIB)
     lab.write(8)
-    lab.open(1)
     cold = MIB + MIB // 2
     lab.log.files.segments[0].file.give_back(cold, 100)
-    assert not lab.cache.has(cold - 50, 51)
-    assert not lab.cache.has(cold + 99, 500)
-    assert lab.cache.has(cold - 50, 50)
-    assert lab.cache.has(cold + 100, 1 << 40)
+    for start, end, is_missing in [
+        (cold - 50, cold + 1, True),
+        (cold + 99, cold + 500, True),
+        (cold - 50, cold, False),
+        (cold + 100, cold + 101, False),
+        (cold - 50, cold + 150, False),
+    ]:
+        expected = [("00000000", start, end - start)] if is_missing else []
+        assert lab.missing(start, end) == expected
+
+
+def test_what_is_missing_is_told_file_by_file() -> None:
+    """Only of those where it is missing, and nothing that is gone or was never written."""
+    lab = Lab(segment_bytes=MIB)
+    lab.write(12)
+    assert lab.log.files.segments[3].start < lab.log.written < lab.log.files.segments[3].end
+    for segment in lab.log.files.segments:
+        segment.file.give_back(0, MIB)
+    two = [("00000000", MIB - 10, 10), ("01048576", 0, 10)]
+    assert lab.missing(MIB - 10, MIB + 10) == two
+    lab.log.files.segments[0].file.read(MIB - 10, 10)
+    assert lab.missing(MIB - 10, MIB + 10) == two[1:]
+    end = lab.log.written
+    assert lab.missing(end - 10, end + 10) == [("03145728", end - 10 - 3 * MIB, 10)]
+    assert lab.missing(end, end + 10) == lab.missing(1 << 40, 1 << 41) == []
+    steps.run(lab.log.files.drop_before_steps(MIB))
+    assert lab.missing(0, MIB) == []
+    assert lab.missing(0, MIB + 10) == two[1:]
+    assert lab.cache.kept_from == MIB

@@ -1,9 +1,10 @@
 """The facade keeps its invariants: offsets without gaps, no lie about what is stored."""
 
 import errno
+from typing import Any
 
 import pytest
-from tests.stores import filled, new, open_store
+from tests.stores import ROOT, filled, new, open_store
 
 from sprocket.base import steps
 from sprocket.base.errors import (
@@ -57,6 +58,32 @@ def test_under_async_flush_consumers_see_what_is_written() -> None:
     assert store.synced == 0
     store.maintain()
     assert store.synced == store.written
+
+
+def test_a_reader_is_told_what_the_disk_has_to_bring() -> None:
+    """What he gets after it was read is what others get, who are never told to wait."""
+    disk, store = filled(8)
+    store.close()
+    store = open_store(disk)
+    whole = store.get_messages("topic", 0, 0)
+    end = store.written
+    for name in disk.list(f"{ROOT}/commitlog"):
+        disk.open(f"{ROOT}/commitlog/{name}").give_back(0, 1 << 20)
+    asked: dict[str, Any] = {"reader": "R", "may_wait": True}
+    cold = store.get_messages("topic", 0, 0, **asked)
+    assert (cold.status, cold.next_offset, cold.runs) == (GetStatus.NOT_IN_MEMORY, 0, [])
+    assert sum(size for _, _, size in cold.missing) == pytest.approx(end, rel=0.2)
+    others = store.get_messages("topic", 0, 0), store.get_messages("topic", 0, 0, reader="R")
+    for file, position, size in cold.missing:
+        file.read(position, size)
+    for got in (*others, store.get_messages("topic", 0, 0, **asked)):
+        assert (got.status, got.records) == (GetStatus.FOUND, whole.records)
+    new_one = store.append(new("topic", 0))
+    store.write()
+    store.sync()
+    disk.open(f"{ROOT}/commitlog/{disk.list(f'{ROOT}/commitlog')[-1]}").give_back(0, 1 << 20)
+    got = store.get_messages("topic", 0, new_one.queue_offset, **asked)
+    assert got.status is GetStatus.FOUND  # nobody gave it back, as far as the store knows
 
 
 @pytest.mark.parametrize("how", ["job", "direct", "fill"])

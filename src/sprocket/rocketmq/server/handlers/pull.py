@@ -1,7 +1,15 @@
-"""Requests that read messages: 11 and, for consumers that pull themselves, 361; long polling."""
+"""Requests that read messages: 11 and, for consumers that pull themselves, 361; long polling.
 
-from collections.abc import Callable
+A pull is run again after it waited, for a message (`broker/hold`) or for the disk, and for both if
+need be:
 
+    run → nothing new → hold → run → answer
+       ↘ not in memory → disk thread reads → run, which waits no more → answer
+"""
+
+from collections.abc import Callable, Sequence
+
+from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.hold import PullHold
 from sprocket.rocketmq.broker.pull import Pulled, Puller, PullForbidden
 from sprocket.rocketmq.broker.stats import Stats
@@ -11,14 +19,16 @@ from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullMessage, PullMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
-from sprocket.rocketmq.store.read import GetResult, GetStatus
+from sprocket.rocketmq.store.commitlog import Range
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.offload import DiskThread
 
-PAGE_BYTES = 4096
-
 COLD_READS_MAX = 64
-"""Reads that may wait for the disk thread; further ones are answered on the loop."""
+"""Jobs that may wait for the disk thread before a pull; a further one is read on the loop."""
+
+CHUNK_BYTES = MIB
+"""The disk thread reads so much at once, into memory that it gives back."""
 
 
 class PullHandlers:
@@ -27,7 +37,7 @@ class PullHandlers:
     Args:
         puller: Checks and reads.
         hold: Where pulls wait.
-        thread: Reads pages from the disk, so that the loop does not wait for them.
+        thread: Reads from the disk, so that the loop does not wait for it.
         stats: Counts what is handed out.
         watch: Is told of connections whose pulls wait.
     """
@@ -57,7 +67,7 @@ class PullHandlers:
         """Answer a pull, or let it wait."""
         header = request.header(PullMessage)
         try:
-            pulled = self._puller.pull(header)
+            pulled = self._puller.pull(header, may_wait=self._may_wait())
         except PullForbidden as forbidden:
             return _forbidden(forbidden)
         if pulled.code == ResponseCode.PULL_NOT_FOUND and not request.is_oneway:
@@ -69,16 +79,16 @@ class PullHandlers:
                 header.queue_offset,
                 pulled.tags,
                 hold_ms,
-                lambda: self._again(peer, request, header),
+                lambda: self._again(peer, request, header, may_wait=self._may_wait()),
             ):
                 self._watch(peer)
                 return None
         return self._answer(peer, request, header, pulled)
 
-    def _again(self, peer: Peer, request: Command, header: PullMessage) -> None:
+    def _again(self, peer: Peer, request: Command, header: PullMessage, *, may_wait: bool) -> None:
         """Run a pull that waited, and answer whatever it finds."""
         try:
-            pulled = self._puller.pull(header, is_first=False)
+            pulled = self._puller.pull(header, is_first=False, may_wait=may_wait)
             found = self._answer(peer, request, header, pulled)
         except PullForbidden as forbidden:
             found = _forbidden(forbidden)
@@ -91,6 +101,9 @@ class PullHandlers:
         self, peer: Peer, request: Command, header: PullMessage, pulled: Pulled
     ) -> Answer | None:
         result = pulled.result
+        if result.status is GetStatus.NOT_IN_MEMORY:
+            self._fetch(peer, request, header, result.missing)
+            return None
         self._stats.pulled(
             header.topic,
             header.consumer_group,
@@ -99,17 +112,12 @@ class PullHandlers:
             result.count,
             result.bytes,
         )
-        if (
-            result.status is GetStatus.FOUND
-            and request.serialize == JSON
-            and not request.is_oneway
-            and not self._must_wait(result)
-        ):
+        if result.status is GetStatus.FOUND and request.serialize == JSON and not request.is_oneway:
             low, high = result.min_offset, result.max_offset
             at, runs, size = pulled.next_offset, result.runs, result.bytes
             peer.send(quick_answers.found(request.opaque, at, low, high, runs, size))
             return None
-        found = Answer(
+        return Answer(
             pulled.code,
             PullMessageAnswer(
                 next_begin_offset=pulled.next_offset,
@@ -119,28 +127,36 @@ class PullHandlers:
             result.status.name,
             result.runs,
         )
-        if not self._must_wait(result):
-            return found
-        # The pages have to come from the disk, which the loop must not wait for. The thread touches
-        # them, then they are sent.
-        runs = result.runs
+
+    def _may_wait(self) -> bool:
+        """Say whether the disk may be asked to bring what a pull wants."""
+        thread = self._thread
+        return thread.waiting_count < COLD_READS_MAX and not thread.is_stopped
+
+    def _fetch(
+        self, peer: Peer, request: Command, header: PullMessage, missing: Sequence[Range]
+    ) -> None:
+        """Have the disk bring what a pull wants, then run it again, though the disk refused."""
         started = self._stats.monotonic()
 
         def done(_: object, __: BaseException | None) -> None:
             self._stats.waited(started)
-            answer(peer, request, found)
+            self._again(peer, request, header, may_wait=False)
 
-        self._thread.submit(lambda: _touch(runs), done)
-        return None
-
-    def _must_wait(self, result: GetResult) -> bool:
-        """Say whether the disk has to bring what was found, and may be asked to."""
-        return result.is_cold and self._thread.waiting_count < COLD_READS_MAX
+        self._thread.submit(lambda: _read(missing), done)
 
 
-def _touch(runs: list[memoryview]) -> int:
-    """Read one byte of every page, so that sending does not wait for the disk."""
-    return sum([sum(run[::PAGE_BYTES]) + run[-1] for run in runs])
+def _read(ranges: Sequence[Range]) -> None:
+    """Bring parts of files into memory.
+
+    A mapping that is touched does so as well, but its page faults hold up every thread.
+
+    Threads: any.
+    """
+    for file, position, size in ranges:
+        end = position + size
+        for at in range(position, end, CHUNK_BYTES):
+            file.read(at, min(CHUNK_BYTES, end - at))
 
 
 def _forbidden(forbidden: PullForbidden) -> Answer:

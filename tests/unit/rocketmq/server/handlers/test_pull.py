@@ -1,16 +1,26 @@
 """Pulls give stored bytes unchanged, say where to go on, wait when they may, and are checked."""
 
 import asyncio
+import pathlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.file_systems import needs_a_disk
 
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import DiskFailed
 from sprocket.base.units import KIB, MIB
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.pull import Pulled, Puller
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.server.handlers import pull as handler
 from sprocket.rocketmq.settings import PullSettings, StoreSettings
+from sprocket.rocketmq.store.commitlog import Range
+from sprocket.runtime.offload import DiskThread
+from sprocket.testing.disk import SimulatedDisk
 
 
 def send_ext(topic: str = "T", tag: str = "", queue: int = 0) -> dict[str, Any]:
@@ -95,31 +105,291 @@ def test_found_messages_come_in_the_form_of_the_request(on_node: Callable[..., N
     on_node(scenario)
 
 
-def test_what_the_disk_has_to_bring_is_waited_for_on_its_thread(
-    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer is the same; what is in memory is answered at once."""
-    touched: list[tuple[str, int]] = []
+LOG = "/store/commitlog/" + "0" * 20
+LOG_BYTES = 256 * KIB
+NOTHING_NEAR = StoreSettings(fill_ahead_bytes=0, bytes_in_memory=1)
+"""All of the log counts as far behind its end."""
 
-    def touch(runs: list[memoryview]) -> int:
-        touched.append((threading.current_thread().name, sum(map(len, runs))))
-        return 0
 
-    monkeypatch.setattr(handler, "_touch", touch)
+class ColdDisk(SimulatedDisk):
+    """A disk that notes which thread reads how often from the log, once that is forgotten.
+
+    Attributes:
+        threads: Who has read.
+        go_on: Reads wait for it.
+        is_reading: A read has begun.
+        is_broken: Reads fail.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[str] = []
+        self.is_reading, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+        self.is_broken = False
+
+    def forget(self) -> None:
+        """Have all of the log, what comes later included, in no memory, and watch its reads."""
+        self.before = self._note
+        self.open(LOG).give_back(0, LOG_BYTES)
+
+    def _note(self, call: str, path: str) -> None:
+        if call == "read" and path == LOG:
+            self.threads.append(threading.current_thread().name)
+            self.is_reading.set()
+            assert self.go_on.wait(10)
+            if self.is_broken:
+                raise DiskFailed(path)
+
+
+def test_what_is_not_in_memory_is_read_by_the_disk_thread(on_node: Callable[..., None]) -> None:
+    """Then the answer is the same, in every form; what is in memory is answered at once."""
+    disk = ColdDisk()
 
     async def scenario(lab: Any) -> None:
-        for number in range(6):
-            await lab.broker.call(310, send_ext(), b"%d" % number * 300 * KIB)
-        first, last = [
-            await lab.broker.call(11, pull_ext(offset, maxMsgNums=1)) for offset in (0, 5)
-        ]
-        assert [first.body.count(b"0" * 300 * KIB), last.body.count(b"5" * 300 * KIB)] == [1, 1]
-        ((thread, size),) = touched
-        assert thread != threading.main_thread().name
-        assert size == len(first.body)
+        await fill(lab, 3)
+        warm = await lab.broker.call(11, pull_ext(0))
+        for ways in ({}, {"serialize": 1}):
+            disk.forget()
+            cold = await lab.broker.call(11, pull_ext(0), **ways)
+            assert (cold.code, cold.remark, cold.body) == (0, "FOUND", warm.body)
+            assert cold.ext_map() == warm.ext_map()
+            assert disk.threads == ["sprocket-disk"]
+            await lab.broker.call(11, pull_ext(0))
+            assert disk.threads.pop() == "sprocket-disk"
+            assert disk.threads == []
+        disk.forget()
+        unasked = lab.broker.send(11, pull_ext(0), oneway=True)
+        await lab.broker.call(11, pull_ext(0))
+        assert not unasked.done()
+        assert set(disk.threads) == {"sprocket-disk"}
 
-    store = StoreSettings(fill_ahead_bytes=0, cached_bytes=300 * KIB)
-    on_node(scenario, log_bytes=4 * MIB, store=store)
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_a_pull_that_waits_for_the_disk_counts_once(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages, and the offset that it commits."""
+    disk = ColdDisk()
+    committed: list[int] = []
+    counted: list[int] = []
+    commit, count = ConsumerOffsets.commit_aside, Stats.pulled
+
+    def commit_aside(self: ConsumerOffsets, *where: Any) -> None:
+        committed.append(where[-1])
+        commit(self, *where)
+
+    def pulled(self: Stats, *what: Any) -> None:
+        counted.append(what[-2])
+        count(self, *what)
+
+    monkeypatch.setattr(ConsumerOffsets, "commit_aside", commit_aside)
+    monkeypatch.setattr(Stats, "pulled", pulled)
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 3)
+        disk.forget()
+        await lab.broker.call(11, pull_ext(1, sysFlag=5, commitOffset=1))
+        assert (len(disk.threads), committed, counted) == (1, [1], [2])
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_how_long_a_pull_waited_for_the_disk_is_told(on_node: Callable[..., None]) -> None:
+    """The longest one."""
+    disk = ColdDisk()
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        disk.forget()
+        disk.go_on.clear()
+        waiting = lab.broker.send(11, pull_ext(0))
+        await until(disk.is_reading.is_set)
+        lab.clock.advance(70)
+        disk.go_on.set()
+        await asyncio.wait_for(waiting, 5)
+        assert b'"getMessageEntireTimeMax":"70"' in (await lab.broker.call(28)).body
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let others run until something holds."""
+    while not holds():
+        await asyncio.sleep(0)
+
+
+def test_the_loop_goes_on_while_the_disk_reads(on_node: Callable[..., None]) -> None:
+    """Others are answered meanwhile, and if the connection closes nobody minds."""
+    disk = ColdDisk()
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        disk.forget()
+        disk.go_on.clear()
+        other, third = await lab.connect(), await lab.connect()
+        waiting = [link.send(11, pull_ext(0)) for link in (other, third)]
+        await until(disk.is_reading.is_set)
+        assert (await lab.broker.call(30, {"topic": "T", "queueId": 0})).code == 0
+        assert not any(one.done() for one in waiting)
+        other.peer.close()
+        assert (await lab.broker.call(30, {"topic": "T", "queueId": 0})).code == 0
+        disk.go_on.set()
+        assert (await asyncio.wait_for(waiting[1], 5)).code == 0
+        assert not waiting[0].done()
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_a_stop_waits_for_what_the_disk_reads(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pull is run again before the store closes, though its connection is closed."""
+    disk = ColdDisk()
+    statuses: list[str] = []
+    stop, pull = DiskThread.stop, Puller.pull
+
+    async def let_go_and_stop(self: DiskThread) -> None:
+        disk.go_on.set()
+        await stop(self)
+
+    def watched(self: Puller, *what: Any, **how: Any) -> Pulled:
+        pulled = pull(self, *what, **how)
+        statuses.append(pulled.result.status.name)
+        return pulled
+
+    monkeypatch.setattr(DiskThread, "stop", let_go_and_stop)
+    monkeypatch.setattr(Puller, "pull", watched)
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        disk.forget()
+        disk.go_on.clear()
+        lab.broker.send(11, pull_ext(0))
+        await until(disk.is_reading.is_set)
+        await asyncio.wait_for(lab.node.stop(), 5)
+        assert statuses == ["NOT_IN_MEMORY", "FOUND"]
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_what_the_disk_refuses_to_read_is_looked_for_all_the_same(
+    on_node: Callable[..., None],
+) -> None:
+    """A second time nobody waits, so there is an answer."""
+    disk = ColdDisk()
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 2)
+        disk.forget()
+        disk.is_broken = True
+        answer = await lab.broker.call(11, pull_ext(0))
+        assert [one.body for one in record.decode_all(answer.body)] == [b"m0", b"m1"]
+        assert disk.threads == ["sprocket-disk"]
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_when_too_many_wait_for_the_disk_a_pull_does_not(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is answered on the loop."""
+    disk = ColdDisk()
+    monkeypatch.setattr(handler, "COLD_READS_MAX", 1)
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        disk.forget()
+        disk.go_on.clear()
+        waiting = lab.broker.send(11, pull_ext(0))
+        await until(disk.is_reading.is_set)
+        assert (await lab.broker.call(11, pull_ext(0))).code == 0
+        assert not waiting.done()
+        disk.go_on.set()
+        assert (await asyncio.wait_for(waiting, 5)).code == 0
+        assert disk.threads == ["sprocket-disk"]
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_a_pull_waits_for_no_disk_thread_that_has_stopped(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is answered on the loop."""
+    disk = ColdDisk()
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        disk.forget()
+        with monkeypatch.context() as patch:
+            patch.setattr(DiskThread, "is_stopped", property(lambda _: True))
+            assert (await lab.broker.call(11, pull_ext(0))).code == 0
+        assert disk.threads == []
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(on_node: Callable[..., None]) -> None:
+    """It is run a third time then."""
+    disk = ColdDisk()
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        disk.forget()
+        waiting = lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
+        other = await lab.connect()
+        await other.call(310, send_ext(), b"here")
+        answer = await asyncio.wait_for(waiting, 5)
+        assert [one.body for one in record.decode_all(answer.body)] == [b"here"]
+        assert disk.threads == ["sprocket-disk"]
+
+    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+
+
+def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """When the disk thread begins, the log in the middle of the answer is still on the disk."""
+    needs_a_disk(tmp_path)
+    seen: list[tuple[str, int, bool, bool]] = []
+    read = handler._read
+
+    def watched(ranges: list[Range]) -> None:
+        ((file, position, size),) = ranges
+        middle = position + size // 2
+        before = file.is_in_memory(middle, 1)
+        read(ranges)
+        after = file.is_in_memory(middle, 1)
+        seen.append((threading.current_thread().name, size, before, after))
+
+    monkeypatch.setattr(handler, "_read", watched)
+    bodies = [b"%d" % number * 300 * KIB for number in range(12)]
+
+    async def scenario(lab: Any) -> None:
+        for body in bodies:
+            await lab.broker.call(310, send_ext(), body)
+        disk = RealDisk()
+        log = disk.open(f"{tmp_path}/store/commitlog/{'0' * 20}")
+        log.sync()
+        log.give_back(0, 4 * MIB)
+        log.close()
+        cold, warm = [await lab.broker.call(11, pull_ext(1, maxMsgNums=5)) for _ in range(2)]
+        assert [one.body for one in record.decode_all(cold.body)] == bodies[1:6]
+        assert warm.body == cold.body
+        assert seen == [("sprocket-disk", len(cold.body), False, True)]
+        last = await lab.broker.call(11, pull_ext(11))
+        assert [one.body for one in record.decode_all(last.body)] == bodies[11:]
+        assert len(seen) == 1
+
+    on_node(
+        scenario,
+        disk=RealDisk(),
+        folder=f"{tmp_path}/store",
+        log_bytes=4 * MIB,
+        store=StoreSettings(fill_ahead_bytes=0, cached_bytes=MIB),
+        pull=PullSettings(bytes_max=4 * MIB),
+    )
 
 
 def test_statuses_have_their_codes(on_node: Callable[..., None]) -> None:
