@@ -106,7 +106,7 @@ class _Ours:
         self._store = _store(folder, "sync")
         self._records = records
         self._step = 0
-        self._store.append_batch(records)
+        self._store.append_all(records, together=True)
         self._store.write()
         self._store.sync()
 
@@ -123,7 +123,7 @@ class _Ours:
         if len(self._records) == 1:
             self._store.append(self._records[0])
         else:
-            self._store.append_batch(self._records)
+            self._store.append_all(self._records, together=True)
         self._store.write()
         self._store.sync()
 

@@ -1,11 +1,12 @@
 """Small stores on simulated disks, for the tests of the store and of what stands on it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.rocketmq.codec import properties
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -40,6 +41,35 @@ def new(
         store_host=HOST,
         **fields,
     )
+
+
+def batch_of(records: Sequence[NewRecord]) -> NewBatch:
+    """Return records that differ in flag, body and properties only as a batch.
+
+    A pair that ends all of them is added to each, as the broker does with its own.
+    """
+    first = records[0]
+    texts = [record.properties for record in records]
+    end = texts[0][texts[0].rfind(b"\x02", 0, -1) + 1 :]
+    if not all(text.endswith(end) for text in texts):
+        end = b""
+    batch = NewBatch(
+        first.topic,
+        first.queue_id,
+        [
+            (one.flag, bytes(one.body), text[: len(text) - len(end)])
+            for one, text in zip(records, texts, strict=True)
+        ],
+        end,
+        first.born_host,
+        first.store_host,
+        first.sys_flag,
+        first.born_at_ms,
+        first.reconsume_times,
+        first.unique_key,
+    )
+    assert batch.records() == list(records)
+    return batch
 
 
 def open_store(disk: Disk, *, clock: Clock | None = None, **settings: Any) -> Store:

@@ -13,6 +13,7 @@ from sprocket.rocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
+    NewBatch,
     NewRecord,
 )
 
@@ -86,8 +87,29 @@ def new_records(draw: DrawFn) -> NewRecord:
 
 
 batch_parts: SearchStrategy[list[Part]] = st.lists(
-    st.builds(Part, INT32, bodies, property_maps().map(properties.encode)), max_size=6
+    st.tuples(INT32, bodies, property_maps().map(properties.encode)), max_size=6
 )
+
+_ENDS = (b"", b"\x02", b"\0", b"__CRC32#\x011\x02", b"__CRC32#\x011", b"#", b"k\x01v")
+"""What property strings may end in, well formed or not."""
+
+
+@st.composite
+def new_batches(draw: DrawFn) -> NewBatch:
+    """Draw messages that can be stored together, with properties of any form."""
+    first, ends = draw(new_records()), st.sampled_from(_ENDS)
+    parts = draw(batch_parts.filter(bool))
+    return NewBatch(
+        first.topic,
+        first.queue_id,
+        [(flag, body, text + draw(ends)) for flag, body, text in parts],
+        draw(st.sampled_from((b"REGION\x01here\x02", first.properties, *_ENDS))),
+        first.born_host,
+        first.store_host,
+        first.sys_flag,
+        first.born_at_ms,
+        first.reconsume_times,
+    )
 
 
 @st.composite

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from msgspec import structs
 from tests.crash import invariants
+from tests.stores import batch_of
 
 from sprocket.base import steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
@@ -164,13 +166,17 @@ class Life:
 
     def append_batch(self) -> None:
         """Append a few at once; as a batch they may be too many for a file."""
-        batch = [self._record() for _ in range(self.random.randrange(1, 5))]
-        append = self.store.append_all if self._counter % 2 else self.store.append_batch
+        made = [self._record() for _ in range(self.random.randrange(1, 5))]
+        records = [new for new, _ in made]
         try:
-            appended = append([new for new, _ in batch])
+            if self._counter % 3:
+                appended = self.store.append_all(records, together=self._counter % 3 == 1)
+            else:
+                records = [_alike(records[0], new) for new in records]
+                appended = self.store.append_batch(batch_of(records))
         except MessageTooLarge:
             return
-        for (new, body), one in zip(batch, appended, strict=True):
+        for new, (_, body), one in zip(records, made, appended, strict=True):
             self._note(new, one, body)
 
     def write(self) -> None:
@@ -312,6 +318,11 @@ class Life:
         assert self.store.end >= written, f"{written} bytes were written, {self.store.end} found"
         covered, self._unsynced = self._unsynced, []
         self._acknowledge(covered)
+
+
+def _alike(first: NewRecord, new: NewRecord) -> NewRecord:
+    """Return a record with all but body and properties as another one has it."""
+    return structs.replace(first, body=new.body, properties=new.properties)
 
 
 def check(

@@ -250,12 +250,12 @@ def test_inner_batches_hold_what_the_client_got(store: Store) -> None:
         found = [
             {
                 "queue_offset": message.queue_offset + number,
-                "flag": part.flag,
-                "body_len": len(part.body),
-                "body_sha256": hashlib.sha256(part.body).hexdigest(),
-                "properties": properties.decode(part.properties),
+                "flag": flag,
+                "body_len": len(body),
+                "body_sha256": hashlib.sha256(body).hexdigest(),
+                "properties": properties.decode(text),
             }
-            for number, part in enumerate(parts)
+            for number, (flag, body, text) in enumerate(parts)
         ]
         wanted = pulled[message.physical_offset].get("inner", [])
         assert [{k: v for k, v in m.items() if k != "body_hex"} for m in wanted] == found

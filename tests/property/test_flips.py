@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import pytest
 from tests.recorded import CASES, Recorded
-from tests.stores import ROOT, SMALL, new
+from tests.stores import ROOT, SMALL, batch_of, new
 
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec import record
@@ -57,7 +57,7 @@ def ours(crc_tail: bool) -> SimulatedDisk:
             made = new(topic, 0, body, born_at_ms=number)
         store.append(made)
         if number % 10 == 0:
-            store.append_batch([new("batch", 1, b"one of three") for _ in range(3)])
+            store.append_batch(batch_of([new("batch", 1, b"one of three") for _ in range(3)]))
         clock.advance(100)
     store.write()
     store.close()

@@ -134,7 +134,7 @@ def test_queues_hold_what_the_log_says(
                 store.maintain()
             elif rng.random() < 0.3:
                 batch = [made(step, rng, number + n) for n in range(rng.randint(1, 3))]
-                store.append_batch(batch)
+                store.append_all(batch, together=True)
                 number += len(batch)
             else:
                 store.append(made(step, rng, number))

@@ -1,6 +1,7 @@
 """The stored message: any record comes back, any bytes give a value or a WireError."""
 
 import contextlib
+import re
 import struct
 
 import pytest
@@ -9,11 +10,11 @@ from hypothesis import strategies as st
 from tests import strategies
 
 from sprocket.base.checksum import hash32
-from sprocket.base.errors import WireError
+from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec import batch, properties, record
 from sprocket.rocketmq.codec.batch import Part
 from sprocket.rocketmq.codec.record import ScanStop
-from sprocket.rocketmq.model.message import NewRecord, StoredMessage
+from sprocket.rocketmq.model.message import NewBatch, NewRecord, StoredMessage
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,19 @@ def encoded(new: NewRecord, *, at: int = 0, crc_tail: bool = False) -> bytes:
         stored_at_ms=1_700_000_000_000,
         crc_tail=crc_tail,
     )
+
+
+@given(strategies.new_batches(), strategies.INT64, st.booleans())
+def test_a_batch_is_stored_as_its_records_are(new: NewBatch, at: int, crc_tail: bool) -> None:
+    """Byte for byte, or refused for the same reason."""
+    offsets = range(7, 7 + len(new.parts))
+    try:
+        plain = record.encode_all(new.records(), offsets, at, 5, crc_tail)
+    except StoreError as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            record.encode_batch(new, 7, at, 5, crc_tail)
+    else:
+        assert record.encode_batch(new, 7, at, 5, crc_tail) == plain
 
 
 @given(strategies.new_records(), strategies.INT64, st.booleans())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.stores import new, open_store
+from tests.stores import batch_of, new, open_store
 
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store.read import GetStatus
@@ -50,11 +50,15 @@ class StoreEqualsLists(RuleBasedStateMachine):
         assert appended.queue_offset == self._expected_offset(key)
         self.turn.append((key, body))
 
-    @rule(topic=topics, queue_id=queue_ids, batch=st.lists(st.binary(max_size=300), max_size=4))
+    @rule(
+        topic=topics,
+        queue_id=queue_ids,
+        batch=st.lists(st.binary(max_size=300), min_size=1, max_size=4),
+    )
     def append_batch(self, topic: str, queue_id: int, batch: list[bytes]) -> None:
         """Several get consecutive offsets and lie in one file."""
         key = topic, queue_id
-        entries = self.store.append_batch([new(topic, queue_id, body) for body in batch])
+        entries = self.store.append_batch(batch_of([new(topic, queue_id, body) for body in batch]))
         first = self._expected_offset(key)
         assert [e.queue_offset for e in entries] == list(range(first, first + len(batch)))
         if entries:

@@ -94,7 +94,7 @@ def killed(kind: str) -> tuple[SimulatedDisk, tuple[tuple[int, int], ...]]:
     store.batch_topics.update(made.batch_topics)
     entries = []
     for number in range(made.count):
-        entries += store.append_batch(made.make(number))
+        entries += store.append_all(made.make(number), together=True)
         clock.advance(100)
         store.write()
         store.sync()

@@ -34,6 +34,7 @@ from sprocket.rocketmq.model.message import (
     STORE_HOST_V6,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
+    NewBatch,
     NewRecord,
 )
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, TopicConfig
@@ -243,10 +244,8 @@ class Sender:
             unique_key,
         )
 
-    def batch_records(
-        self, header: SendMessage, body: bytes | memoryview, born_host: bytes
-    ) -> list[NewRecord]:
-        """Return the records of a batch, in its order, all for one queue.
+    def batch(self, header: SendMessage, body: bytes | memoryview, born_host: bytes) -> NewBatch:
+        """Return the messages of a batch, ready to be appended.
 
         Raises:
             RequestRefused: A check failed, or the batch cannot be taken apart.
@@ -268,53 +267,50 @@ class Sender:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
         for name in (properties.UNIQ_KEY, *_REWRITTEN):
             shared.pop(name, None)
-        texts = self._plain_texts(parts, shared)
-        if texts is None or topic.attributes:
-            texts = [self._text_of_part(topic, part, shared) for part in parts]
-        sys_flag = header.sys_flag & _CLEARED_FLAGS
-        first = properties.find(texts[0], properties.UNIQ_KEY) or ""
-        return [
-            NewRecord(
-                header.topic,
-                queue_id,
-                part.body,
-                text,
-                born_host,
-                self._store_host,
-                part.flag,
-                sys_flag,
-                header.born_timestamp,
-                header.reconsume_times,
-                0,
-                first,
-            )
-            for part, text in zip(parts, texts, strict=True)
-        ]
+        added = self._added_to_plain([text for _, _, text in parts], shared)
+        if added is None or topic.attributes:
+            added = b""
+            parts = [
+                (flag, body, self._text_of_part(topic, text, shared)) for flag, body, text in parts
+            ]
+        return NewBatch(
+            header.topic,
+            queue_id,
+            parts,
+            added,
+            born_host,
+            self._store_host,
+            header.sys_flag & _CLEARED_FLAGS,
+            header.born_timestamp,
+            header.reconsume_times,
+            properties.find(parts[0][2], properties.UNIQ_KEY) or "",
+        )
 
-    def _plain_texts(
-        self, parts: Sequence[batch.Part], shared: dict[str, str]
-    ) -> list[bytes] | None:
-        """Return the properties to store of a batch's parts; None if one needs a closer look."""
+    def _added_to_plain(self, texts: list[bytes], shared: dict[str, str]) -> bytes | None:
+        """Return what to add to the properties of each part; None if one needs a closer look.
+
+        Args:
+            texts: Properties of each.
+            shared: Those of the batch.
+        """
         try:
-            closed = "\x02" + b"".join([part.properties for part in parts]).decode()
+            closed = "\x02" + b"".join(texts).decode()
         except UnicodeDecodeError:
             return None
-        if not _are_plain(closed, len(parts)):
+        if not _are_plain(closed, len(texts)) or [t for t in texts if t[-1:] != b"\x02"]:
             return None
         suffix = self._suffix
         for name, value in shared.items():
             count = closed.count(f"\x02{name}\x01")
             if not count:
                 suffix = f"{name}\x01{value}\x02{suffix}"
-            elif not count == closed.count(f"\x02{name}\x01{value}\x02") == len(parts):
+            elif not count == closed.count(f"\x02{name}\x01{value}\x02") == len(texts):
                 return None
-        added = suffix.encode("utf-8", "replace")
-        texts = [part.properties + added for part in parts]
-        return texts if all(part.properties[-1:] == b"\x02" for part in parts) else None
+        return suffix.encode("utf-8", "replace")
 
-    def _text_of_part(self, topic: TopicConfig, part: batch.Part, shared: dict[str, str]) -> bytes:
+    def _text_of_part(self, topic: TopicConfig, given: bytes, shared: dict[str, str]) -> bytes:
         """Return the properties to store of any part of a batch."""
-        text = str(part.properties, "utf-8", "replace")
+        text = str(given, "utf-8", "replace")
         found = properties.decode(text)
         is_special = not _SPECIAL.isdisjoint(found)
         if is_special:

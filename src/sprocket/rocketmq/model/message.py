@@ -94,6 +94,49 @@ class NewRecord(Struct, frozen=True, gc=False):
         return is_queueable(self.sys_flag)
 
 
+class NewBatch(Struct, frozen=True, gc=False):
+    """Messages on their way into the log together, one behind the other in one queue.
+
+    Attributes:
+        parts: Flag, body and properties of each; at least one.
+        added: Ends the properties of each.
+        unique_key: That of the first, for the answer to their producer.
+
+    The others are those of `NewRecord`, the same for all.
+    """
+
+    topic: str
+    queue_id: int
+    parts: Sequence[tuple[int, bytes, bytes]]
+    added: bytes
+    born_host: bytes
+    store_host: bytes
+    sys_flag: int = 0
+    born_at_ms: int = 0
+    reconsume_times: int = 0
+    unique_key: str = ""
+
+    def records(self) -> list[NewRecord]:
+        """Return each message as a record of its own."""
+        return [
+            NewRecord(
+                self.topic,
+                self.queue_id,
+                body,
+                properties + self.added,
+                self.born_host,
+                self.store_host,
+                flag,
+                self.sys_flag,
+                self.born_at_ms,
+                self.reconsume_times,
+                0,
+                self.unique_key,
+            )
+            for flag, body, properties in self.parts
+        ]
+
+
 class StoredMessage(Struct, frozen=True, gc=False):
     """A record of the log, decoded.
 

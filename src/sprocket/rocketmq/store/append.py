@@ -12,7 +12,7 @@ Invariants
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import repeat
+from itertools import count, repeat
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFai
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import extra
 from sprocket.rocketmq.codec.record import encoded_size
-from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewRecord
+from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import Flush
 from sprocket.rocketmq.store.place import Key, Placing, check_queue
@@ -117,21 +117,63 @@ class Appender:
         (appended,) = self.append_all([record])
         return appended
 
-    def append_batch(self, records: Sequence[NewRecord]) -> list[Appended]:
-        """Take up records that lie in one log file, with consecutive queue offsets.
+    def append_batch(self, batch: NewBatch) -> list[Appended]:
+        """Take up messages that lie in one log file, with consecutive queue offsets.
 
         Raises:
             MessageTooLarge: Also if their bodies together exceed the limit of one, or together
                 they fit into no log file.
             StoreError: See `append_all`.
         """
-        total = sum([len(record.body) for record in records])
+        total = sum([len(body) for _, body, _ in batch.parts])
         if total > self._body_bytes_max:
             raise MessageTooLarge(
                 f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
                 "(message_bytes_max)"
             )
-        return self.append_all(records, together=True)
+        if (
+            batch.sys_flag & _ODD_FLAGS
+            or batch.topic == extra.SCHEDULE_TOPIC
+            or extra.MARK in batch.added
+            or True in [extra.MARK in text for _, _, text in batch.parts]
+        ):
+            return self.append_all(batch.records(), together=True)
+        now = self._begin()
+        key = batch.topic, batch.queue_id
+        first = self._next.get(key)
+        if first is None:
+            first = check_queue(*key)
+        places, sizes = self._log.append_batch(batch, first, now)
+        self._took({key: first + len(places)}, places)
+        return list(map(Appended, count(first), places, sizes, repeat(now)))
+
+    def _begin(self) -> int:
+        """Return the store time of what comes next, unless nothing is to come.
+
+        Raises:
+            StoreFailed, DiskFull: See `append_all`.
+        """
+        if self._is_refusing:
+            self._refuse()
+        if not self._has_unwritten:
+            self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
+        return self.stored_at_ms
+
+    def _took(self, following: Mapping[Key, int], places: Sequence[int]) -> None:
+        """Note what was taken up, and what to go back to if it is not written.
+
+        Args:
+            following: The next offset of each queue.
+            places: In the log.
+        """
+        if places:
+            self._has_unwritten = True
+            self._last_place = places[-1]
+        before, known = self._before, self._next
+        for key in following:
+            if key not in before:
+                before[key] = known.get(key)
+        known.update(following)
 
     def append_all(self, records: Sequence[NewRecord], *, together: bool = False) -> list[Appended]:
         """Take records up, in memory: all of them, or with an error none.
@@ -148,11 +190,7 @@ class Appender:
             DiskFull: The disk is fuller than it may be; see `retention`.
         Durability: none before `write` and a sync that follows it.
         """
-        if self._is_refusing:
-            self._refuse()
-        if not self._has_unwritten:
-            self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
-        now = self.stored_at_ms
+        now = self._begin()
         known, body_bytes_max = self._next, self._body_bytes_max
         following: dict[Key, int] = {}
         queue_offsets: list[int] = []
@@ -178,14 +216,7 @@ class Appender:
         if is_odd:
             records, queue_offsets, following = self._placed(records)
         places, sizes = self._log.append(records, queue_offsets, now, together=together)
-        if places:
-            self._has_unwritten = True
-            self._last_place = places[-1]
-        before = self._before
-        for key in following:
-            if key not in before:
-                before[key] = known.get(key)
-        known.update(following)
+        self._took(following, places)
         return list(map(Appended, queue_offsets, places, sizes, repeat(now)))
 
     def _placed(

@@ -35,7 +35,7 @@ from sprocket.base.segments import Segment, SegmentFiles, Window
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.tail import Tail
 
 Range: TypeAlias = tuple[File, int, int]
@@ -125,6 +125,27 @@ class CommitLog:
             records[count:], queue_offsets[count:], stored_at_ms, together=together
         )
         return places[:count] + rest, sizes
+
+    def append_batch(
+        self, batch: NewBatch, queue_offset: int, stored_at_ms: int
+    ) -> tuple[list[int], list[int]]:
+        """Take up messages that must lie in one file; see `append`.
+
+        Args:
+            batch: What to append.
+            queue_offset: The place of the first in its queue; the others follow.
+            stored_at_ms: Wall time.
+        """
+        encoded, places = record.encode_batch(
+            batch, queue_offset, self._end, stored_at_ms, self.crc_tail
+        )
+        whole = places.pop() - self._end
+        if whole > self._room:
+            self._check_fits(whole)
+            self._roll()
+            return self.append_batch(batch, queue_offset, stored_at_ms)
+        self._take(encoded, whole)
+        return places, list(map(len, encoded))
 
     def _take(self, data: Sequence[bytes], size: int) -> None:
         buffers = self._buffers

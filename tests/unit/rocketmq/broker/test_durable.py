@@ -10,6 +10,7 @@ from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreErr
 from sprocket.base.errors import StoreFailed as Failed
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.durable import (
+    DISPATCH_BYTES_ENOUGH,
     DISPATCH_ENOUGH,
     DISPATCH_SECONDS,
     FILL_WAITING_MAX,
@@ -19,7 +20,7 @@ from sprocket.rocketmq.broker.durable import (
     Durable,
 )
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.dispatch import Arrival, Fresh
 from sprocket.rocketmq.store.store import Store
@@ -63,6 +64,7 @@ class FakeStore:
         self.is_syncing = False
         self.is_due = True
         self.arrivals: list[Arrival] = []
+        self.dispatched = self.behind = 0
         self.index_left = 0
         self.fills = 0
         self.blocks = False
@@ -108,12 +110,12 @@ class FakeStore:
     @property
     def written(self) -> int:
         """More than `synced` while something is to be synced."""
-        return int(self.unsynced or self.is_syncing)
+        return self.dispatched + int(self.unsynced or self.is_syncing) + self.behind
 
     @property
     def synced(self) -> int:
         """See `written`."""
-        return 0
+        return self.dispatched
 
     def finish_sync(self, _: FakeJob, error: StoreError | None) -> None:
         """End it."""
@@ -209,9 +211,7 @@ class Bench:
 
     def append_batch(self, *records: str) -> None:
         """Append as one and note the answer."""
-        self.durable.append_batch(
-            cast("Sequence[NewRecord]", records), self._batch_answer, [records]
-        )
+        self.durable.append_batch(cast("NewBatch", records), self._batch_answer, [records])
 
     def _batch_answer(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
         (request,) = asked
@@ -489,6 +489,16 @@ def test_a_long_index_backlog_is_worked_off_in_rounds() -> None:
     for _ in range(3):
         bench.timers.advance(ROUND_MS)
     assert bench.store.index_left == 0
+
+
+def test_enough_bytes_are_dispatched_at_once() -> None:
+    """Though they are few records: they are in memory still."""
+    bench = Bench("async")
+    for bench.store.behind in (DISPATCH_BYTES_ENOUGH - 2, DISPATCH_BYTES_ENOUGH - 1):
+        assert "dispatch" not in bench.store.done
+        bench.append("a")
+        bench.timers.drain()
+    assert bench.store.done.count("dispatch") == 1
 
 
 def test_enough_records_are_dispatched_at_once() -> None:

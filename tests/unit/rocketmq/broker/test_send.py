@@ -228,11 +228,11 @@ def test_parts_beside_plain_ones_become_what_each_would_be(text: str, shared: st
     plain = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
     made = header(properties=shared)
     single = [
-        Desk().sender.batch_records(made, batch.join([(0, b"a", one.encode())]), THERE)[0]
+        Desk().sender.batch(made, batch.join([(0, b"a", one.encode())]), THERE).records()[0]
         for one in (plain, text, plain)
     ]
     parts = [(0, b"a", one.encode()) for one in (plain, text, plain)]
-    many = Desk().sender.batch_records(made, batch.join(parts), THERE)
+    many = Desk().sender.batch(made, batch.join(parts), THERE).records()
     for one, other in zip(single, many, strict=True):
         assert properties.decode(one.properties) == properties.decode(other.properties)
         assert one.properties[-1] == other.properties[-1] == 2
@@ -312,7 +312,7 @@ def test_parts_of_a_batch_keep_their_own_properties() -> None:
     """The batch's are added where they do not stand in for the part's key."""
     body = batch.join([(1, b"a", b"UNIQ_KEY\x01P\x02TAGS\x01t\x02"), (2, b"b", b"A\x01own\x02")])
     made = header(properties="UNIQ_KEY\x01BATCH\x02A\x01shared\x02WAIT\x01true")
-    first, second = Desk().sender.batch_records(made, body, THERE)
+    first, second = Desk().sender.batch(made, body, THERE).records()
     assert (first.unique_key, first.flag, bytes(first.body)) == ("P", 1, b"a")
     assert second.flag == 2
     assert properties.decode(second.properties)["UNIQ_KEY"] == "NEW1"
@@ -327,7 +327,7 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
     """Java gives WAIT to both; names that are the broker's own are never taken from the batch."""
     part = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
     made = header(properties="WAIT\x01true\x02CLUSTER\x01theirs\x02")
-    (one,) = Desk().sender.batch_records(made, batch.join([(0, b"a", part.encode())]), THERE)
+    (one,) = Desk().sender.batch(made, batch.join([(0, b"a", part.encode())]), THERE).records()
     ours = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
     assert one.properties.decode() == part + ours
 
@@ -336,5 +336,5 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
 def test_a_body_that_is_no_batch_is_refused(body: bytes) -> None:
     """With 1 and a reason."""
     with pytest.raises(RequestRefused) as refused:
-        Desk().sender.batch_records(header(), body, THERE)
+        Desk().sender.batch(header(), body, THERE)
     assert refused.value.code == 1

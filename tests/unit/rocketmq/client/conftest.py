@@ -184,16 +184,14 @@ class Cluster:
     def _on_send_message_v2(self, peer: Peer, command: Command) -> None:
         header = command.header(headers.SendMessageV2)
         self.topics.setdefault(header.topic, header.default_topic_queue_nums)
-        parts = [batch.Part(header.flag, command.body, header.properties.encode())]
+        parts = [(header.flag, bytes(command.body), header.properties.encode())]
         if header.batch:
             parts = batch.split(command.body)
         places = [
-            self.store(
-                header.topic, header.queue_id, bytes(one.body), one.properties, header.sys_flag
-            )
-            for one in parts
+            self.store(header.topic, header.queue_id, body, text, header.sys_flag)
+            for _, body, text in parts
         ]
-        self.sends.append((header.queue_id, [bytes(one.body) for one in parts]))
+        self.sends.append((header.queue_id, [body for _, body, _ in parts]))
         if not command.is_oneway:
             answer = headers.SendMessageAnswer(
                 msg_id=",".join(ids.offset_message_id(HOST, at) for _, at in places),

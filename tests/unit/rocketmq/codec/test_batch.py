@@ -17,7 +17,7 @@ def test_the_golden_batch() -> None:
     assert batch.join(PARTS) == GOLDEN
     parts = batch.split(GOLDEN)
     assert parts == PARTS
-    assert parts[1].properties == b"WAIT\x01true\x02"
+    assert parts[1][2] == b"WAIT\x01true\x02"
 
 
 def test_empty_batches_and_bodies() -> None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 from tests.unit.rocketmq.codec.given import PAIRS, new_record, stored
 
-from sprocket.base.errors import MessageTooLarge, WireError
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 
@@ -29,18 +29,6 @@ def test_record_b_ends_in_the_crc_tail() -> None:
     assert data[:4] == bytes.fromhex("000000bc")
     assert data[-21:] == bytes.fromhex("025f5f435243333223013333363630343939313102")
     assert data[168 - 63 - 2 : 168 - 63] == bytes.fromhex("0053")
-
-
-def test_sizes_grow_with_ipv6_and_long_topics() -> None:
-    """An IPv6 host adds 12 bytes, version 2 adds one."""
-    six = ids.host_bytes("::1", 1)
-    assert len(stored(new_record(born_host=six))) == 180
-    assert len(stored(new_record(born_host=six, store_host=six))) == 192
-    long = stored(new_record(topic="T" * 130, properties=b""))
-    assert (len(long), long[:8].hex()) == (227, "000000e3daa320ab")
-    for new in (new_record(born_host=six), new_record(topic="T" * 130)):
-        for tail in (False, True):
-            assert len(stored(new, crc_tail=tail)) == record.encoded_size(new, tail)
 
 
 def test_decode_gives_back_what_was_encoded() -> None:
@@ -102,45 +90,6 @@ def test_the_vector_of_the_wire() -> None:
     assert record.decode(data).tags == "a"
 
 
-def test_a_crc_property_of_the_producer_is_dropped() -> None:
-    """With a tail and without, so that a tail is never a forged one."""
-    forged = properties.encode({"a": "1", "__CRC32#": "1234567890", "b": "2"})
-    plain = properties.encode({"a": "1", "b": "2"})
-    for tail in (False, True):
-        new = new_record(properties=forged)
-        assert stored(new_record(properties=plain), crc_tail=tail) == stored(new, crc_tail=tail)
-        assert record.encoded_size(new, tail) == len(stored(new, crc_tail=tail))
-
-
-def test_limits_are_errors_of_their_own() -> None:
-    """Properties, topic, numbers and hosts that the layout cannot hold."""
-    longest = b"a\x01" + b"x" * (32767 - 3) + b"\x02"
-    stored(new_record(properties=longest))
-    stored(new_record(properties=longest[:-21] + b"\x02"), crc_tail=True)
-    for new, tail, message in [
-        (new_record(properties=longest + b"x"), False, "32768 bytes of properties"),
-        (new_record(properties=longest[:-20] + b"\x02"), True, "32768 bytes of properties"),
-        (new_record(topic="x" * 32768), False, "a topic of 32768 bytes"),
-        (new_record(flag=1 << 31), False, "does not fit"),
-        (new_record(queue_id=-(1 << 31) - 1), False, "does not fit"),
-    ]:
-        with pytest.raises(MessageTooLarge, match=message):
-            stored(new, crc_tail=tail)
-    for bad in (new_record(born_host=b"1234567"), new_record(store_host=bytes(16))):
-        with pytest.raises(WireError, match="not 8 or 20"):
-            stored(bad)
-    with pytest.raises(WireError, match="Unicode"):
-        stored(new_record(topic="\ud800"))
-
-
-def test_long_topics_take_version_2_by_bytes() -> None:
-    """127 bytes are version 1; 64 characters of two bytes are more."""
-    for topic, magic in [("T" * 127, record.MAGIC_V1), ("T" * 128, record.MAGIC_V2)]:
-        assert record.decode(stored(new_record(topic=topic))).magic == magic
-    message = record.decode(stored(new_record(topic="é" * 64)))
-    assert (message.magic, message.topic) == (record.MAGIC_V2, "é" * 64)
-
-
 def test_decode_all_gives_records_that_lie_together() -> None:
     """As a pull answers them; bytes left over are an error."""
     data = stored(new_record()) + stored(new_record(body=b"more"))
@@ -179,13 +128,6 @@ def test_lengths_must_add_up_to_the_size() -> None:
     data[103:105] = b"\xff\xff"
     with pytest.raises(WireError):
         record.decode(data)
-
-
-def test_a_blank_has_room_for_itself() -> None:
-    """Eight bytes are the least that is left at the end of a file."""
-    assert record.blank(8).hex() == "00000008cbd43194"
-    with pytest.raises(AssertionError):
-        record.blank(7)
 
 
 def test_an_entry_may_be_had_without_keys() -> None:

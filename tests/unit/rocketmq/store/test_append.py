@@ -4,7 +4,7 @@ import errno
 
 import pytest
 from msgspec import structs
-from tests.stores import SMALL, filled, new, open_store
+from tests.stores import SMALL, batch_of, filled, new, open_store
 
 from sprocket.base.errors import (
     CorruptRecord,
@@ -35,7 +35,9 @@ def test_offsets_count_by_queue() -> None:
         store.append(new("a", 0)).queue_offset,
     ]
     assert offsets == [0, 0, 0, 0, 1, 0, 2]
-    batch = store.append_batch([new("a", 0), new("a", 0, sys_flag=4), new("a", 0), new("c", 0)])
+    batch = store.append_all(
+        [new("a", 0), new("a", 0, sys_flag=4), new("a", 0), new("c", 0)], together=True
+    )
     assert [e.queue_offset for e in batch] == [3, 0, 4, 0]
     store.write()
     store.sync()
@@ -50,7 +52,9 @@ def test_a_failed_write_takes_everything_back(number: int) -> None:
     before = store.end, store.written
     store.append(new("topic", 0))
     store.append_all([new("topic", 0), new("other", 0), new("topic", 0)])
-    store.append_batch([new("topic", 1), new("topic", 1), new("other", 0)])
+    store.append_batch(batch_of([new("topic", 1), new("topic", 1)]))
+    store.append_all([new("topic", 1), new("other", 0)], together=True)
+    store.append_batch(batch_of([new("third", 1)]))
     disk.fail("write", 1, number)
     with pytest.raises((DiskFull, DiskFailed)):
         store.write()
@@ -93,7 +97,7 @@ def test_what_cannot_be_stored_is_refused(bad: object, error: type[Exception]) -
     with pytest.raises(error):
         store.append(bad)  # type: ignore[arg-type]
     with pytest.raises(error):
-        store.append_batch([new(), bad])  # type: ignore[list-item]
+        store.append_all([new(), bad], together=True)  # type: ignore[list-item]
     with pytest.raises(error):
         store.append_all([new(), bad, new()])  # type: ignore[list-item]
     assert store.end == 0
@@ -125,7 +129,7 @@ def test_store_times_never_go_down() -> None:
         clock.step_wall(step)
         times.append(store.append(new()).stored_at_ms - AT_MS)
         clock.step_wall(7)
-        times.append(store.append_batch([new()])[0].stored_at_ms - AT_MS)
+        times.append(store.append_batch(batch_of([new()]))[0].stored_at_ms - AT_MS)
         clock.step_wall(-7)
         store.write()
     assert times == [0, 0, 5, 5, 5, 5, 5, 5, 1008, 1008]
@@ -158,7 +162,7 @@ def test_a_pause_ends_and_a_stop_does_not() -> None:
     store._appender.pause("full")
     store._appender.resume()
     with pytest.raises(StoreFailed, match="no more"):
-        store.append_batch([new("topic", 0)])
+        store.append_batch(batch_of([new("topic", 0)]))
 
 
 def test_batches_and_light_queues_get_their_places() -> None:
@@ -174,7 +178,7 @@ def test_batches_and_light_queues_get_their_places() -> None:
         store.append(inner),
         store.append(new("batches")),
         store.append(light),
-        *store.append_batch([inner, light, new("topic"), light]),
+        *store.append_all([inner, light, new("topic"), light], together=True),
     ]
     assert [e.queue_offset for e in entries] == [0, 3, 0, 4, 1, 2, 3]
     store.write()
@@ -202,10 +206,10 @@ def test_a_failed_write_takes_all_places_back() -> None:
     light = structs.replace(
         new("topic"), properties=properties.encode({"INNER_MULTI_DISPATCH": "%LMQ%a"})
     )
-    store.append_batch([inner, light])
+    store.append_all([inner, light], together=True)
     store.write()
     before = dict(store._appender._next)
-    store.append_batch([inner, light])
+    store.append_all([inner, light], together=True)
     store.append(light)
     disk.fail("write", 1, errno.ENOSPC)
     with pytest.raises(DiskFull):
@@ -224,8 +228,8 @@ def test_limits_of_light_records_and_batches() -> None:
     with pytest.raises(MessageTooLarge, match="for light queues"):
         store.append(light)
     with pytest.raises(MessageTooLarge, match="a batch with bodies of 2049 bytes"):
-        store.append_batch([new(body=bytes(1000)), new(body=bytes(1049))])
-    assert len(store.append_batch([new(body=bytes(1000)), new(body=bytes(1048))])) == 2
+        store.append_batch(batch_of([new(body=bytes(1000)), new(body=bytes(1049))]))
+    assert len(store.append_batch(batch_of([new(body=bytes(1000)), new(body=bytes(1048))]))) == 2
     with pytest.raises(PropertiesTooLarge):
         store.append(structs.replace(new(), properties=b"a\x01" + bytes(32_766) + b"\x02"))
 

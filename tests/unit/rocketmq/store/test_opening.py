@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from tests.stores import ROOT, filled, new, open_store
+from tests.stores import ROOT, batch_of, filled, new, open_store
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import replace_file
@@ -108,7 +108,7 @@ def test_a_reader_sees_a_live_store_and_changes_nothing() -> None:
     with pytest.raises(StoreFailed, match="reading"):
         reader.append(new())
     with pytest.raises(StoreFailed, match="reading"):
-        reader.append_batch([new()])
+        reader.append_batch(batch_of([new()]))
     assert reader.begin_fill() is None
     reader.maintain()
     reader.close()

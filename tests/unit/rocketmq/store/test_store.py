@@ -4,7 +4,7 @@ import errno
 from typing import Any
 
 import pytest
-from tests.stores import ROOT, filled, new, open_store
+from tests.stores import ROOT, batch_of, filled, new, open_store
 
 from sprocket.base import steps
 from sprocket.base.errors import (
@@ -108,7 +108,7 @@ def test_after_a_failed_sync_nothing_is_taken(how: str) -> None:
         with pytest.raises(DiskFailed) as caught:
             fill.run()
         store.finish_fill(fill, caught.value)
-    for refused in (lambda: store.append(new()), lambda: store.append_batch([new()])):
+    for refused in (lambda: store.append(new()), lambda: store.append_batch(batch_of([new()]))):
         with pytest.raises(StoreFailed, match="reopen"):
             refused()
     store.maintain()

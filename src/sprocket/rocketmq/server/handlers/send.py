@@ -73,9 +73,9 @@ class SendHandlers:
                 self._durable.take_up_now()  # NameServers hear of a new topic as soon as may be
             return
         self._durable.take_up_now()
-        records = self._sender.batch_records(header, request.body, peer.host_bytes)
-        asked = (peer, request, records[0].queue_id, records[0].unique_key)
-        self._durable.append_batch(records, self._stored_batch, [asked])
+        batch = self._sender.batch(header, request.body, peer.host_bytes)
+        asked = (peer, request, batch.queue_id, batch.unique_key)
+        self._durable.append_batch(batch, self._stored_batch, [asked])
 
     def _take_up(self, sends: list[_Send]) -> None:
         """Append what was sent in some turns of the loop."""

@@ -1,0 +1,92 @@
+"""Writing stored messages: sizes, limits, what is dropped, and batches as their records are."""
+
+import pytest
+from msgspec import structs
+from tests.unit.rocketmq.codec.given import new_record, stored
+
+from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
+from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.model.message import NewBatch
+
+
+def test_sizes_grow_with_ipv6_and_long_topics() -> None:
+    """An IPv6 host adds 12 bytes, version 2 adds one."""
+    six = ids.host_bytes("::1", 1)
+    assert len(stored(new_record(born_host=six))) == 180
+    assert len(stored(new_record(born_host=six, store_host=six))) == 192
+    long = stored(new_record(topic="T" * 130, properties=b""))
+    assert (len(long), long[:8].hex()) == (227, "000000e3daa320ab")
+    for new in (new_record(born_host=six), new_record(topic="T" * 130)):
+        for tail in (False, True):
+            assert len(stored(new, crc_tail=tail)) == record.encoded_size(new, tail)
+
+
+def test_a_crc_property_of_the_producer_is_dropped() -> None:
+    """With a tail and without, so that a tail is never a forged one."""
+    forged = properties.encode({"a": "1", "__CRC32#": "1234567890", "b": "2"})
+    plain = properties.encode({"a": "1", "b": "2"})
+    for tail in (False, True):
+        new = new_record(properties=forged)
+        assert stored(new_record(properties=plain), crc_tail=tail) == stored(new, crc_tail=tail)
+        assert record.encoded_size(new, tail) == len(stored(new, crc_tail=tail))
+
+
+def test_limits_are_errors_of_their_own() -> None:
+    """Properties, topic, numbers and hosts that the layout cannot hold."""
+    longest = b"a\x01" + b"x" * (32767 - 3) + b"\x02"
+    stored(new_record(properties=longest))
+    stored(new_record(properties=longest[:-21] + b"\x02"), crc_tail=True)
+    for new, tail, message in [
+        (new_record(properties=longest + b"x"), False, "32768 bytes of properties"),
+        (new_record(properties=longest[:-20] + b"\x02"), True, "32768 bytes of properties"),
+        (new_record(topic="x" * 32768), False, "a topic of 32768 bytes"),
+        (new_record(flag=1 << 31), False, "does not fit"),
+        (new_record(queue_id=-(1 << 31) - 1), False, "does not fit"),
+    ]:
+        with pytest.raises(MessageTooLarge, match=message):
+            stored(new, crc_tail=tail)
+    for bad in (new_record(born_host=b"1234567"), new_record(store_host=bytes(16))):
+        with pytest.raises(WireError, match="not 8 or 20"):
+            stored(bad)
+    with pytest.raises(WireError, match="Unicode"):
+        stored(new_record(topic="\ud800"))
+
+
+@pytest.mark.parametrize("crc_tail", [False, True])
+def test_a_batch_has_the_limits_of_its_records(crc_tail: bool) -> None:
+    """What is added to the properties of each counts, too."""
+    added = b"k\x01v\x02"
+    most = 32767 - len(added) - (record.CRC_TAIL_BYTES if crc_tail else 0)
+    text = b"a\x01" + b"x" * (most - 3) + b"\x02"
+    one = new_record()
+    for longer in (0, 1):
+        new = NewBatch(
+            *(one.topic, one.queue_id, [(0, b"", b""), (1, b"x", b"x" * longer + text)], added),
+            *(one.born_host, one.store_host),
+        )
+        if longer:
+            with pytest.raises(PropertiesTooLarge, match="32768 bytes"):
+                record.encode_batch(new, 0, 0, 0, crc_tail)
+        else:
+            batch, places = record.encode_batch(new, 0, 100, 0, crc_tail)
+            assert (batch, places) == record.encode_all(new.records(), [0, 1], 100, 0, crc_tail)
+            assert places[2] - places[1] == len(batch[1])
+    with pytest.raises(MessageTooLarge, match="does not fit"):
+        record.encode_batch(structs.replace(new, parts=[(1 << 31, b"", b"")]), 0, 0, 0, crc_tail)
+    with pytest.raises(WireError, match="not 8 or 20"):
+        record.encode_batch(structs.replace(new, born_host=b"1234567"), 0, 0, 0, crc_tail)
+
+
+def test_long_topics_take_version_2_by_bytes() -> None:
+    """127 bytes are version 1; 64 characters of two bytes are more."""
+    for topic, magic in [("T" * 127, record.MAGIC_V1), ("T" * 128, record.MAGIC_V2)]:
+        assert record.decode(stored(new_record(topic=topic))).magic == magic
+    message = record.decode(stored(new_record(topic="é" * 64)))
+    assert (message.magic, message.topic) == (record.MAGIC_V2, "é" * 64)
+
+
+def test_a_blank_has_room_for_itself() -> None:
+    """Eight bytes are the least that is left at the end of a file."""
+    assert record.blank(8).hex() == "00000008cbd43194"
+    with pytest.raises(AssertionError):
+        record.blank(7)
