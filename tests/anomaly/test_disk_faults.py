@@ -28,9 +28,10 @@ from sprocket.base.errors import DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.append import Appender
+from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import SyncJob
-from sprocket.rocketmq.store.read import Boundary, GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import SimulatedDisk
 

@@ -22,14 +22,15 @@ from sprocket.cli.message import as_json
 from sprocket.rocketmq.codec import batch, properties, record
 from sprocket.rocketmq.codec.record import Entry, ScanStop
 from sprocket.rocketmq.model.message import INNER_BATCH, StoredMessage
-from sprocket.rocketmq.store import index, index_file, read
+from sprocket.rocketmq.store import by_time, index, index_file, read
+from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues import choice
 from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
-from sprocket.rocketmq.store.read import Boundary, GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.units import Subscription, Units
 
 DISK = RealDisk()
@@ -233,7 +234,7 @@ def test_offsets_by_time_are_those_the_broker_answers(store: Store) -> None:
         if isinstance(queue, BatchQueue) and asked["time"] not in times:
             continue
         for boundary in Boundary:
-            found = read.offset_by_time(queue, store.log, asked["time"], boundary)
+            found = by_time.offset_by_time(queue, store.log, asked["time"], boundary)
             assert asked[boundary.name.lower()] == found, (asked, boundary)
         count += 1
     assert count >= 10

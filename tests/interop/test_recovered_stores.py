@@ -19,7 +19,8 @@ from sprocket.base.errors import OffsetTooLarge
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.read import Boundary, GetStatus
+from sprocket.rocketmq.store.by_time import Boundary
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

@@ -14,7 +14,8 @@ from sprocket.base.units import QueueOffset
 from sprocket.cli import message
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.model.message import StoredMessage
-from sprocket.rocketmq.store.read import Boundary, GetStatus
+from sprocket.rocketmq.store.by_time import Boundary
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.walk import Damage
 

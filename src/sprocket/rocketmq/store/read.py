@@ -1,17 +1,15 @@
-"""Reading a queue: messages from an offset on, and the offset that belongs to a time.
+"""Reading a queue: messages from an offset on.
 
-The statuses and their next offsets are RocketMQ's (`DefaultMessageStore.getMessage`,
-`ConsumeQueue.getOffsetInQueueByTime`), because clients act on them. Stored bytes are handed out as
-views of the log, unchanged. Before that a record's head must agree with its queue unit: a unit that
-points at anything else is passed over, where RocketMQ would hand out what happens to lie there.
+The statuses and their next offsets are RocketMQ's (`DefaultMessageStore.getMessage`), because
+clients act on them. Stored bytes are handed out as views of the log, unchanged. Before that a
+record's head must agree with its queue unit: a unit that points at anything else is passed over,
+where RocketMQ would hand out what happens to lie there.
 """
 
 import os
 import struct
-from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from enum import Enum
-from itertools import chain
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -21,7 +19,7 @@ from sprocket.base.segments import Window
 from sprocket.base.units import KIB, MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
-from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, STORED_AT_MS_END
+from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.filters import Filter, TagFilter
 from sprocket.rocketmq.store.page_cache import PageCache
@@ -30,7 +28,7 @@ from sprocket.rocketmq.store.queues.extension import is_address
 
 SCAN_BYTES_MIN = 16_000
 """A read looks at this many bytes of units at least (`maxFilterMessageSize`): 800 units."""
-SPARE_UNITS = 16
+SPARE_UNITS = 4
 """Without a filter nearly every unit gives a message, so a read looks at so many more at most."""
 ANSWER_BYTES_MIN = 100
 ANSWER_BYTES_MAX = 128 * MIB
@@ -92,6 +90,8 @@ class GetStatus(Enum):
     NOT_IN_MEMORY = "the disk has to bring the messages first; see `missing`"
     OFFSET_RESET = "an administrator has sent the group elsewhere; brokers say so, reads never"
 
+    __hash__ = object.__hash__  # Enum's is slow, and each pull looks up what its status means
+
 
 class GetResult(Struct):
     """What a read gives.
@@ -138,13 +138,6 @@ class QueueRange(NamedTuple):
     max: QueueOffset
 
 
-class Boundary(Enum):
-    """Which of the messages around a time is meant."""
-
-    LOWER = "the first message stored at the time or later"
-    UPPER = "the last message stored at the time or earlier"
-
-
 class Limits(NamedTuple):
     """What ends an answer; see `get_messages`."""
 
@@ -171,9 +164,9 @@ def get_messages(
 ) -> GetResult:
     """Read messages of one queue from `offset` on.
 
-    At most the units of `files_max` queue files are looked at, and of them few more than
-    `max_count`, with a filter 16,000 bytes (800 units): a selective one may give NO_MATCHED_MESSAGE
-    although later messages would match. `next_offset` is then behind what was looked at.
+    Few more units than `max_count` are looked at, with a filter 16,000 bytes of them (800 units),
+    in at most `files_max` queue files. So an answer may have fewer messages than are there, or
+    none: `next_offset` is behind what was looked at.
 
     Args:
         queue: The queue, None if it never had a message.
@@ -216,21 +209,21 @@ def get_messages(
         if wanted is None:
             look_at = min(look_at, max_count + SPARE_UNITS)
         try:
-            units: Iterator[UnitRead] = queue.units(before, look_at)
+            units = queue.units(before, look_at)
             if page_cache is not None:
-                head = next(units)
-                _, place, size, *_ = head
+                _, place, size, _, _ = units[0]
                 if size != FILLER_SIZE:
                     page_cache.note(reader, place)
-                units = chain((head,), units)
                 if may_wait and place < max(page_cache.given_back, far_before):
-                    ahead = list(units)
-                    result.missing = _missing(page_cache, queue, ahead, limits, wanted)
+                    result.missing = _missing(page_cache, queue, units, limits, wanted)
                     if result.missing:
                         result.status, result.next_offset = GetStatus.NOT_IN_MEMORY, next_offset
                         return result
-                    units = iter(ahead)
-            _collect(result, queue, log, limits, wanted, units)
+            if wanted is None:
+                _take_plain(result, queue, log, limits, units[:max_count])
+            taken = result.count
+            if taken == 0 or taken < min(len(units), max_count):
+                _collect(result, queue, log, limits, wanted, units[taken:])
         except (OffsetTooSmall, OffsetTooLarge):
             result.status = GetStatus.OFFSET_FOUND_NULL
             result.next_offset = queue.after_unreadable(before)
@@ -308,6 +301,48 @@ def _spans(
     return spans
 
 
+def _take_plain(
+    result: GetResult, queue: Queue, log: LogReader, limits: Limits, units: list[UnitRead]
+) -> None:
+    """Take messages as long as each record is plainly the one that its unit means.
+
+    Mostly that is all of them: they lie in one file, not far behind, and together are no more than
+    the answer may have. A busy broker looks at half a million of them a second. What comes then is
+    for `_collect`.
+    """
+    if not units:
+        return
+    (first, start, _, _, _), (last, _, _, _, messages) = units[0], units[-1]
+    if (
+        queue.topic.startswith(LIGHT_PREFIX)
+        or start < limits.far_before
+        or last - first + messages != len(units)
+        or sum([size for _, _, size, _, _ in units]) > limits.max_bytes
+    ):
+        return
+    view, view_start, view_end = _window(log, start)
+    runs, queue_id, end = result.runs, queue.queue_id, view_end - view_start
+    taken = run_at = run_end = total = 0
+    for offset, place, size, _, _ in units:
+        at = place - view_start
+        behind = at + size
+        if at < run_end or behind > end or size < RECORD_BYTES_MIN:
+            break
+        if _head_of(view, at) != (size, MAGIC_V1, queue_id, offset, place):
+            break
+        if at != run_end:
+            if taken:
+                runs.append(view[run_at:run_end])
+            run_at = at
+        run_end = behind
+        total += size
+        taken += 1
+    if taken:
+        runs.append(view[run_at:run_end])
+        result.status, result.count, result.bytes = GetStatus.FOUND, taken, total
+        result.next_offset = QueueOffset(first + taken)
+
+
 def _collect(
     result: GetResult,
     queue: Queue,
@@ -316,15 +351,15 @@ def _collect(
     wanted: Filter | None,
     units: Iterable[UnitRead],
 ) -> None:
-    """Go through units, which begin at `result.next_offset`, and take what fits.
+    """Go through units, which begin at `result.next_offset`, and take what fits beside the rest.
 
-    The look at a record's head is no call: a busy broker takes it half a million times a second.
-    Nearly every record is plainly the one meant, but for those of light queues, which say others.
+    The look at a record's head is no call. Nearly every record is plainly the one meant, but for
+    those of light queues, which say others.
     """
     max_count, max_bytes, far_before, scan_end = limits
     runs, run_view, run_at, run_end = result.runs, _NOTHING, 0, 0
     (view, view_start, view_end), gone_before = _NO_WINDOW, 0
-    offset, last_looked_at, count, total = int(result.next_offset), far_before, 0, 0
+    offset, count, total, last = int(result.next_offset), result.count, result.bytes, far_before
     queue_id = None if queue.topic.startswith(LIGHT_PREFIX) else queue.queue_id
     for first, place, size, code, messages in units:
         if first >= scan_end:
@@ -334,7 +369,7 @@ def _collect(
                 size = 0  # it stands for no bytes
             if count and _is_full(limits, count, messages, total + size, place):
                 break
-        last_looked_at = place
+        last = place
         offset = first + messages
         if place < gone_before:
             continue
@@ -368,11 +403,11 @@ def _collect(
         run_end = at + size
         count += messages
         total += size
-    if count:
+    if run_end:
         runs.append(run_view[run_at:run_end])
-        result.status = GetStatus.FOUND
+    result.status = GetStatus.FOUND if count else result.status
     result.next_offset, result.count, result.bytes = QueueOffset(offset), count, total
-    result.suggest_slave = last_looked_at < far_before
+    result.suggest_slave = last < far_before
 
 
 def _is_full(limits: Limits, count: int, messages: int, size: int, place: int) -> bool:
@@ -449,47 +484,3 @@ def _resolved(queue: Queue, unit: UnitRead) -> UnitRead:
     first, place, size, code, messages = unit
     extended = queue.extended(code) if is_address(code) else None
     return unit if extended is None else (first, place, size, extended.tags_code, messages)
-
-
-def stored_at_ms(queue: Queue, log: LogReader, offset: int) -> int:
-    """Return the store time of the message at `offset`, -1 if it cannot be read."""
-    try:
-        known = queue.stored_at_ms(offset)
-        if known is not None:
-            return known
-        place, size, _ = queue.unit(offset)
-        if size == FILLER_SIZE or size < STORED_AT_MS_END:
-            return -1
-        return record.stored_at_ms(log.slice(place, STORED_AT_MS_END))
-    except (OffsetTooSmall, OffsetTooLarge):
-        return -1
-
-
-def offset_by_time(
-    queue: Queue | None, log: LogReader, at_ms: int, boundary: Boundary
-) -> QueueOffset:
-    """Return the queue offset that belongs to a time.
-
-    LOWER is the first message stored at `at_ms` or later, the next message's offset if there is
-    none. UPPER is the last one stored at `at_ms` or earlier, the first message kept if there is
-    none. Of messages with one store time LOWER takes the first and UPPER the last. In a batch queue
-    both are the first offset of a batch. A message that cannot be read counts as the next one.
-
-    Cost: about as many records are looked at as the queue's length has binary digits.
-    """
-    if queue is None or queue.min_offset >= queue.max_offset:
-        return QueueOffset(0) if queue is None else queue.max_offset
-
-    def key(offset: int) -> int:
-        while offset < queue.max_offset:
-            found = stored_at_ms(queue, log, offset)
-            if found >= 0:
-                return found
-            offset += 1
-        return (1 << 63) - 1
-
-    low, offsets = queue.min_offset, range(queue.max_offset)
-    if boundary is Boundary.LOWER:
-        return QueueOffset(bisect_left(offsets, at_ms, lo=low, key=key))
-    found = max(low, bisect_right(offsets, at_ms, lo=low, key=key) - 1)
-    return max(low, queue.first_of(found))

@@ -28,7 +28,7 @@ from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
-from sprocket.rocketmq.store import find, opening, read
+from sprocket.rocketmq.store import by_time, find, opening, read
 from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.deletions import Deleter
 from sprocket.rocketmq.store.dispatch import Dispatch, Fresh
@@ -40,7 +40,7 @@ from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.place import Placing
 from sprocket.rocketmq.store.queues.engine import UnitRead
-from sprocket.rocketmq.store.read import Boundary, GetResult, QueueRange
+from sprocket.rocketmq.store.read import GetResult, QueueRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.retention import Retention
 from sprocket.rocketmq.store.units import Subscriptions
@@ -307,8 +307,8 @@ class Store:
     def queue_range(self, topic: str, queue_id: int) -> QueueRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
         self._dispatch_now()
-        queues = self._queues
-        return QueueRange(queues.min_offset(topic, queue_id), queues.max_offset(topic, queue_id))
+        key = topic, queue_id
+        return QueueRange(self._queues.min_offset(*key), self._queues.max_offset(*key))
 
     def queues(self) -> Iterable[tuple[str, int, QueueRange]]:
         """Give every queue that has had a message, sorted by topic and id."""
@@ -319,17 +319,17 @@ class Store:
         )
 
     def offset_by_time(
-        self, topic: str, queue_id: int, at_ms: int, boundary: Boundary
+        self, topic: str, queue_id: int, at_ms: int, boundary: by_time.Boundary
     ) -> QueueOffset:
-        """Return the queue offset that belongs to a store time; see `read.offset_by_time`."""
+        """Return the queue offset that belongs to a store time; see `by_time`."""
         self._dispatch_now()
-        return read.offset_by_time(self._queues.queue(topic, queue_id), self._log, at_ms, boundary)
+        queue = self._queues.queue(topic, queue_id)
+        return by_time.offset_by_time(queue, self._log, at_ms, boundary)
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time of a message, −1 if it cannot be read."""
         self._dispatch_now()
-        queue = self._queues.queue(topic, queue_id)
-        return -1 if queue is None else read.stored_at_ms(queue, self._log, offset)
+        return by_time.stored_at_ms(self._queues.queue(topic, queue_id), self._log, offset)
 
     def record_at(self, offset: int) -> memoryview:
         """Return one whole record of the log, as stored.

@@ -1,118 +1,30 @@
-"""Reading a queue: every status, every limit, and offsets by time."""
+"""Reading a queue: every status and every limit."""
 
+import random
 from collections.abc import Container, Mapping
 from typing import Any, cast
 
 import pytest
 from msgspec import structs
+from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size, outcome, unit_of
 
 from sprocket.base import steps
-from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.segments import Window
 from sprocket.base.units import KIB, PhysicalOffset
-from sprocket.rocketmq.codec import ids, record
+from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry, tags_code
-from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
+from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store import read
 from sprocket.rocketmq.store.filters import PropertyFilter
 from sprocket.rocketmq.store.page_cache import PageCache
-from sprocket.rocketmq.store.queues.engine import UNIT, Queue
-from sprocket.rocketmq.store.queues.file_queue import FileQueue
+from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, UNIT, Queue
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
-from sprocket.rocketmq.store.read import Boundary, GetResult, GetStatus
+from sprocket.rocketmq.store.read import GetResult, GetStatus
 from sprocket.rocketmq.store.units import Units
 from sprocket.testing.disk import SimulatedDisk
-
-HOST = ids.host_bytes("127.0.0.1", 10911)
-
-
-class Log:
-    """A log in memory, with its queues; `first` is where the oldest byte lies that is kept."""
-
-    def __init__(self, units_per_file: int = 1000) -> None:
-        self.data = bytearray()
-        self.first = 0
-        geometry = QueueGeometry(units_per_file=units_per_file)
-        self.queues = FileQueues(SimulatedDisk(), "/q", geometry)
-
-    @property
-    def end(self) -> PhysicalOffset:
-        """Where the next record goes."""
-        return PhysicalOffset(len(self.data))
-
-    def slice(self, offset: int, size: int) -> memoryview:
-        """Return stored bytes."""
-        if offset < self.first:
-            raise OffsetTooSmall(offset, self.first)
-        if offset + size > len(self.data):
-            raise OffsetTooLarge(offset, len(self.data))
-        return memoryview(bytes(self.data[offset : offset + size]))
-
-    def window(self, offset: int) -> Window:
-        """Return all that is kept."""
-        self.slice(offset, 1)
-        return Window(memoryview(bytes(self.data[self.first :])), self.first, len(self.data))
-
-    def add(self, *, tag: str = "", at_ms: int = 0, body: bytes = b"x", six: bool = False) -> None:
-        """Add a message to the queue T/0."""
-        born = ids.host_bytes("::1", 1) if six else HOST
-        pairs = f"TAGS\x01{tag}\x02".encode() if tag else b""
-        new = NewRecord("T", 0, body, pairs, born, HOST)
-        offset = self.queues.max_offset("T", 0)
-        place = len(self.data)
-        data = record.encode(
-            new, queue_offset=offset, physical_offset=place, stored_at_ms=at_ms, crc_tail=False
-        )
-        self.data += data
-        self.queues.put_round([record.entry(data)])
-
-    @property
-    def queue(self) -> FileQueue:
-        """The queue T/0."""
-        queue = self.queues.queue("T", 0)
-        assert isinstance(queue, FileQueue)
-        return queue
-
-    def get(
-        self,
-        offset: int,
-        *,
-        max_count: int = 32,
-        tags: frozenset[int] | None = None,
-        max_bytes: int = 1 << 18,
-        bytes_in_memory: int | None = None,
-    ) -> GetResult:
-        """Read the queue T/0."""
-        return read.get_messages(
-            self.queue,
-            self,
-            offset,
-            max_count=max_count,
-            tags=tags,
-            max_bytes=max_bytes,
-            bytes_in_memory=bytes_in_memory,
-        )
-
-    def times(self, at_ms: int) -> tuple[int, int]:
-        """Return the offsets that belong to a time, LOWER and UPPER."""
-        lower, upper = (read.offset_by_time(self.queue, self, at_ms, b) for b in Boundary)
-        return lower, upper
-
-
-def filled(count: int, **options: int) -> Log:
-    """Return a log of messages, stored 10 ms after each other."""
-    log = Log(**options)
-    for n in range(count):
-        log.add(at_ms=10 * n, tag="AB"[n % 2], six=n % 3 == 0)
-    return log
-
-
-def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
-    """Return what a client acts on."""
-    return result.status, result.next_offset, result.count
 
 
 def test_no_such_queue_and_none_ever_filled() -> None:
@@ -169,6 +81,39 @@ def test_records_back_to_back_are_one_run() -> None:
     log.add()
     last = bytes(log.data[places[6][0] + places[6][1] + 50 :])
     assert [bytes(run) for run in log.get(5).runs] == [b"".join(stored[5:7]), last]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_is_plain_is_taken_as_anything_else_would_be(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short way and the long one give the same, whatever the log and the units are like."""
+    rng = random.Random(seed)
+    log = Log()
+    for _ in range(20):
+        log.add(body=bytes(rng.choice((1, 1, 200))), six=rng.random() < 0.1)
+        if rng.random() < 0.1:
+            log.data += bytes(rng.randrange(1, 100))
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        place, size, code = log.queue.unit(at := rng.randrange(20))
+        twin, *_ = log.queue.unit(rng.randrange(20))
+        wrong = rng.choice((place, place + 1, twin, 1 << 40, -5))
+        size = rng.choice((size, size - 1, 5, -1, FILLER_SIZE, 1 << 30))
+        log.queue._files.write(at * UNIT.size, UNIT.pack(wrong, size, code))
+    if rng.random() < 0.2:
+        log.first = rng.choice((0, 300, 1000, log.end))
+    asked: dict[str, Any] = {
+        "max_count": rng.choice((0, 1, 5, 32)),
+        "max_bytes": rng.choice((0, 500, 1000, 1 << 18)),
+        "bytes_in_memory": rng.choice((None, 0, 1000)),
+    }
+    offset = rng.randrange(20)
+    found = []
+    for _ in range(2):
+        result = log.get(offset, **asked)
+        found.append((outcome(result), result.bytes, b"".join(result.runs), result.suggest_slave))
+        monkeypatch.setattr(read, "_take_plain", lambda *_: None)
+    assert found[0] == found[1]
 
 
 def test_a_run_ends_with_its_file() -> None:
@@ -273,63 +218,11 @@ def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
         assert outcome(log.get(2)) == (GetStatus.MESSAGE_WAS_REMOVING, 4, 0)
 
 
-def unit_of(log: Log, number: int) -> tuple[int, int]:
-    """Return place and size of a record, by walking the log."""
-    places = list(record.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
-    return places[number]
-
-
-def log_size(log: Log, number: int) -> int:
-    """Return the size of a record."""
-    return unit_of(log, number)[1]
-
-
 def test_a_unit_that_cannot_be_read_sends_on_to_the_next_file() -> None:
     """The queue's first file is gone although the minimum lies in it."""
     log = filled(25, units_per_file=10)
     steps.run(log.queue._files.drop_before_steps(200))
     assert outcome(log.get(4)) == (GetStatus.OFFSET_FOUND_NULL, 10, 0)
-
-
-def test_offsets_by_time() -> None:
-    """Between messages, at one, before the first, after the last."""
-    log = filled(5)
-    expected = {-5: (0, 0), 0: (0, 0), 5: (1, 0), 10: (1, 1), 39: (4, 3), 40: (4, 4), 99: (5, 4)}
-    assert expected == {at_ms: log.times(at_ms) for at_ms in expected}
-
-
-def test_of_equal_times_lower_takes_the_first_and_upper_the_last() -> None:
-    """Over the borders of files, too."""
-    log = Log(units_per_file=3)
-    for at_ms in [1, 2, 2, 2, 2, 2, 3]:
-        log.add(at_ms=at_ms)
-    assert log.times(2) == (1, 5)
-
-
-def test_offsets_by_time_stay_inside_the_queue() -> None:
-    """The first messages are gone; the queue is empty; there is none."""
-    log = filled(10)
-    log.first = log.queue.unit(6)[0]
-    log.queue.correct_min(PhysicalOffset(log.first))
-    assert log.times(0) == (6, 6)
-    assert log.times(75) == (8, 7)
-    log.queue.correct_min(log.end)
-    assert log.times(0) == (10, 10)
-    assert read.offset_by_time(None, log, 5, Boundary.LOWER) == 0
-
-
-def test_messages_that_cannot_be_read_have_no_time() -> None:
-    """A filler in between does not lead the search astray."""
-    log = Log()
-    for at_ms in (0, 10):
-        log.add(at_ms=at_ms)
-    log.queues.fill_to("T", 0, 6)
-    log.add(at_ms=20)
-    assert log.times(20) == (2, 6)
-    assert log.times(10) == (1, 1)
-    assert read.stored_at_ms(log.queue, log, 3) == -1
-    assert read.stored_at_ms(log.queue, log, 6) == 20
-    assert read.stored_at_ms(log.queue, log, 7) == -1
 
 
 class Extended(Log):
@@ -445,31 +338,6 @@ def test_what_is_in_memory_is_a_setting_or_a_part_of_it_all() -> None:
     assert read.memory_bytes(0) > 1 << 20
 
 
-def batches(*counts: int) -> tuple[Log, Queue]:
-    """Return a log of inner batches, 10 ms after each other, and their queue."""
-    log = Log()
-    others = OtherKinds("/ext", "/batches", batch_topics={"T"})
-    log.queues = FileQueues(SimulatedDisk(), "/q", QueueGeometry(), others=others)
-    first = 0
-    for number, count in enumerate(counts):
-        new = NewRecord(
-            "T", 0, b"x", b"INNER_NUM\x01%d\x02" % count, HOST, HOST, sys_flag=INNER_BATCH
-        )
-        data = record.encode(
-            new,
-            queue_offset=first,
-            physical_offset=len(log.data),
-            stored_at_ms=10 * number,
-            crc_tail=False,
-        )
-        log.data += data
-        log.queues.put_round([record.entry(data)])
-        first += count
-    queue = log.queues.queue("T", 0)
-    assert queue is not None
-    return log, queue
-
-
 def test_batches_count_with_all_their_messages() -> None:
     """The first is given whole; then no more than asked for, and the offset is behind them."""
     log, queue = batches(3, 4, 5, 1)
@@ -491,15 +359,6 @@ def test_the_scan_of_a_batch_queue_is_measured_in_its_units() -> None:
     nothing = frozenset({7})
     result = read.get_messages(queue, log, 0, tags=nothing)
     assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 400, 0)
-
-
-def test_times_lead_to_batches() -> None:
-    """LOWER and UPPER are first offsets of batches."""
-    log, queue = batches(3, 4, 5)
-    expected = {-1: (0, 0), 0: (0, 0), 5: (3, 0), 10: (3, 3), 11: (7, 3), 20: (7, 7), 21: (12, 7)}
-    for at_ms, both in expected.items():
-        found = tuple(read.offset_by_time(queue, log, at_ms, b) for b in Boundary)
-        assert both == found
 
 
 def light() -> tuple[Log, Queue]:

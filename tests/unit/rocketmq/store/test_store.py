@@ -15,7 +15,8 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import store as module
-from sprocket.rocketmq.store.read import Boundary, GetStatus
+from sprocket.rocketmq.store.by_time import Boundary
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.testing.disk import SimulatedDisk
 
 AT_MS = 1_700_000_000_000

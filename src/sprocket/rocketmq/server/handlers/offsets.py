@@ -16,7 +16,8 @@ from sprocket.rocketmq.codec.headers import (
     UpdateConsumerOffset,
 )
 from sprocket.rocketmq.server.dispatch import Answer, Handler
-from sprocket.rocketmq.store.read import Boundary, GetStatus
+from sprocket.rocketmq.store.by_time import Boundary
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 

@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.group_headers import CloneOffsets, CorrectionOffsets, ResetOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Handler
-from sprocket.rocketmq.store.read import Boundary
+from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 

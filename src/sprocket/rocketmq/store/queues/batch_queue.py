@@ -20,7 +20,7 @@ which a message was stored are right, and only these are ours.
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
@@ -120,13 +120,13 @@ class BatchQueue:
     def _first(self, index: int) -> int:
         return self._at(index)[4]
 
-    def units(self, offset: int, count: int) -> Iterator[UnitRead]:
+    def units(self, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units from the one that holds `offset` on; see `engine.Queue`."""
         data = self._read(self._index(offset), count)
-        return (
+        return [
             (first, place, size, code, messages)
             for place, size, code, _at_ms, first, messages, _, _ in UNIT.iter_unpack(data)
-        )
+        ]
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, size and code of the unit that holds a message."""

@@ -74,8 +74,8 @@ class Queue(Protocol):
     def unit_bytes(self) -> int:
         """What a unit counts for in limits."""
 
-    def units(self, offset: int, count: int) -> Iterator[UnitRead]:
-        """Give up to `count` units, from the one that holds `offset` on.
+    def units(self, offset: int, count: int) -> list[UnitRead]:
+        """Return up to `count` units, from the one that holds `offset` on.
 
         Args:
             offset: First message wanted.

@@ -6,7 +6,7 @@ of a store. See `docs/formats/consume-queue.md`.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sprocket.base.disk import Disk
@@ -125,10 +125,10 @@ class FileQueue:
         size = min(count, self.max_offset - offset) * UNIT_BYTES
         return memoryview(self._files.read(offset * UNIT_BYTES, size))
 
-    def units(self, offset: int, count: int) -> Iterator[UnitRead]:
+    def units(self, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units from `offset` on; see `engine.Queue`."""
         units = UNIT.iter_unpack(self.read(offset, count))
-        return ((n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset))
+        return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return `offset`: each message has its own unit."""

@@ -95,10 +95,10 @@ class RocksQueue:
             raise OffsetTooSmall(offset, max(self.min_offset, offset + 1))
         return memoryview(b"".join(units))
 
-    def units(self, offset: int, count: int) -> Iterator[UnitRead]:
-        """Give up to `count` units; see `engine.Queue`, and `read` for the cost."""
+    def units(self, offset: int, count: int) -> list[UnitRead]:
+        """Return up to `count` units; see `engine.Queue`, and `read` for the cost."""
         units = UNIT.iter_unpack(self.read(offset, count))
-        return ((n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset))
+        return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
 
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return None: RocketMQ has no extended units here."""

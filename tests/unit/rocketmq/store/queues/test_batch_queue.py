@@ -117,7 +117,7 @@ def test_a_message_is_found_in_its_batch(disk: SimulatedDisk) -> None:
             assert queue.first_of(offset) == one.queue_offset
             assert queue.unit(offset) == (one.physical_offset, 100, 7)
             assert queue.stored_at_ms(offset) == one.stored_at_ms
-            assert next(queue.units(offset, 1))[0] == one.queue_offset
+            assert queue.units(offset, 1)[0][0] == one.queue_offset
     assert units(queue) == expected(entries)
     assert len(list(queue.units(0, 100))) == SMALL.batch_units_per_file
     for outside in (queue.max_offset, queue.max_offset + 5):

@@ -1,0 +1,133 @@
+"""A log in memory with queues, for the tests of what reads them."""
+
+from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.base.segments import Window
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec import ids, record
+from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
+from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.store import read
+from sprocket.rocketmq.store.queues.engine import Queue
+from sprocket.rocketmq.store.queues.file_queue import FileQueue
+from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
+from sprocket.rocketmq.store.read import GetResult, GetStatus
+from sprocket.testing.disk import SimulatedDisk
+
+HOST = ids.host_bytes("127.0.0.1", 10911)
+
+
+class Log:
+    """A log in memory, with its queues; `first` is where the oldest byte lies that is kept."""
+
+    def __init__(self, units_per_file: int = 1000) -> None:
+        self.data = bytearray()
+        self.first = 0
+        geometry = QueueGeometry(units_per_file=units_per_file)
+        self.queues = FileQueues(SimulatedDisk(), "/q", geometry)
+
+    @property
+    def end(self) -> PhysicalOffset:
+        """Where the next record goes."""
+        return PhysicalOffset(len(self.data))
+
+    def slice(self, offset: int, size: int) -> memoryview:
+        """Return stored bytes."""
+        if offset < self.first:
+            raise OffsetTooSmall(offset, self.first)
+        if offset + size > len(self.data):
+            raise OffsetTooLarge(offset, len(self.data))
+        return memoryview(bytes(self.data[offset : offset + size]))
+
+    def window(self, offset: int) -> Window:
+        """Return all that is kept."""
+        self.slice(offset, 1)
+        return Window(memoryview(bytes(self.data[self.first :])), self.first, len(self.data))
+
+    def add(self, *, tag: str = "", at_ms: int = 0, body: bytes = b"x", six: bool = False) -> None:
+        """Add a message to the queue T/0."""
+        born = ids.host_bytes("::1", 1) if six else HOST
+        pairs = f"TAGS\x01{tag}\x02".encode() if tag else b""
+        new = NewRecord("T", 0, body, pairs, born, HOST)
+        offset = self.queues.max_offset("T", 0)
+        place = len(self.data)
+        data = record.encode(
+            new, queue_offset=offset, physical_offset=place, stored_at_ms=at_ms, crc_tail=False
+        )
+        self.data += data
+        self.queues.put_round([record.entry(data)])
+
+    @property
+    def queue(self) -> FileQueue:
+        """The queue T/0."""
+        queue = self.queues.queue("T", 0)
+        assert isinstance(queue, FileQueue)
+        return queue
+
+    def get(
+        self,
+        offset: int,
+        *,
+        max_count: int = 32,
+        tags: frozenset[int] | None = None,
+        max_bytes: int = 1 << 18,
+        bytes_in_memory: int | None = None,
+    ) -> GetResult:
+        """Read the queue T/0."""
+        return read.get_messages(
+            self.queue,
+            self,
+            offset,
+            max_count=max_count,
+            tags=tags,
+            max_bytes=max_bytes,
+            bytes_in_memory=bytes_in_memory,
+        )
+
+
+def filled(count: int, **options: int) -> Log:
+    """Return a log of messages, stored 10 ms after each other."""
+    log = Log(**options)
+    for n in range(count):
+        log.add(at_ms=10 * n, tag="AB"[n % 2], six=n % 3 == 0)
+    return log
+
+
+def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
+    """Return what a client acts on."""
+    return result.status, result.next_offset, result.count
+
+
+def unit_of(log: Log, number: int) -> tuple[int, int]:
+    """Return place and size of a record, by walking the log."""
+    places = list(record.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
+    return places[number]
+
+
+def log_size(log: Log, number: int) -> int:
+    """Return the size of a record."""
+    return unit_of(log, number)[1]
+
+
+def batches(*counts: int) -> tuple[Log, Queue]:
+    """Return a log of inner batches, 10 ms after each other, and their queue."""
+    log = Log()
+    others = OtherKinds("/ext", "/batches", batch_topics={"T"})
+    log.queues = FileQueues(SimulatedDisk(), "/q", QueueGeometry(), others=others)
+    first = 0
+    for number, count in enumerate(counts):
+        new = NewRecord(
+            "T", 0, b"x", b"INNER_NUM\x01%d\x02" % count, HOST, HOST, sys_flag=INNER_BATCH
+        )
+        data = record.encode(
+            new,
+            queue_offset=first,
+            physical_offset=len(log.data),
+            stored_at_ms=10 * number,
+            crc_tail=False,
+        )
+        log.data += data
+        log.queues.put_round([record.entry(data)])
+        first += count
+    queue = log.queues.queue("T", 0)
+    assert queue is not None
+    return log, queue
