@@ -13,7 +13,7 @@ from sprocket.rocketmq.broker.durable import (
     DISPATCH_BYTES_ENOUGH,
     DISPATCH_ENOUGH,
     DISPATCH_SECONDS,
-    FILL_WAITING_MAX,
+    FILL_RECORDS_MAX,
     GATHER_TURNS_MAX,
     INDEX_ROUND,
     READY_BESIDE,
@@ -533,19 +533,24 @@ def test_zeros_are_filled_one_step_after_the_other() -> None:
     assert bench.thread.jobs == []
 
 
-def test_zeros_wait_while_many_share_a_sync() -> None:
-    """They cost the CPU more than they save then; with few senders they go on."""
+@pytest.mark.parametrize("batched", [False, True])
+def test_zeros_wait_while_many_share_a_sync(batched: bool) -> None:
+    """They cost the CPU more than they save then; with few they go on."""
     bench = Bench()
 
     def group(size: int) -> None:
-        for number in range(size):
-            bench.append(str(number))
+        numbers = [str(number) for number in range(size)]
+        if batched:
+            bench.append_batch(*numbers)
+        else:
+            for number in numbers:
+                bench.append(number)
         bench.timers.drain()
 
     for _ in range(30):
-        group(FILL_WAITING_MAX + 10)
+        group(FILL_RECORDS_MAX + 10)
     bench.store.fills = 1
-    group(FILL_WAITING_MAX + 10)
+    group(FILL_RECORDS_MAX + 10)
     assert bench.thread.jobs == []
     for _ in range(30):
         group(1)
@@ -606,6 +611,9 @@ def test_answers_made_while_the_disk_writes_are_sent_after_the_sync() -> None:
     bench.timers.drain()
     assert bench.store.done[:4] == ["write", "start", "0 out", "sync"]
     assert bench.answers == [(text, None) for text in texts]
+    bench.append_batch(*texts)
+    bench.timers.drain()
+    assert bench.store.done.count("start") == 2
 
 
 def test_answers_made_while_the_disk_writes_are_dropped_if_it_fails() -> None:
