@@ -1,11 +1,13 @@
 """What every disk does, the real one and the simulated one alike."""
 
 import pathlib
+import time
 
 import pytest
 
-from sprocket.base.disk import Disk, RealDisk, read_file, replace_file
+from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import DiskFailed, FileMissing, StoreLocked
+from sprocket.base.files import read_file, replace_file
 from sprocket.base.units import KIB
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.twin_disk import TwinDisk
@@ -89,8 +91,15 @@ def test_what_was_given_back_is_read_anew(disk: Disk, folder: str) -> None:
     for position, size in ((64 * KIB - 100, 100), (5000, 10), (0, 1), (4096, 4096)):
         file.give_back(position, size)
     assert file.view() == view == data
+    file.give_back(0, 64 * KIB)
+    file.start_reading(0, 128 * KIB)
+    deadline = time.monotonic() + 30
+    while not file.is_in_memory(0, 64 * KIB):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
     file.close()
     file.give_back(0, 10)
+    file.start_reading(0, 10)
     file.is_in_memory(0, 10)
 
 

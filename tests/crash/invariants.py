@@ -7,7 +7,8 @@ index, 14 what lies behind the end.
 import struct
 
 from sprocket.base.checksum import abs_hash, hash32
-from sprocket.base.disk import Disk, read_file
+from sprocket.base.disk import Disk
+from sprocket.base.files import read_file
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Entry
 from sprocket.rocketmq.settings import Geometry

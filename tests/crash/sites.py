@@ -7,7 +7,7 @@ from typing import Any
 from sprocket.base import steps
 
 _DRIVERS = {steps.run.__code__, steps.advance.__code__}
-_SKIPPED = ("sprocket.testing", "sprocket.base.disk")
+_SKIPPED = ("sprocket.testing", "sprocket.base.disk", "sprocket.base.files")
 
 
 def _owner(code: CodeType) -> tuple[str, str]:

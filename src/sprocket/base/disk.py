@@ -77,6 +77,12 @@ class File(Protocol):
         A sync that follows has the less to wait for. Nothing is durable by this.
         """
 
+    def start_reading(self, position: int, size: int) -> None:
+        """Have the system begin to read a range from the disk, and do not wait for it.
+
+        Who reads on in order, through a view above all, has the less to wait for.
+        """
+
     def give_back(self, position: int, size: int) -> None:
         """Have the system forget its copy in memory of a synced range; views read it anew.
 
@@ -180,65 +186,6 @@ class Disk(Protocol):
         """Return how much can still be written to the file system that holds `path`."""
 
 
-def read_file(disk: Disk, path: str) -> bytes:
-    """Return the whole content of a small file; FileMissing if it is not there."""
-    file = disk.open(path)
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
-
-
-def sync_file(disk: Disk, path: str) -> None:
-    """Return when all that was written to a file is on the disk, by whatever handle.
-
-    Raises:
-        DiskFailed: As `File.sync`; FileMissing if it is not there.
-    Threads: any.
-    """
-    file = disk.open(path)
-    try:
-        file.sync()
-    finally:
-        file.close()
-
-
-def remove_if_there(disk: Disk, path: str) -> None:
-    """Remove a file, unless it is gone already. Durable after `sync_folder`."""
-    with contextlib.suppress(FileMissing):
-        disk.remove(path)
-
-
-def replace_file(disk: Disk, path: str, data: bytes, *, keep_backup: bool = False) -> None:
-    """Give a file a new content, so that after a crash it has the old or the new one whole.
-
-    Args:
-        disk: Where.
-        path: The file; its folder exists.
-        data: The new content.
-        keep_backup: First keep the old content as `<path>.bak`, durable as well.
-    Durability: on return the new content is on the disk.
-    """
-    folder = os.path.dirname(path)
-    if keep_backup and disk.exists(path):
-        _write_whole(disk, path + ".bak", read_file(disk, path))
-        disk.sync_folder(folder)
-    _write_whole(disk, path, data)
-    disk.sync_folder(folder)
-
-
-def _write_whole(disk: Disk, path: str, data: bytes) -> None:
-    temporary = path + ".tmp"
-    file = disk.open(temporary, write=True, create=True)
-    try:
-        file.resize(0)
-        file.write([data], 0)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(temporary, path)
-
-
 def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     """Raise the StoreError that stands for `error`."""
     text = f"{call} {path}: {error.strerror or error}"
@@ -320,6 +267,10 @@ class _RealFile:
         # just been written has nothing. What fails is told by the next sync.
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
+
+    def start_reading(self, position: int, size: int) -> None:
+        with contextlib.suppress(OSError, AttributeError):  # advice, as with `give_back`
+            os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_WILLNEED)
 
     def give_back(self, position: int, size: int) -> None:
         mapping = self._mapping

@@ -15,8 +15,9 @@ import os
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from sprocket.base.disk import Disk, File, remove_if_there
+from sprocket.base.disk import Disk, File
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore, OffsetTooLarge, OffsetTooSmall
+from sprocket.base.files import remove_if_there
 from sprocket.base.steps import Steps
 
 NAME_DIGITS = 20

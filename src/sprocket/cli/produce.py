@@ -112,7 +112,8 @@ def _bodies(body: str | None, file: str | None) -> Iterator[bytes]:
     if body is not None:
         yield body.encode()
     elif file is not None:
-        from sprocket.base.disk import RealDisk, read_file
+        from sprocket.base.disk import RealDisk
+        from sprocket.base.files import read_file
 
         yield read_file(RealDisk(), file)
     else:

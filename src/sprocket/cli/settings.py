@@ -50,7 +50,8 @@ def load(
     """
     text = None
     if config is not None:
-        from sprocket.base.disk import RealDisk, read_file
+        from sprocket.base.disk import RealDisk
+        from sprocket.base.files import read_file
 
         text = read_file(RealDisk(), config).decode("utf-8", "replace")
     return load_given(Given(toml=text), config, overrides, options)

@@ -154,6 +154,10 @@ class _SimulatedFile:
     def start_writing(self, position: int, size: int) -> None:
         """Do nothing: what is not synced may reach the disk at any time anyhow."""
 
+    def start_reading(self, position: int, size: int) -> None:
+        self._disk.calls["start_reading"] += 1
+        self._node.bring(position, position + size)
+
     def give_back(self, position: int, size: int) -> None:
         self._disk.calls["give_back"] += 1
         self._node.given_back.append((position, position + size))

@@ -18,8 +18,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sprocket.base.disk import Buffer, File, Lock, RealDisk, read_file
+from sprocket.base.disk import Buffer, File, Lock, RealDisk
 from sprocket.base.errors import DiskFailed
+from sprocket.base.files import read_file
 from sprocket.base.units import GIB
 from sprocket.testing.disk import Choose, SimulatedDisk
 
@@ -34,6 +35,7 @@ class _TwinFile:
         self.read = real.read
         self.view = real.view
         self.is_in_memory = real.is_in_memory
+        self.start_reading = real.start_reading
         self._disk = disk
         self._real = real
         self._twin = twin

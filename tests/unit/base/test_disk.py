@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from tests.file_systems import needs_a_disk
 
-from sprocket.base.disk import RealDisk, replace_file
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
-from sprocket.testing.disk import SimulatedDisk
 
 
 def _failing(number: int) -> Callable[..., Any]:
@@ -122,27 +121,6 @@ def test_an_empty_file_system_is_not_full(
     """File systems without blocks of their own do not divide by zero."""
     monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result((0,) * 10))
     assert RealDisk().used_ratio(str(tmp_path)) == 0
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_replace_file_leaves_the_old_or_the_new_content(seed: int) -> None:
-    """At every step of it, a crash leaves one of the two, whole."""
-    import random
-
-    for step in range(1, 12):
-        disk = SimulatedDisk()
-        disk.make_folder("/x")
-        replace_file(disk, "/x/a", b"old" * 300)
-        calls = ("write", "sync", "rename", "sync_folder", "resize", "create")
-        for kind in calls:
-            disk.fail(kind, step)
-        try:
-            replace_file(disk, "/x/a", b"new" * 300, keep_backup=True)
-            allowed = {b"new" * 300}
-        except DiskFailed:
-            allowed = {b"old" * 300, b"new" * 300}
-        found = disk.crash(random.Random(seed * 100 + step).randrange)
-        assert found.open("/x/a").read(0, 2000) in allowed
 
 
 def test_memory_that_is_given_back_is_gone_though_it_was_mapped(tmp_path: pathlib.Path) -> None:

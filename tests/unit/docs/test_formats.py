@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from tests.stores import filled, new
 
-from sprocket.base.disk import RealDisk, read_file
+from sprocket.base.disk import RealDisk
+from sprocket.base.files import read_file
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.codec import ids, properties, record

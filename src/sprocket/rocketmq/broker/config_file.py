@@ -8,8 +8,7 @@ and its operators do. Ours are replaced as a whole and durably, the old content 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from sprocket.base import disk as files
-from sprocket.base import log
+from sprocket.base import files, log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing, ForeignStore, WireError
 from sprocket.rocketmq.codec import fastjson

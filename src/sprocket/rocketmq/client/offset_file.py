@@ -10,8 +10,9 @@ import os
 from collections.abc import Mapping
 
 from sprocket.base import log
-from sprocket.base.disk import Disk, Lock, read_file, replace_file
+from sprocket.base.disk import Disk, Lock
 from sprocket.base.errors import ClientError, FileMissing, StoreError, StoreLocked, WireError
+from sprocket.base.files import read_file, replace_file
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.codec import body_parts, consumer_bodies, values
 from sprocket.rocketmq.model.route import MessageQueue

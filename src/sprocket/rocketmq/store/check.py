@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from sprocket.base.disk import Disk, read_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
+from sprocket.base.files import read_file
 from sprocket.rocketmq.codec import fastjson
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import check_log

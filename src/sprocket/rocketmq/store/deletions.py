@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from sprocket.base.disk import Disk, read_file, replace_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import (
     FileMissing,
     ForeignStore,
@@ -25,6 +25,7 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     StoreFailed,
 )
+from sprocket.base.files import read_file, replace_file
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.store.append import Appender

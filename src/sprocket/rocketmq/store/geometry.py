@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import msgspec
 
-from sprocket.base.disk import Disk, read_file, replace_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing, ForeignStore
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.settings import (
     Engine,
     Geometry,

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from sprocket.base import steps
 from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, remove_if_there
+from sprocket.base.disk import Disk
 from sprocket.base.errors import ForeignStore
+from sprocket.base.files import remove_if_there
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry

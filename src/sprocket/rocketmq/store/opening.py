@@ -4,8 +4,9 @@ import os
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.disk import Disk, Lock, read_file
+from sprocket.base.disk import Disk, Lock
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, ForeignStore, WireError
+from sprocket.base.files import read_file
 from sprocket.base.segments import SegmentFiles, lengthen_last
 from sprocket.rocketmq.codec import fastjson, tables, values
 from sprocket.rocketmq.settings import Geometry, StoreSettings

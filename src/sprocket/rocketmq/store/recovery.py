@@ -13,8 +13,7 @@ The log is the truth; queues and index are made to agree with it. In this order:
    intact records behind it is stepped over.
 5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
    stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
-   again for us and for RocketMQ. Its first 88 bytes and its last few are lost by that, the rest
-   stays.
+   again for us and for RocketMQ; that costs its first 88 bytes and its last few.
 6. *Rebuild.* A queue that misses units from before the start, or does not agree with the last
    records there (`agree`), is made again from the whole log; the index too.
 7. *Seal.* All is synced, then the checkpoint is written, then the report.
@@ -31,8 +30,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, read_file, replace_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing
+from sprocket.base.files import read_file, replace_file
 from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, read_file, replace_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import ForeignStore, WireError
+from sprocket.base.files import read_file, replace_file
 from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.units import MIB, PhysicalOffset
 from sprocket.rocketmq.codec import fastjson

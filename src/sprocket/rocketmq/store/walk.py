@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from sprocket.base.errors import WireError
 from sprocket.base.segments import Segment
+from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import (
     HOST_V6_EXTRA,
@@ -52,6 +53,9 @@ Found: TypeAlias = "list[Entry] | RecordBatch"
 
 BATCH = 8192
 """Records at a time: a few MiB of a log, which stay in a core's cache between the checks."""
+READ_AHEAD_BYTES = 64 * MIB
+"""What the system is asked to have read beside, half of it at a time: by itself it reads 128 KiB
+ahead in a view, and a walk over what is on the disk only takes half as long again."""
 _BATCH_MIN = 32
 """After something odd; much damage would make many records be looked at again and again."""
 _NOWHERE = 1 << 62
@@ -127,6 +131,7 @@ class Walk:
         self._next_offsets = {} if next_offsets is None else next_offsets
         self._until = until
         self._batch_count = BATCH
+        self._asked_to = 0
 
     def __iter__(self) -> Iterator[Entry]:
         """Give the entry of each record, in the order of the log."""
@@ -157,6 +162,7 @@ class Walk:
     def _file(self, segment: Segment, run: Callable[[Segment], Iterator[_T]]) -> Iterator[_T]:
         """Walk over one file, past the damage inside it."""
         self.ends_in_blank = False
+        self._read_ahead(segment)
         while self.position < self._until:
             yield from run(segment)
             if self.ends_in_blank or self.position >= self._until:
@@ -166,9 +172,19 @@ class Walk:
                 return
             self._step_over(found)
 
+    def _read_ahead(self, segment: Segment) -> None:
+        """Have the system read what comes next of a file, as far as anything was written."""
+        start = max(self.position, self._asked_to)
+        if start - self.position < READ_AHEAD_BYTES // 2:
+            end = min(self.position + READ_AHEAD_BYTES, segment.start + segment.file.data_end())
+            if start < end:
+                segment.file.start_reading(start - segment.start, end - start)
+            self._asked_to = max(start, end)
+
     def _batches(self, segment: Segment) -> Iterator[Found]:
         """Give what `_run` does, as columns as far as all is in order."""
         while True:
+            self._read_ahead(segment)
             batch = None if columns is None else self._columns(segment)
             if batch is not None:
                 yield batch

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFull
+from sprocket.base.files import read_file
 from sprocket.base.units import MIB, QueueOffset
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.codec import fastjson

@@ -3,8 +3,8 @@
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.broker.delay_progress import VERSION_STEP, DelayProgress
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

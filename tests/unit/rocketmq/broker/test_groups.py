@@ -2,8 +2,8 @@
 
 import pytest
 
-from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, RequestRefused
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.broker.groups import SYSTEM_GROUPS, Groups
 from sprocket.rocketmq.codec import fastjson
 from sprocket.rocketmq.model.group import SubscriptionGroup

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreError
+from sprocket.base.files import read_file
 from sprocket.rocketmq.broker import journal
 from sprocket.rocketmq.broker.journal import FlushJob, Journal
 from sprocket.testing.disk import SimulatedDisk

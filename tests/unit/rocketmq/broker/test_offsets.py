@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.codec import fastjson
 from sprocket.testing.clock import FakeClock

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.broker.request_modes import RequestModes
 from sprocket.rocketmq.codec.relay_bodies import RequestMode
 from sprocket.testing.disk import SimulatedDisk

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, RequestRefused
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.broker.topics import Topics, check_name
 from sprocket.rocketmq.codec import fastjson
 from sprocket.rocketmq.model.topic import TopicConfig

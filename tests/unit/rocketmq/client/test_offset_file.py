@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk import Disk, replace_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import ClientError
+from sprocket.base.files import replace_file
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.offset_file import FILE_NAME, FileLedger
 from sprocket.rocketmq.model.route import MessageQueue

@@ -9,8 +9,9 @@ import pytest
 from tests.stores import ROOT, SMALL, filled, new, open_store
 
 from sprocket.base import steps
-from sprocket.base.disk import Disk, RealDisk, replace_file
+from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
+from sprocket.base.files import replace_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, QueueGeometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import check

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from tests.stores import ROOT, SMALL, filled, new
 
-from sprocket.base.disk import RealDisk, replace_file
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ForeignStore
+from sprocket.base.files import replace_file
 from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry
 from sprocket.rocketmq.store import geometry
 from sprocket.rocketmq.store.layout import StoreLayout

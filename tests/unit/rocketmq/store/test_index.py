@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocket.base.checksum import abs_hash, hash32
-from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
+from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import IndexGeometry

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.base.checksum import abs_hash, hash32
-from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, DiskFull
+from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store import index_file

@@ -6,8 +6,8 @@ import pytest
 from tests.stores import ROOT, batch_of, filled, new, open_store
 
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk import replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
+from sprocket.base.files import replace_file
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.read import GetStatus

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 from tests.stores import ROOT, filled, new, open_store
 
-from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
+from sprocket.base.files import read_file
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import check, checkpoint, recovery
 from sprocket.rocketmq.store.layout import StoreLayout

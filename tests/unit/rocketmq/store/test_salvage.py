@@ -7,8 +7,8 @@ import pytest
 from tests.recorded import Recorded
 from tests.stores import ROOT, SMALL, filled, new, open_store
 
-from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
+from sprocket.base.files import read_file, replace_file
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import salvage as module
 from sprocket.rocketmq.store.check import check

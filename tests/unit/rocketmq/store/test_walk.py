@@ -1,10 +1,13 @@
 """A walk gives every intact record, steps over damage, and knows what is of an earlier life."""
 
+from itertools import pairwise
+
 import pytest
 from tests.stores import filled, new
 
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import ScanStop
+from sprocket.rocketmq.store import walk
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.walk import Walk, glance, intact_entry
 from sprocket.testing.disk import SimulatedDisk
@@ -43,6 +46,35 @@ def test_all_records_of_all_files() -> None:
     assert (whole.last_start, whole.position) == (starts[-1], store.end)
     assert ScanStop.ZEROS.value in whole.why
     assert _found(_walk(store, starts[7])) == starts[7:]
+
+
+@pytest.mark.parametrize("ahead", [1000, 5000, walk.READ_AHEAD_BYTES])
+def test_what_comes_next_is_read_beside(ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each file all that was written, in steps, none of it twice, and nothing behind."""
+    monkeypatch.setattr(walk, "READ_AHEAD_BYTES", ahead)
+    monkeypatch.setattr(walk, "BATCH", 1)
+    store, _, _ = _log(40)
+    asked: list[tuple[int, int]] = []
+    for segment in store._files.segments:
+        monkeypatch.setattr(
+            segment.file,
+            "start_reading",
+            lambda at, size, start=segment.start: asked.append((start + at, start + at + size)),
+        )
+    found = Walk(store._files.segments, 100_000_000, check_crc=False)
+    assert not list(found.batches())
+    assert asked == []
+    found = Walk(store._files.segments, 0, check_crc=False)
+    for _ in found.batches():
+        assert asked[-1][1] - found.position < ahead
+    assert asked == sorted(asked)
+    assert all(end <= start for (_, end), (start, _) in pairwise(asked))
+    ends = [s.start + s.file.data_end() for s in store._files.segments]
+    assert [end for _, end in asked if end in ends] == ends
+    starts = [start for start, _ in asked]
+    assert [s.start for s in store._files.segments if s.start in starts] == [
+        s.start for s in store._files.segments
+    ]
 
 
 def test_nothing_is_nothing() -> None:

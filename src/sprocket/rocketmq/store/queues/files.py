@@ -28,8 +28,9 @@ import msgspec
 
 from sprocket.base import steps
 from sprocket.base.checksum import crc32
-from sprocket.base.disk import Disk, read_file, replace_file
+from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing, ForeignStore
+from sprocket.base.files import read_file, replace_file
 from sprocket.base.segments import SegmentFiles, segment_name
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from sprocket.base.disk import Disk, sync_file
+from sprocket.base.disk import Disk
+from sprocket.base.files import sync_file
 from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.steps import Steps
 from sprocket.base.units import KIB

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.base import disk as files
+from sprocket.base import files
 from sprocket.testing.disk import SimulatedDisk
 
 

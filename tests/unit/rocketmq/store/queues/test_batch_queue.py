@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queues.given import FOLDER, SMALL, oldest
 
 from sprocket.base import steps
-from sprocket.base.disk import read_file
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFull,
@@ -17,6 +16,7 @@ from sprocket.base.errors import (
     OffsetTooLarge,
     OffsetTooSmall,
 )
+from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queues.given import FOLDER, SMALL, oldest
 
 from sprocket.base import steps
-from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFull
+from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry

@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, only, opened
 
-from sprocket.base.disk import read_file
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.store.queues.engine import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES, LastUnit
 from sprocket.testing.disk import SimulatedDisk

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, oldest, only, opened
 
-from sprocket.base.disk import RealDisk, read_file
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DiskFull, ForeignStore
+from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queues import queue_files

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.rocketmq.store.queues.given import oldest
 
 from sprocket.base import steps
-from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFull
+from sprocket.base.files import read_file
 from sprocket.base.segments import SegmentFiles
 from sprocket.rocketmq.store.queues import queue_files
 from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles, uncollected
