@@ -24,6 +24,7 @@ from typing import NoReturn, Protocol, TypeAlias
 
 from sprocket.base import file_lock
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
+from sprocket.base.units import MIB
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What can be written or decoded without copying."""
@@ -269,8 +270,11 @@ class _RealFile:
             os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
     def start_reading(self, position: int, size: int) -> None:
+        # Linux takes no more of one call than its readahead for the device.
         with contextlib.suppress(OSError, AttributeError):  # advice, as with `give_back`
-            os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_WILLNEED)
+            for at in range(position, position + size, MIB):
+                part = min(MIB, position + size - at)
+                os.posix_fadvise(self._descriptor, at, part, os.POSIX_FADV_WILLNEED)
 
     def give_back(self, position: int, size: int) -> None:
         mapping = self._mapping

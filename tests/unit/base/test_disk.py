@@ -14,6 +14,7 @@ from tests.file_systems import needs_a_disk
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
+from sprocket.base.units import MIB
 
 
 def _failing(number: int) -> Callable[..., Any]:
@@ -121,6 +122,15 @@ def test_an_empty_file_system_is_not_full(
     """File systems without blocks of their own do not divide by zero."""
     monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result((0,) * 10))
     assert RealDisk().used_ratio(str(tmp_path)) == 0
+
+
+def test_much_can_be_read_ahead(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts, since the system takes no more of one call than it would read ahead by itself."""
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, at, size, __: asked.append((at, at + size)))
+    file = RealDisk().open(str(tmp_path / "f"), write=True, create=True)
+    file.start_reading(7, 2 * MIB + 5)
+    assert asked == [(7, MIB + 7), (MIB + 7, 2 * MIB + 7), (2 * MIB + 7, 2 * MIB + 12)]
 
 
 def test_memory_that_is_given_back_is_gone_though_it_was_mapped(tmp_path: pathlib.Path) -> None:

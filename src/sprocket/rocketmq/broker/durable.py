@@ -66,11 +66,11 @@ little is in it. Who reads has what is due dispatched first."""
 DISPATCH_ENOUGH, DISPATCH_BYTES_ENOUGH = 2048, KEPT_BYTES_MAX // 2
 """Records, or bytes of the log, that wait no longer for company; a round takes about 2 ms. Its half
 for the index waits for the next answers, as who sends one at a time has his longest waits from it.
-What is much older would have to be read from its file again."""
+What the log's tail has forgotten by then, after twice so many bytes, has to be read again."""
 
 READY_BESIDE = 32
 """Records from which on answers are made while the disk writes what they answer. Having it begin
-early costs some 27 µs, as much as so many answers, and saves the sync what they take."""
+early costs some 27 µs, and saves the sync what answers take, or the writing of a large batch."""
 
 INDEX_ROUND = 4096
 """Records indexed in one go; bounds how long the loop is away (about 2 ms)."""
@@ -130,7 +130,7 @@ class Durable:
         self._syncing: list[Waiting] = []
         self._late_timer: Timer | None = None
         self._commit_is_due = False
-        self._undispatched = 0
+        self._undispatched, self._round_to = 0, store.written
         self._is_index_due = False
         self._gathered = self._gather_turns = 0
         self._round_timer: Timer | None = None
@@ -400,8 +400,8 @@ class Durable:
         """Give consumers what has just become theirs, and keep disk and memory prepared."""
         self._store.page_cache.give_back()
         self._index()
-        behind = self._store.written - self._store.dispatched
-        if self._undispatched >= DISPATCH_ENOUGH or behind >= DISPATCH_BYTES_ENOUGH:
+        fresh = self._store.written - self._round_to
+        if self._undispatched >= DISPATCH_ENOUGH or fresh >= DISPATCH_BYTES_ENOUGH:
             self._half_round()
         elif self.someone_waits():
             self._dispatch()
@@ -434,7 +434,7 @@ class Durable:
         if self._round_timer is not None:
             self._round_timer.cancel()
             self._round_timer = None
-        self._undispatched = 0
+        self._undispatched, self._round_to = 0, self._store.written
         if not self._is_closed:
             self._is_index_due = True
             self._dispatch()

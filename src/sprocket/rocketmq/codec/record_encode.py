@@ -212,6 +212,7 @@ def _encode_alike(
     It is on the hot path: what all share is packed once.
     """
     added = batch.added
+    magic, topic = _topic_field(batch.topic)
     fixed = _fixed_part(batch.born_host, batch.store_host)
     shared = fixed.pack(
         *(0, 0, 0, 0, 0, 0, 0),
@@ -224,7 +225,6 @@ def _encode_alike(
         0,
         0,
     )[SYS_FLAG_AT : -I32.size]
-    magic, topic = _topic_field(batch.topic)
     queue_id = batch.queue_id
     encoded: list[bytes] = []
     place, places = physical_offset, [physical_offset]

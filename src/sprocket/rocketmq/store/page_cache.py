@@ -10,6 +10,7 @@ Invariants
 1. Nothing is given back that is not synced, nor what was in the log when it was opened: others may
    be reading that.
 2. What lies behind the lowest place at which one of the readers is stays: he is on his way to it.
+   A reader is what `note` is told; who shares a name has the place of the last who read.
 """
 
 from collections.abc import Hashable, Iterable

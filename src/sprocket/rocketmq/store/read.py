@@ -40,7 +40,7 @@ FAR_COUNT_MAX = 8
 own limits hold, which are RocketMQ's `maxTransfer…InMemory` where the broker's settings say so."""
 GAP_BYTES_MAX = 64 * KIB
 """Records with no more than this between them are brought into memory by one read: to read on is
-quicker than to go elsewhere."""
+quicker than to go elsewhere. All gaps of an answer together are no more than it may have bytes."""
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
@@ -101,7 +101,8 @@ class GetResult(Struct):
         next_offset: Where to go on.
         min_offset: First offset of the queue that can be read.
         max_offset: Offset of the queue's next message.
-        runs: Stored bytes of the messages, views of the log; what lies there back to back is one.
+        runs: Stored bytes of the messages, views of the log; what lies there back to back is mostly
+            one.
         count: How many messages they are.
         bytes: Their sizes together.
         suggest_slave: The last message looked at lies far behind the end of the log.
@@ -251,7 +252,7 @@ def _missing(
     limits: Limits,
     wanted: Filter | None,
 ) -> list[Range]:
-    """Return what the disk would have to bring before `_collect` goes through units.
+    """Return what the disk would have to bring before the records of units are looked at.
 
     Mostly they lie close together and are all in memory, which is quickly seen.
     """
@@ -270,7 +271,7 @@ def _spans(
     wanted: Filter | None,
     kept_from: int,
 ) -> list[tuple[int, int]]:
-    """Return where the records lie that `_collect` would look at, begin and end, as units say.
+    """Return where the records lie that would be looked at, begin and end, as units say.
 
     Neighbours are one. Nothing of the log is looked at, and no unit is trusted: what lies before
     `kept_from`, or has a size that no record has, is left out; and should a record turn out not to
@@ -278,7 +279,7 @@ def _spans(
     """
     max_count, max_bytes, far_before, scan_end = limits
     spans: list[tuple[int, int]] = []
-    start = end = count = total = 0
+    start = end = count = total = gaps = 0
     for first, place, size, code, messages in units:
         if first >= scan_end:
             break
@@ -289,10 +290,13 @@ def _spans(
             break
         if wanted is not None and not _may_be_wanted(queue, wanted, code):
             continue
-        if not count or not start <= place <= end + GAP_BYTES_MAX:
+        gap = max(place - end, 0)
+        if not count or place < start or gap > GAP_BYTES_MAX or gaps + gap > max_bytes:
             if count:
                 spans.append((start, end))
             start = end = place
+        else:
+            gaps += gap
         end = max(end, place + size)
         count += messages
         total += size
@@ -313,11 +317,13 @@ def _take_plain(
     if not units:
         return
     (first, start, _, _, _), (last, _, _, _, messages) = units[0], units[-1]
+    sizes = [size for _, _, size, _, _ in units]
     if (
         queue.topic.startswith(LIGHT_PREFIX)
         or start < limits.far_before
         or last - first + messages != len(units)
-        or sum([size for _, _, size, _, _ in units]) > limits.max_bytes
+        or sum(sizes) > limits.max_bytes
+        or min(sizes) < RECORD_BYTES_MIN
     ):
         return
     view, view_start, view_end = _window(log, start)
@@ -326,7 +332,7 @@ def _take_plain(
     for offset, place, size, _, _ in units:
         at = place - view_start
         behind = at + size
-        if at < run_end or behind > end or size < RECORD_BYTES_MIN:
+        if at < run_end or behind > end:
             break
         if _head_of(view, at) != (size, MAGIC_V1, queue_id, offset, place):
             break

@@ -54,8 +54,8 @@ Found: TypeAlias = "list[Entry] | RecordBatch"
 BATCH = 8192
 """Records at a time: a few MiB of a log, which stay in a core's cache between the checks."""
 READ_AHEAD_BYTES = 64 * MIB
-"""What the system is asked to have read beside, half of it at a time: by itself it reads 128 KiB
-ahead in a view, and a walk over what is on the disk only takes half as long again."""
+"""What the system is asked to read beside a walk in batches, half of it at a time: by itself it
+reads little ahead in a view, and the walk would wait for the disk as long as it works."""
 _BATCH_MIN = 32
 """After something odd; much damage would make many records be looked at again and again."""
 _NOWHERE = 1 << 62
@@ -162,7 +162,6 @@ class Walk:
     def _file(self, segment: Segment, run: Callable[[Segment], Iterator[_T]]) -> Iterator[_T]:
         """Walk over one file, past the damage inside it."""
         self.ends_in_blank = False
-        self._read_ahead(segment)
         while self.position < self._until:
             yield from run(segment)
             if self.ends_in_blank or self.position >= self._until:
@@ -172,19 +171,19 @@ class Walk:
                 return
             self._step_over(found)
 
-    def _read_ahead(self, segment: Segment) -> None:
-        """Have the system read what comes next of a file, as far as anything was written."""
+    def _read_ahead(self, segment: Segment, limit: int) -> None:
+        """Have the system read what comes next of a file, up to a place in the log."""
         start = max(self.position, self._asked_to)
-        if start - self.position < READ_AHEAD_BYTES // 2:
-            end = min(self.position + READ_AHEAD_BYTES, segment.start + segment.file.data_end())
-            if start < end:
-                segment.file.start_reading(start - segment.start, end - start)
-            self._asked_to = max(start, end)
+        end = min(self.position + READ_AHEAD_BYTES, limit)
+        if start < end and start - self.position < READ_AHEAD_BYTES // 2:
+            segment.file.start_reading(start - segment.start, end - start)
+            self._asked_to = end
 
     def _batches(self, segment: Segment) -> Iterator[Found]:
         """Give what `_run` does, as columns as far as all is in order."""
+        limit = min(self._until, segment.start + segment.file.data_end())
         while True:
-            self._read_ahead(segment)
+            self._read_ahead(segment, limit)
             batch = None if columns is None else self._columns(segment)
             if batch is not None:
                 yield batch

@@ -98,7 +98,7 @@ def test_what_is_plain_is_taken_as_anything_else_would_be(
         place, size, code = log.queue.unit(at := rng.randrange(20))
         twin, *_ = log.queue.unit(rng.randrange(20))
         wrong = rng.choice((place, place + 1, twin, 1 << 40, -5))
-        size = rng.choice((size, size - 1, 5, -1, FILLER_SIZE, 1 << 30))
+        size = rng.choice((size, size - 1, 5, -1, -500, FILLER_SIZE, 1 << 30))
         log.queue._files.write(at * UNIT.size, UNIT.pack(wrong, size, code))
     if rng.random() < 0.2:
         log.first = rng.choice((0, 300, 1000, log.end))
@@ -514,6 +514,20 @@ def test_only_near_neighbours_are_read_together() -> None:
     cache = FakePageCache()
     assert len(get_as_reader(log, cache, 0).missing) == 2
     assert cache.asked[-1] == [(0, places[1] + size), (places[2], places[3] + size)]
+
+
+def test_all_gaps_that_are_read_over_are_no_more_than_an_answer() -> None:
+    """However many there are, and however far apart the last record lies."""
+    log = Log()
+    for _ in range(32):
+        log.add()
+        log.data += bytes(read.GAP_BYTES_MAX - 1000)
+    cache = FakePageCache()
+    max_bytes = 4 * read.GAP_BYTES_MAX
+    get_as_reader(log, cache, 0, max_bytes=max_bytes)
+    spans = cache.asked[-1]
+    assert len(spans) > 20
+    assert sum(end - start for start, end in spans) < max_bytes + log.end / 32
 
 
 def test_what_lies_behind_the_answer_need_not_be_in_memory() -> None:

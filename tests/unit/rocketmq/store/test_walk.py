@@ -64,6 +64,10 @@ def test_what_comes_next_is_read_beside(ahead: int, monkeypatch: pytest.MonkeyPa
     found = Walk(store._files.segments, 100_000_000, check_crc=False)
     assert not list(found.batches())
     assert asked == []
+    assert list(Walk(store._files.segments, 0, check_crc=False))
+    assert asked == []
+    assert list(Walk(store._files.segments, 0, check_crc=False, until=300).batches())
+    assert asked.pop()[1] == 300
     found = Walk(store._files.segments, 0, check_crc=False)
     for _ in found.batches():
         assert asked[-1][1] - found.position < ahead

@@ -1,7 +1,7 @@
 """Requests that read messages: 11 and, for consumers that pull themselves, 361; long polling.
 
-A pull is run again after it waited, for a message (`broker/hold`) or for the disk, and for both if
-need be:
+A pull is run again after it waited, for a message (`broker/hold`), for the disk, or for a message
+and then the disk:
 
     run → nothing new → hold → run → answer
        ↘ not in memory → disk thread reads → run, which waits no more → answer
