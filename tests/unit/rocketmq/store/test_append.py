@@ -1,6 +1,7 @@
 """Offsets without gaps, times that never go down, and a failed write takes everything back."""
 
 import errno
+from itertools import accumulate, pairwise
 
 import pytest
 from msgspec import structs
@@ -43,6 +44,29 @@ def test_offsets_count_by_queue() -> None:
     store.sync()
     assert store.queue_range("a", 0).max == 5
     assert store.append(new("c", 0)).queue_offset == 1
+
+
+def test_a_batch_takes_a_place_for_each_of_its_messages() -> None:
+    """In its queue and in the log, where it lies in one file."""
+    _, store = filled(0)
+    ends = []
+    for number in range(9):
+        made = [new("a", 1, b"x" * 250) for _ in range(1 + number % 4)]
+        if number % 3:
+            batch = store.append_batch(batch_of(made))
+        else:
+            batch = store.append_all(made, together=True)
+        ends.append(batch[-1].queue_offset + 1)
+        assert [e.queue_offset for e in batch] == [*range(ends[-1] - len(made), ends[-1])]
+        assert len({e.physical_offset // SMALL.log.segment_bytes for e in batch}) == 1
+        for one, after in pairwise(batch):
+            assert one.physical_offset + one.size == after.physical_offset
+    assert ends == list(accumulate(1 + number % 4 for number in range(9)))
+    store.write()
+    store.sync()
+    found = [record.decode(data) for _, data in store.records()]
+    assert [(m.queue_offset, m.body) for m in found] == [(n, b"x" * 250) for n in range(ends[-1])]
+    assert store.queue_range("a", 1).max == ends[-1]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
