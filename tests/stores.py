@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.rocketmq.codec import properties
@@ -53,21 +55,11 @@ def batch_of(records: Sequence[NewRecord]) -> NewBatch:
     end = texts[0][texts[0].rfind(b"\x02", 0, -1) + 1 :]
     if not all(text.endswith(end) for text in texts):
         end = b""
-    batch = NewBatch(
-        first.topic,
-        first.queue_id,
-        [
-            (one.flag, bytes(one.body), text[: len(text) - len(end)])
-            for one, text in zip(records, texts, strict=True)
-        ],
-        end,
-        first.born_host,
-        first.store_host,
-        first.sys_flag,
-        first.born_at_ms,
-        first.reconsume_times,
-        first.unique_key,
-    )
+    parts = [
+        (one.flag, bytes(one.body), text[: len(text) - len(end)])
+        for one, text in zip(records, texts, strict=True)
+    ]
+    batch = NewBatch(structs.replace(first, flag=0, body=b"", properties=b""), parts, end)
     assert batch.records() == list(records)
     return batch
 

@@ -100,15 +100,9 @@ def new_batches(draw: DrawFn) -> NewBatch:
     first, ends = draw(new_records()), st.sampled_from(_ENDS)
     parts = draw(batch_parts.filter(bool))
     return NewBatch(
-        first.topic,
-        first.queue_id,
+        first,
         [(flag, body, text + draw(ends)) for flag, body, text in parts],
         draw(st.sampled_from((b"REGION\x01here\x02", first.properties, *_ENDS))),
-        first.born_host,
-        first.store_host,
-        first.sys_flag,
-        first.born_at_ms,
-        first.reconsume_times,
     )
 
 

@@ -273,18 +273,21 @@ class Sender:
             parts = [
                 (flag, body, self._text_of_part(topic, text, shared)) for flag, body, text in parts
             ]
-        return NewBatch(
+        shared_record = NewRecord(
             header.topic,
             queue_id,
-            parts,
-            added,
+            b"",
+            b"",
             born_host,
             self._store_host,
+            0,
             header.sys_flag & _CLEARED_FLAGS,
             header.born_timestamp,
             header.reconsume_times,
+            0,
             properties.find(parts[0][2], properties.UNIQ_KEY) or "",
         )
+        return NewBatch(shared_record, parts, added)
 
     def _added_to_plain(self, texts: list[bytes], shared: dict[str, str]) -> bytes | None:
         """Return what to add to the properties of each part; None if one needs a closer look.

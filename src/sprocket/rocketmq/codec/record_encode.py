@@ -195,11 +195,18 @@ def encode_batch(
         crc_tail: See there.
     """
     texts = [batch.added, *[text for _, _, text in batch.parts]]
-    if batch.added[-1:] == b"\x02" and True not in [CRC_MARK in text for text in texts]:
-        try:
-            return _encode_alike(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
-        except struct.error:
-            pass  # what is too large is told below
+    is_plain = batch.added[-1:] == b"\x02" and True not in [CRC_MARK in text for text in texts]
+    encode = _encode_alike if is_plain else _encode_each
+    try:
+        return encode(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
+    except struct.error:  # something is too large, and this says what
+        return _encode_each(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
+
+
+def _encode_each(
+    batch: NewBatch, queue_offset: int, physical_offset: int, stored_at_ms: int, crc_tail: bool
+) -> tuple[list[bytes], list[int]]:
+    """Do as `encode_batch` with any batch."""
     offsets = range(queue_offset, queue_offset + len(batch.parts))
     return encode_all(batch.records(), offsets, physical_offset, stored_at_ms, crc_tail)
 
@@ -211,24 +218,24 @@ def _encode_alike(
 
     It is on the hot path: what all share is packed once.
     """
-    added = batch.added
-    magic, topic = _topic_field(batch.topic)
-    fixed = _fixed_part(batch.born_host, batch.store_host)
-    shared = fixed.pack(
+    shared, added = batch.shared, batch.added
+    magic, topic = _topic_field(shared.topic)
+    fixed = _fixed_part(shared.born_host, shared.store_host)
+    middle = fixed.pack(
         *(0, 0, 0, 0, 0, 0, 0),
-        batch.sys_flag & ~HOSTS_V6 | FIXED.index(fixed) << 4,
-        batch.born_at_ms,
-        batch.born_host,
+        shared.sys_flag & ~HOSTS_V6 | FIXED.index(fixed) << 4,
+        shared.born_at_ms,
+        shared.born_host,
         stored_at_ms,
-        batch.store_host,
-        batch.reconsume_times,
-        0,
+        shared.store_host,
+        shared.reconsume_times,
+        shared.prepared_transaction_offset,
         0,
     )[SYS_FLAG_AT : -I32.size]
-    queue_id = batch.queue_id
+    queue_id = shared.queue_id
     encoded: list[bytes] = []
     place, places = physical_offset, [physical_offset]
-    join, pack = b"".join, struct.Struct(f">iIiiiqq{len(shared)}si").pack
+    join, pack = b"".join, struct.Struct(f">iIiiiqq{len(middle)}si").pack
     added_bytes = len(added) + (CRC_TAIL_BYTES if crc_tail else 0)
     bytes_beside = fixed.size + len(topic) + 2 + added_bytes
     ends: dict[int, bytes] = {}
@@ -239,7 +246,7 @@ def _encode_alike(
             end = ends[length] = topic + I16.pack(length + added_bytes)
         size = bytes_beside + body_bytes + length
         crc = crc32(body) & 0x7FFFFFFF
-        head = pack(size, magic, crc, queue_id, flag, queue_offset, place, shared, body_bytes)
+        head = pack(size, magic, crc, queue_id, flag, queue_offset, place, middle, body_bytes)
         data = join((head, body, end, stored, added))
         if crc_tail:
             digits = (b"%010d" % (crc32(data) & 0x7FFFFFFF))[::-1]

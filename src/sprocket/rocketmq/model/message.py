@@ -6,7 +6,7 @@ dataclass would cost two microseconds.
 
 from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from sprocket.base import compression
 from sprocket.base.compression import Method
@@ -98,41 +98,20 @@ class NewBatch(Struct, frozen=True, gc=False):
     """Messages on their way into the log together, one behind the other in one queue.
 
     Attributes:
+        shared: A record with all that they have in common; its flag, body and properties are none.
         parts: Flag, body and properties of each; at least one.
         added: Ends the properties of each.
-        unique_key: That of the first, for the answer to their producer.
-
-    The others are those of `NewRecord`, the same for all.
     """
 
-    topic: str
-    queue_id: int
+    shared: NewRecord
     parts: Sequence[tuple[int, bytes, bytes]]
     added: bytes
-    born_host: bytes
-    store_host: bytes
-    sys_flag: int = 0
-    born_at_ms: int = 0
-    reconsume_times: int = 0
-    unique_key: str = ""
 
     def records(self) -> list[NewRecord]:
         """Return each message as a record of its own."""
+        shared, added = self.shared, self.added
         return [
-            NewRecord(
-                self.topic,
-                self.queue_id,
-                body,
-                properties + self.added,
-                self.born_host,
-                self.store_host,
-                flag,
-                self.sys_flag,
-                self.born_at_ms,
-                self.reconsume_times,
-                0,
-                self.unique_key,
-            )
+            structs.replace(shared, flag=flag, body=body, properties=properties + added)
             for flag, body, properties in self.parts
         ]
 

@@ -131,15 +131,16 @@ class Appender:
                 f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
                 "(message_bytes_max)"
             )
+        shared = batch.shared
         if (
-            batch.sys_flag & _ODD_FLAGS
-            or batch.topic == extra.SCHEDULE_TOPIC
+            shared.sys_flag & _ODD_FLAGS
+            or shared.topic == extra.SCHEDULE_TOPIC
             or extra.MARK in batch.added
             or True in [extra.MARK in text for _, _, text in batch.parts]
         ):
             return self.append_all(batch.records(), together=True)
         now = self._begin()
-        key = batch.topic, batch.queue_id
+        key = shared.topic, shared.queue_id
         first = self._next.get(key)
         if first is None:
             first = check_queue(*key)

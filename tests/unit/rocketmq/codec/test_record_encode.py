@@ -60,10 +60,7 @@ def test_a_batch_has_the_limits_of_its_records(crc_tail: bool) -> None:
     text = b"a\x01" + b"x" * (most - 3) + b"\x02"
     one = new_record()
     for longer in (0, 1):
-        new = NewBatch(
-            *(one.topic, one.queue_id, [(0, b"", b""), (1, b"x", b"x" * longer + text)], added),
-            *(one.born_host, one.store_host),
-        )
+        new = NewBatch(one, [(0, b"", b""), (1, b"x", b"x" * longer + text)], added)
         if longer:
             with pytest.raises(PropertiesTooLarge, match="32768 bytes"):
                 record.encode_batch(new, 0, 0, 0, crc_tail)
@@ -73,8 +70,9 @@ def test_a_batch_has_the_limits_of_its_records(crc_tail: bool) -> None:
             assert places[2] - places[1] == len(batch[1])
     with pytest.raises(MessageTooLarge, match="does not fit"):
         record.encode_batch(structs.replace(new, parts=[(1 << 31, b"", b"")]), 0, 0, 0, crc_tail)
+    odd = structs.replace(new, shared=structs.replace(one, born_host=b"1234567"))
     with pytest.raises(WireError, match="not 8 or 20"):
-        record.encode_batch(structs.replace(new, born_host=b"1234567"), 0, 0, 0, crc_tail)
+        record.encode_batch(odd, 0, 0, 0, crc_tail)
 
 
 def test_long_topics_take_version_2_by_bytes() -> None:

@@ -74,7 +74,7 @@ class SendHandlers:
             return
         self._durable.take_up_now()
         batch = self._sender.batch(header, request.body, peer.host_bytes)
-        asked = (peer, request, batch.queue_id, batch.unique_key)
+        asked = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
         self._durable.append_batch(batch, self._stored_batch, [asked])
 
     def _take_up(self, sends: list[_Send]) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -142,6 +142,23 @@ class ColdDisk(SimulatedDisk):
                 raise DiskFailed(path)
 
 
+@pytest.fixture
+def on_cold_node(on_node: Callable[..., None]) -> Callable[..., None]:
+    """Run a scenario with a node that has some messages, all on the disk only, and its disk."""
+
+    def run(scenario: Callable[[Any, ColdDisk], Awaitable[None]], count: int = 1) -> None:
+        disk = ColdDisk()
+
+        async def cold(lab: Any) -> None:
+            await fill(lab, count)
+            disk.forget()
+            await scenario(lab, disk)
+
+        on_node(cold, disk=disk, store=NOTHING_NEAR)
+
+    return run
+
+
 def test_what_is_not_in_memory_is_read_by_the_disk_thread(on_node: Callable[..., None]) -> None:
     """Then the answer is the same, in every form; what is in memory is answered at once."""
     disk = ColdDisk()
@@ -168,10 +185,9 @@ def test_what_is_not_in_memory_is_read_by_the_disk_thread(on_node: Callable[...,
 
 
 def test_a_pull_that_waits_for_the_disk_counts_once(
-    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    on_cold_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its messages, and the offset that it commits."""
-    disk = ColdDisk()
     committed: list[int] = []
     counted: list[int] = []
     commit, count = ConsumerOffsets.commit_aside, Stats.pulled
@@ -187,22 +203,17 @@ def test_a_pull_that_waits_for_the_disk_counts_once(
     monkeypatch.setattr(ConsumerOffsets, "commit_aside", commit_aside)
     monkeypatch.setattr(Stats, "pulled", pulled)
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 3)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
         await lab.broker.call(11, pull_ext(1, sysFlag=5, commitOffset=1))
         assert (len(disk.threads), committed, counted) == (1, [1], [2])
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario, 3)
 
 
-def test_how_long_a_pull_waited_for_the_disk_is_told(on_node: Callable[..., None]) -> None:
+def test_how_long_a_pull_waited_for_the_disk_is_told(on_cold_node: Callable[..., None]) -> None:
     """The longest one."""
-    disk = ColdDisk()
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 1)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
         disk.go_on.clear()
         waiting = lab.broker.send(11, pull_ext(0))
         await until(disk.is_reading.is_set)
@@ -211,7 +222,7 @@ def test_how_long_a_pull_waited_for_the_disk_is_told(on_node: Callable[..., None
         await asyncio.wait_for(waiting, 5)
         assert b'"getMessageEntireTimeMax":"70"' in (await lab.broker.call(28)).body
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -220,13 +231,10 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-def test_the_loop_goes_on_while_the_disk_reads(on_node: Callable[..., None]) -> None:
+def test_the_loop_goes_on_while_the_disk_reads(on_cold_node: Callable[..., None]) -> None:
     """Others are answered meanwhile, and if the connection closes nobody minds."""
-    disk = ColdDisk()
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 1)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
         disk.go_on.clear()
         other, third = await lab.connect(), await lab.connect()
         waiting = [link.send(11, pull_ext(0)) for link in (other, third)]
@@ -239,68 +247,59 @@ def test_the_loop_goes_on_while_the_disk_reads(on_node: Callable[..., None]) -> 
         assert (await asyncio.wait_for(waiting[1], 5)).code == 0
         assert not waiting[0].done()
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario)
 
 
 def test_a_stop_waits_for_what_the_disk_reads(
-    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    on_cold_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pull is run again before the store closes, though its connection is closed."""
-    disk = ColdDisk()
     statuses: list[str] = []
     stop, pull = DiskThread.stop, Puller.pull
-
-    async def let_go_and_stop(self: DiskThread) -> None:
-        disk.go_on.set()
-        await stop(self)
 
     def watched(self: Puller, *what: Any, **how: Any) -> Pulled:
         pulled = pull(self, *what, **how)
         statuses.append(pulled.result.status.name)
         return pulled
 
-    monkeypatch.setattr(DiskThread, "stop", let_go_and_stop)
     monkeypatch.setattr(Puller, "pull", watched)
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 1)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
+        async def let_go_and_stop(self: DiskThread) -> None:
+            disk.go_on.set()
+            await stop(self)
+
+        monkeypatch.setattr(DiskThread, "stop", let_go_and_stop)
         disk.go_on.clear()
         lab.broker.send(11, pull_ext(0))
         await until(disk.is_reading.is_set)
         await asyncio.wait_for(lab.node.stop(), 5)
         assert statuses == ["NOT_IN_MEMORY", "FOUND"]
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario)
 
 
 def test_what_the_disk_refuses_to_read_is_looked_for_all_the_same(
-    on_node: Callable[..., None],
+    on_cold_node: Callable[..., None],
 ) -> None:
     """A second time nobody waits, so there is an answer."""
-    disk = ColdDisk()
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 2)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
         disk.is_broken = True
         answer = await lab.broker.call(11, pull_ext(0))
         assert [one.body for one in record.decode_all(answer.body)] == [b"m0", b"m1"]
         assert disk.threads == ["sprocket-disk"]
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario, 2)
 
 
 def test_when_too_many_wait_for_the_disk_a_pull_does_not(
-    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    on_cold_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered on the loop."""
-    disk = ColdDisk()
     monkeypatch.setattr(handler, "COLD_READS_MAX", 1)
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 1)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
         disk.go_on.clear()
         waiting = lab.broker.send(11, pull_ext(0))
         await until(disk.is_reading.is_set)
@@ -310,33 +309,29 @@ def test_when_too_many_wait_for_the_disk_a_pull_does_not(
         assert (await asyncio.wait_for(waiting, 5)).code == 0
         assert disk.threads == ["sprocket-disk"]
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario)
 
 
 def test_a_pull_waits_for_no_disk_thread_that_has_stopped(
-    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    on_cold_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered on the loop."""
-    disk = ColdDisk()
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 1)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(DiskThread, "is_stopped", property(lambda _: True))
             assert (await lab.broker.call(11, pull_ext(0))).code == 0
         assert disk.threads == []
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario)
 
 
-def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(on_node: Callable[..., None]) -> None:
+def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(
+    on_cold_node: Callable[..., None],
+) -> None:
     """It is run a third time then."""
-    disk = ColdDisk()
 
-    async def scenario(lab: Any) -> None:
-        await fill(lab, 1)
-        disk.forget()
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
         waiting = lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
         other = await lab.connect()
         await other.call(310, send_ext(), b"here")
@@ -344,7 +339,7 @@ def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(on_node: Callable[.
         assert [one.body for one in record.decode_all(answer.body)] == [b"here"]
         assert disk.threads == ["sprocket-disk"]
 
-    on_node(scenario, disk=disk, store=NOTHING_NEAR)
+    on_cold_node(scenario)
 
 
 def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
