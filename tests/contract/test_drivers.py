@@ -144,6 +144,65 @@ def test_the_answers_of_a_turn_go_out_in_one_write(carry: Carry) -> None:
     carry(body)
 
 
+def test_what_is_sent_now_is_written_at_once_behind_what_was_sent(carry: Carry) -> None:
+    """With one write; nothing of it is written again at the end of the turn."""
+
+    async def body(network: Any) -> None:
+        client_side = Side()
+        server = await network.serve(Lines, lambda *_: None, HOST, 0)
+        await network.connect(Lines, client_side, HOST, server.port)
+        await until(lambda: bool(server.peers))
+        (far,) = server.peers
+        writes: list[list[bytes]] = []
+        write = far._transport.writelines
+
+        def count(buffers: list[bytes]) -> None:
+            writes.append(buffers)
+            write(buffers)
+
+        far._transport = _Spy(far._transport, count)
+        far.send_now([b"a\n", b"b\n"])
+        assert writes == [[b"a\n", b"b\n"]]
+        far.send([b"c\n"])
+        far.send_now([b"d\n"])
+        assert writes[1:] == [[b"c\n", b"d\n"]]
+        far.send([b"e\n"])
+        await client_side.count(5)
+        assert writes[2:] == [[b"e\n"]]
+        assert client_side.lines == [b"a", b"b", b"c", b"d", b"e"]
+        await server.close()
+        far.send_now([b"late\n"])
+        assert len(writes) == 3
+
+    carry(body)
+
+
+def test_who_is_held_handles_nothing_while_somebody_sends_now(carry: Carry) -> None:
+    """What it kept is handled once the turn is over, and it is answered in order."""
+
+    async def body(network: Any) -> None:
+        handled: list[bytes] = []
+        client_side = Side()
+
+        def handle(peer: Peer, line: bytes) -> None:
+            handled.append(line)
+            peer.send([line + b"y" * 1000 + b"\n"])
+
+        settings = ConnectionSettings(write_bytes_high=500)
+        server = await network.serve(Lines, handle, HOST, 0, settings=settings)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        peer.send([b"1\n2\n3\n"])
+        await until(lambda: handled == [b"1"])
+        (far,) = server.peers
+        far.send_now([b"now\n"])
+        assert handled == [b"1"]
+        await client_side.count(4)
+        assert [line.rstrip(b"y") for line in client_side.lines] == [b"1", b"now", b"2", b"3"]
+        await server.close()
+
+    carry(body)
+
+
 class _Spy:
     """A transport whose `writelines` is watched."""
 
@@ -354,6 +413,23 @@ def test_a_peer_that_never_reads_is_cut_off(carry: Carry) -> None:
             most = max(most, far.pending_bytes)
             await asyncio.sleep(0)
         assert most <= 100_000 + 2 * 10_000
+        await server.close()
+
+    carry(body)
+
+
+def test_a_peer_that_is_sent_too_much_now_is_cut_off(carry: Carry) -> None:
+    """At once, not when something else is sent."""
+
+    async def body(network: Any) -> None:
+        settings = ConnectionSettings(write_bytes_high=1000, write_bytes_max=100_000)
+        server = await network.serve(Lines, Side(), HOST, 0, settings=settings)
+        peer = await network.connect(Lines, Side(), HOST, server.port)
+        await until(lambda: bool(server.peers))
+        peer._transport.pause_reading()
+        (far,) = server.peers
+        far.send_now([b"z" * 50_000_000])
+        assert not far.is_open
         await server.close()
 
     carry(body)

@@ -10,7 +10,8 @@ it, hands every event to a plain function at once, and writes what that function
 Invariants:
 
 1. No task and no thread: events are handled in the turn of the loop that read them, in order.
-2. A connection writes at most once per turn, however many answers it has.
+2. A connection writes at most once per turn, however many answers it has; who has them together
+   already has them written at once (`send_now`).
 3. While more than `write_bytes_high` waits for a peer that does not read, a server keeps its events
    and does not read its socket, so that no more than twice that and one answer waits because of
    its requests; beyond `write_bytes_max` it is cut off. Nothing else piles up.
@@ -161,6 +162,18 @@ class Peer(asyncio.Protocol):
         self._queued_bytes += sum(map(len, buffers))
         if self._queued_bytes > self._settings.write_bytes_high:
             self._hold()
+
+    def send_now(self, buffers: Sequence[Buffer]) -> None:
+        """Do as `send`, but write before this returns: for who has the answers of many at hand.
+
+        Their peers go on the sooner, and nothing is read in between. Who is held waits for the end
+        of the turn all the same: once it has written, it handles what it kept.
+        """
+        if self._is_held:
+            self.send(buffers)
+        else:
+            self._queue += buffers
+            self.flush()
 
     def close(self) -> None:
         """Write what is queued, then close; later sends are dropped."""

@@ -116,7 +116,7 @@ class _Level:
         self.look: Callable[[], None] = lambda: None
         self.answered: Callable[[int], None] = lambda _: None
 
-    def send(self, buffers: Sequence[Buffer]) -> None:
+    def send_now(self, buffers: Sequence[Buffer]) -> None:
         """Take the answers to copies, as a client would: their outcome is certain by now."""
         self.answered(len(buffers))
 

@@ -3,9 +3,8 @@
 Theory of operation
 
 A send handler calls `ask`. The first of a turn of the loop schedules `_gather` for the next one;
-whatever else arrives in this turn joins, and in the next ones as long as they bring more, up to
-`GATHER_TURNS_MAX`; under async flush up to `WRITE_ENOUGH`. Then `take_up` makes records of all that
-was asked for, since a message among many costs two thirds of one alone, and appends them; who has a
+whatever else arrives joins, as long as more is to be expected. Then `take_up` makes records of all
+that was asked for, as one among many costs two thirds of one alone, and appends them; who has a
 record ready may append it at any time. `_commit` writes all of it with one call, then:
 
 * async flush: answers at once; a timer looks every half second whether a sync is due.
@@ -51,9 +50,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 P = TypeVar("P", bound=Asker)
 
-GATHER_TURNS_MAX = 4
-"""Turns of the loop for which a group may wait while each brings it more. One that brings nothing
-costs some 2 µs, a sync some 300; groups of 4 connections × 32 outstanding are twice as large."""
+GATHER_TURNS_MAX = 8
+"""Turns of the loop for which a group may wait. One that brings nothing costs some 2 µs, a sync
+200; with 16 connections × 1 outstanding nearly all of them share each sync then."""
 
 WRITE_ENOUGH = 32
 """Messages that are written without waiting for more when there is no sync to share: a write costs
@@ -132,10 +131,10 @@ class Durable:
         self._commit_is_due = False
         self._undispatched, self._round_to = 0, store.written
         self._is_index_due = False
-        self._gathered = self._gather_turns = 0
+        self._gathered = self._gather_turns = self._committed = 0
         self._round_timer: Timer | None = None
         self._sync_timer: Timer | None = None
-        self._is_filling = False
+        self._is_filling = self._is_held_up = False
         self._on_thread = False
         self._job_is_out = False
         self._mean_seconds = 0.0
@@ -248,15 +247,15 @@ class Durable:
     def _gather(self) -> None:
         """Commit once a turn of the loop has brought nothing more, or they were enough.
 
-        A sync is worth waiting for, so what is asked is taken up meanwhile. Without one to share
-        fewer are enough, since who has answers sends the sooner; or a single one, as nobody else is
-        busy.
+        A sync is worth waiting for: as many as shared the last one will soon be back. Without one,
+        fewer are enough, since who has answers sends the sooner; or one, as nobody else is busy.
         """
-        if self._is_sync:
-            self.take_up_now()
         count = len(self._asked) + sum([one.records for one in self._new])
-        is_enough = not self._is_sync and (count == 1 or count >= WRITE_ENOUGH)
-        if count > self._gathered and self._gather_turns < GATHER_TURNS_MAX and not is_enough:
+        if self._is_sync:
+            is_more_due = count > self._gathered or count < self._committed
+        else:
+            is_more_due = count > self._gathered and 1 < count < WRITE_ENOUGH
+        if is_more_due and self._gather_turns < GATHER_TURNS_MAX:
             self._gathered = count
             self._gather_turns += 1
             self._timers.call_soon(self._gather)
@@ -272,9 +271,10 @@ class Durable:
         if not group:
             return
         if self._is_filling and self._store.fill_blocks_write():
-            return  # the end of the fill commits
-        self._new = []
-        count = sum([one.records for one in group])
+            self._is_held_up = True  # the end of the fill commits
+            return
+        self._new, self._is_held_up = [], False
+        self._committed = count = sum([one.records for one in group])
         self._mean_records += (count - self._mean_records) * _MEAN_WEIGHT
         try:
             self._store.write()
@@ -485,7 +485,8 @@ class Durable:
         def done(_: object, caught: BaseException | None) -> None:
             self._is_filling = False
             self._store.finish_fill(job, _as_store_error(caught))
-            self._commit()
+            if self._is_held_up:
+                self._commit()
             if not self._is_filling:
                 self._fill()
 

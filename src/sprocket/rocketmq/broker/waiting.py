@@ -18,8 +18,8 @@ P = TypeVar("P", bound="Asker")
 class Asker(Protocol):
     """Who gets an answer; `runtime.driver.Peer` is one."""
 
-    def send(self, buffers: Sequence[Buffer]) -> None:
-        """Take one or more answers."""
+    def send_now(self, buffers: Sequence[Buffer]) -> None:
+        """Take one or more answers, and be on the way with them."""
 
 
 Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]
@@ -79,7 +79,7 @@ def send(answers: Ready) -> None:
     """Give everybody their answers."""
     for asker, buffers in answers.items():
         if buffers:
-            asker.send(buffers)
+            asker.send_now(buffers)
 
 
 def tell(group: Iterable[Waiting], error: StoreError | None) -> None:

@@ -227,7 +227,7 @@ class Bench:
         assert stored in (None, request) or stored == list(request)
         return [(stored, None if error is None else type(error).__name__)]
 
-    def send(self, buffers: Sequence[Any]) -> None:
+    def send_now(self, buffers: Sequence[Any]) -> None:
         """Note answers; it asks for all of them."""
         self.answers += buffers
 
@@ -277,6 +277,31 @@ def test_a_group_waits_while_turns_bring_more_but_not_for_ever() -> None:
     assert bench.store.done.count("sync") == 2
 
 
+def test_as_many_as_shared_the_last_sync_are_waited_for_but_not_for_ever() -> None:
+    """Turns that bring nothing do not end a group that is smaller than the last; enough do."""
+    bench = Bench()
+    for record in "abc":
+        bench.append(record)
+    bench.timers.drain()
+    bench.append("d")
+    for _ in range(GATHER_TURNS_MAX - 2):
+        bench.timers.turn()
+    bench.append("e")
+    bench.append("f")
+    bench.timers.drain()
+    assert bench.store.done.count("sync") == 2
+    bench.append("g")
+    for _ in range(GATHER_TURNS_MAX):
+        bench.timers.turn()
+    assert bench.store.done.count("sync") == 2
+    bench.timers.turn()
+    assert bench.store.done.count("sync") == 3
+    bench.append("h")
+    bench.timers.turn()
+    bench.timers.turn()
+    assert bench.store.done.count("sync") == 4
+
+
 def test_async_flush_answers_after_the_write_and_syncs_behind() -> None:
     """The sync follows on the thread, looked for every half second, once for everything."""
     bench = Bench("async")
@@ -300,7 +325,7 @@ def test_async_flush_answers_after_the_write_and_syncs_behind() -> None:
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
 def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
-    """In order, and before the write; where a sync follows, each turn's while others come."""
+    """In order, and before the write."""
     bench = Bench(flush)
     taken: list[list[Any]] = []
 
@@ -318,7 +343,7 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
     assert bench.durable.waiting_count == 3
     assert bench.answers == []
     bench.timers.drain()
-    assert taken == ([["a", "b", "c"]] if flush == "async" else [["a", "b"], ["c"]])
+    assert taken == [["a", "b", "c"]]
     assert bench.store.done == ["write", "sync"][: 1 + (flush == "sync")]
     assert bench.answers == [("a", None), ("b", None), ("c", None)]
     assert bench.durable.waiting_count == 0
@@ -573,6 +598,24 @@ def test_a_write_waits_for_a_fill_of_the_same_bytes() -> None:
     bench.thread.work()
     assert bench.store.done == ["fill", "write", "sync"]
     assert bench.answers == [("a", None)]
+    bench.store.fills = 1
+    bench.durable.start()
+    bench.append("b")
+    bench.thread.work()
+    assert bench.store.done[3:] == ["fill"]
+
+
+def test_the_end_of_a_fill_leaves_a_group_to_gather() -> None:
+    """If it kept nothing from being written."""
+    bench = Bench()
+    bench.store.fills = 1
+    bench.durable.start()
+    bench.append("a")
+    bench.thread.work()
+    assert bench.store.done == ["fill"]
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.store.done == ["fill", "write", "sync"]
 
 
 def test_closing_refuses_who_still_waits() -> None:

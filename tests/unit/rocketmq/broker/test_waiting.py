@@ -17,7 +17,7 @@ class Asker:
     def __init__(self) -> None:
         self.calls: list[list[Any]] = []
 
-    def send(self, buffers: Sequence[Any]) -> None:
+    def send_now(self, buffers: Sequence[Any]) -> None:
         """Note a call."""
         self.calls.append([*buffers])
 

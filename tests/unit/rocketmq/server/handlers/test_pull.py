@@ -366,10 +366,14 @@ def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
             await lab.broker.call(310, send_ext(), body)
         disk = RealDisk()
         log = disk.open(f"{tmp_path}/store/commitlog/{'0' * 20}")
-        log.sync()
-        log.give_back(0, 4 * MIB)
+        for _ in range(20):  # a busy system may keep for a moment what it is told to forget
+            log.sync()
+            log.give_back(0, 4 * MIB)
+            cold = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
+            if seen:
+                break
         log.close()
-        cold, warm = [await lab.broker.call(11, pull_ext(1, maxMsgNums=5)) for _ in range(2)]
+        warm = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
         assert [one.body for one in record.decode_all(cold.body)] == bodies[1:6]
         assert warm.body == cold.body
         assert seen == [("sprocket-disk", len(cold.body), False, True)]
