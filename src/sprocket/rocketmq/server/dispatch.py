@@ -22,7 +22,7 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, StoreError, WireError
 from sprocket.rocketmq.codec.codes import ResponseCode, request_name
-from sprocket.rocketmq.codec.command import Command, response
+from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.runtime.driver import Peer
@@ -96,7 +96,7 @@ class Dispatcher:
 
     def __call__(self, peer: Peer, command: Command) -> None:
         """Handle one command; what `runtime.driver.serve` wants for its events."""
-        if command.is_response:
+        if command.flag & RESPONSE_FLAG:
             if self._on_response is not None:
                 self._on_response(peer, command)
             return

@@ -318,31 +318,34 @@ def _take_plain(
         return
     (first, start, _, _, _), (last, _, _, _, messages) = units[0], units[-1]
     sizes = [size for _, _, size, _, _ in units]
+    taken, total = len(units), sum(sizes)
     if (
         queue.topic.startswith(LIGHT_PREFIX)
         or start < limits.far_before
-        or last - first + messages != len(units)
-        or sum(sizes) > limits.max_bytes
+        or last - first + messages != taken
+        or total > limits.max_bytes
         or min(sizes) < RECORD_BYTES_MIN
     ):
         return
     view, view_start, view_end = _window(log, start)
     runs, queue_id, end = result.runs, queue.queue_id, view_end - view_start
-    taken = run_at = run_end = total = 0
+    run_at = run_end = 0
     for offset, place, size, _, _ in units:
         at = place - view_start
         behind = at + size
-        if at < run_end or behind > end:
-            break
-        if _head_of(view, at) != (size, MAGIC_V1, queue_id, offset, place):
+        if (
+            at < run_end
+            or behind > end
+            or _head_of(view, at) != (size, MAGIC_V1, queue_id, offset, place)
+        ):
+            taken = offset - first
+            total = sum(sizes[:taken])
             break
         if at != run_end:
-            if taken:
+            if run_end:
                 runs.append(view[run_at:run_end])
             run_at = at
         run_end = behind
-        total += size
-        taken += 1
     if taken:
         runs.append(view[run_at:run_end])
         result.status, result.count, result.bytes = GetStatus.FOUND, taken, total

@@ -15,7 +15,7 @@ from sprocket.rocketmq.broker.pull import Pulled, Puller, PullForbidden
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullMessage, PullMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
@@ -112,7 +112,8 @@ class PullHandlers:
             result.count,
             result.bytes,
         )
-        if result.status is GetStatus.FOUND and request.serialize == JSON and not request.is_oneway:
+        is_heard = not request.flag & ONEWAY_FLAG
+        if result.status is GetStatus.FOUND and request.serialize == JSON and is_heard:
             low, high = result.min_offset, result.max_offset
             at, runs, size = pulled.next_offset, result.runs, result.bytes
             peer.send(quick_answers.found(request.opaque, at, low, high, runs, size))
