@@ -26,7 +26,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk, _SimulatedFile
 
 SEEDS = 100
-SEEDS_RARE = 1500
+SEEDS_RARE = 6000
 
 NEEDED = [
     "sync flush.SyncJob.run",
