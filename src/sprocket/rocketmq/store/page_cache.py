@@ -15,8 +15,10 @@ Invariants
 
 from collections.abc import Hashable, Iterable
 
+from msgspec import Struct
+
 from sprocket.base.clock import Clock
-from sprocket.base.units import MIB
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog, Range
 from sprocket.rocketmq.store.flush import Flush
@@ -35,7 +37,34 @@ READERS_MAX = 4096
 """From so many readers on each new place looks for those who are gone, as often as may be: where
 little is written, nobody else does."""
 
+AHEAD_BYTES = 256 * KIB
+"""So much is asked for at once, as an answer has by default at most: to ask for each one would be a
+tenth of what a pull costs."""
+
+AHEAD_SECONDS = 1.0
+"""What was in memory is taken to be there still for so long."""
+
 _NOWHERE = 1 << 63
+
+
+class _Reader(Struct, gc=False):
+    """Where a reader is, and what was asked ahead for him.
+
+    Attributes:
+        place: Physical offset of what he read last.
+        at: When, on the monotonic clock.
+        asked_from: Where the part of the log begins that was asked for.
+        asked_to: Where it ends.
+        asked_at: When.
+        is_there: Whether it was all in memory.
+    """
+
+    place: int
+    at: float
+    asked_from: int = 0
+    asked_to: int = 0
+    asked_at: float = 0.0
+    is_there: bool = False
 
 
 class PageCache:
@@ -60,7 +89,7 @@ class PageCache:
         self._cached_bytes = settings.cached_bytes
         self._monotonic = clock.monotonic
         self.given_back: int = log.written
-        self._readers: dict[Hashable, tuple[int, float]] = {}
+        self._readers: dict[Hashable, _Reader] = {}
         self._lowest = _NOWHERE
         self._looked_at = self._monotonic()
 
@@ -76,7 +105,7 @@ class PageCache:
             for file, position, size in log.ranges(start, end):
                 file.give_back(position, size)
 
-    def note(self, reader: Hashable, place: int) -> None:
+    def note(self, reader: Hashable, place: int) -> _Reader:
         """Note where somebody reads: what lies behind he will soon want.
 
         Args:
@@ -84,19 +113,46 @@ class PageCache:
             place: Physical offset of the first record.
         """
         now = self._monotonic()
-        self._readers[reader] = place, now
+        one = self._readers.get(reader)
+        if one is None:
+            one = self._readers[reader] = _Reader(place, now)
+        else:
+            one.place, one.at = place, now
         if place < self._lowest:
             self._lowest = place
         if len(self._readers) > READERS_MAX:
             self._lowest_reader(now)
+        return one
+
+    def has(self, reader: Hashable, start: int, end: int) -> bool:
+        """Note where somebody reads, and say whether that is in memory, by its first and last byte.
+
+        Unlike `missing` it asks ahead, and not again for a second; it does not say so of anything
+        longer than `AHEAD_BYTES`, unless it was never given back.
+
+        Args:
+            reader: Who; see `note`.
+            start: Physical offset of the first byte that he wants.
+            end: The place behind the last one.
+        """
+        one = self.note(reader, start)
+        if start >= self.given_back:
+            return True
+        if end - start > AHEAD_BYTES:
+            return False
+        is_asked = one.asked_from <= start and end <= one.asked_to
+        if not is_asked or one.at - one.asked_at > AHEAD_SECONDS:
+            one.asked_from, one.asked_to, one.asked_at = start, start + AHEAD_BYTES, one.at
+            one.is_there = not self.missing([(start, one.asked_to)])
+        return one.is_there or not self.missing([(start, end)])
 
     def _lowest_reader(self, now: float) -> int:
         """Return the lowest place of those who read; it may be half a second old, if too low."""
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             since = now - READER_SECONDS
-            self._readers = {who: one for who, one in self._readers.items() if one[1] > since}
-            self._lowest = min([place for place, _ in self._readers.values()], default=_NOWHERE)
+            self._readers = {who: one for who, one in self._readers.items() if one.at > since}
+            self._lowest = min([one.place for one in self._readers.values()], default=_NOWHERE)
         return self._lowest
 
     @property

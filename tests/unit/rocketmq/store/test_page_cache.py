@@ -10,11 +10,14 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import Flush
 from sprocket.rocketmq.store.page_cache import (
+    AHEAD_BYTES,
+    AHEAD_SECONDS,
     LOOK_SECONDS,
     PART_BYTES_MAX,
     READER_SECONDS,
     READERS_MAX,
     PageCache,
+    _Reader,
 )
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -166,7 +169,7 @@ def test_the_furthest_back_of_many_readers_counts() -> None:
         lab.clock.advance(READER_MS // 5)
         lab.write(1)
         gone = sum(not lab.is_kept(place) for place in places)
-        alive = sum(at > lab.clock.monotonic() - READER_SECONDS for _, at in readers(lab))
+        alive = sum(one.at > lab.clock.monotonic() - READER_SECONDS for one in readers(lab))
         assert len(readers(lab)) == alive
         assert gone <= len(places) - alive
     lab.clock.advance(READER_MS)
@@ -175,8 +178,8 @@ def test_the_furthest_back_of_many_readers_counts() -> None:
     assert readers(lab) == []
 
 
-def readers(lab: Lab) -> list[tuple[int, float]]:
-    """Return place and time of everyone who is remembered."""
+def readers(lab: Lab) -> list[_Reader]:
+    """Return everyone who is remembered."""
     return list(lab.cache._readers.values())
 
 
@@ -240,3 +243,43 @@ def test_what_is_missing_is_told_file_by_file() -> None:
     assert lab.missing(0, MIB) == []
     assert lab.missing(0, MIB + 10) == two[1:]
     assert lab.cache.kept_from == MIB
+
+
+def test_what_a_reader_wants_is_asked_ahead_and_not_again_for_a_second() -> None:
+    """A part that is cold at its end is asked for piece by piece."""
+    lab = Lab(segment_bytes=64 * MIB)
+    lab.write(24)
+    log = lab.log.files.segments[0].file
+    start = lab.cache.given_back - MIB
+    log.read(start, MIB)
+    assert lab.cache.has("R", start, start + 10)
+    log.give_back(start, AHEAD_BYTES)
+    assert lab.cache.has("R", start + 5000, start + AHEAD_BYTES)
+    assert not lab.cache.has("other", start, start + 10)
+    lab.clock.advance(int(1000 * AHEAD_SECONDS))
+    assert lab.cache.has("R", start, start + 10)
+    lab.clock.advance(1)
+    assert not lab.cache.has("R", start, start + 10)
+    log.read(start, 8192)
+    assert lab.cache.has("R", start, start + 8192)
+    assert not lab.cache.has("R", start, start + 8193)
+    log.read(start, AHEAD_BYTES + MIB // 2)
+    assert lab.cache.has("R", start + 1, start + AHEAD_BYTES + 1)
+    log.give_back(start, MIB)
+    assert lab.cache.has("R", start + 1, start + 2)
+    assert not lab.cache.has("R", start, start + 2)
+
+
+def test_ends_say_little_about_what_is_long() -> None:
+    """Unless none of it was given back; a reader is noted in any case."""
+    lab = Lab(segment_bytes=64 * MIB)
+    lab.write(24)
+    log = lab.log.files.segments[0].file
+    log.read(0, lab.log.written)
+    assert lab.cache.has("R", 0, AHEAD_BYTES)
+    assert not lab.cache.has("R", 1, AHEAD_BYTES + 2)
+    place = lab.cache.given_back
+    log.give_back(place, lab.log.written - place)
+    assert lab.cache.has("R", place, lab.log.written)
+    assert not lab.cache.has("R", place - 1, place + 1)
+    assert [one.place for one in readers(lab)] == [place - 1]
