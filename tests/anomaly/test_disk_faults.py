@@ -31,7 +31,7 @@ from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import SyncJob
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import SimulatedDisk
 

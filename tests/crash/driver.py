@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec import properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store.append import Appended
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

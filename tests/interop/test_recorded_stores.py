@@ -30,7 +30,7 @@ from sprocket.rocketmq.store.queues import choice
 from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.units import Subscription, Units
 
 DISK = RealDisk()

@@ -20,7 +20,7 @@ from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

@@ -8,7 +8,7 @@ from tests.recorded import Recorded
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
 from sprocket.rocketmq.store.check import check
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec.record_batch import RecordBatch
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import index, index_file, walk
-from sprocket.rocketmq.store.read import QueueRange
+from sprocket.rocketmq.store.reading import QueueRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.walk import Walk
 from sprocket.testing.clock import FakeClock

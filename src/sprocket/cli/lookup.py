@@ -15,7 +15,7 @@ from sprocket.cli import message
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.walk import Damage
 

@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, TAG, Subscription
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.settings import PullSettings
-from sprocket.rocketmq.store.read import GetResult, GetStatus
+from sprocket.rocketmq.store.reading import GetResult, GetStatus
 from sprocket.rocketmq.store.store import Store
 
 COMMIT_FLAG = 1
@@ -43,7 +43,7 @@ class PullForbidden(RequestRefused):
         self.kind = kind
 
 
-class Pulled(Struct, frozen=True):
+class Pulled(Struct, frozen=True, gc=False):
     """The outcome of a pull.
 
     Attributes:

@@ -11,7 +11,7 @@ from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import STORED_AT_MS_END
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue
-from sprocket.rocketmq.store.read import LogReader
+from sprocket.rocketmq.store.reading import LogReader
 
 
 class Boundary(Enum):

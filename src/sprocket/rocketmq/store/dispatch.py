@@ -77,6 +77,9 @@ class Dispatch:
         index: The key index, None if the store keeps none.
         position: Up to where both have the log.
         units: Says which units records get.
+
+    Attributes:
+        began_at: The first `position`: of what lies behind, all units were put by this object.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class Dispatch:
         self._units = units or Units()
         self._index = index
         self._fresh: list[Sequence[Entry] | _Columns] = []
-        self._queued_to = position
+        self.began_at = self._queued_to = position
         self._queued_at_ms = 0
         self._indexed_to = position
         self._last: Part | None = None  # what the queues got last, if the index lacks just that

@@ -3,20 +3,18 @@
 The statuses and their next offsets are RocketMQ's (`DefaultMessageStore.getMessage`), because
 clients act on them. Stored bytes are handed out as views of the log, unchanged. Before that a
 record's head must agree with its queue unit: a unit that points at anything else is passed over,
-where RocketMQ would hand out what happens to lie there.
+where RocketMQ would hand out what happens to lie there. Of what this process wrote itself only the
+first and the last record of an answer are looked at; see
+docs/decisions/0013-own-records-are-trusted.md.
 """
 
 import os
-import struct
-from collections.abc import Hashable, Iterable
-from enum import Enum
-from typing import NamedTuple, Protocol
-
-from msgspec import Struct
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.segments import Window
-from sprocket.base.units import KIB, MIB, PhysicalOffset, QueueOffset
+from sprocket.base.units import KIB, MIB, QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
 from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
@@ -25,6 +23,7 @@ from sprocket.rocketmq.store.filters import Filter, TagFilter
 from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue, UnitRead
 from sprocket.rocketmq.store.queues.extension import is_address
+from sprocket.rocketmq.store.reading import GetResult, GetStatus, LogReader, head_of
 
 SCAN_BYTES_MIN = 16_000
 """A read looks at this many bytes of units at least (`maxFilterMessageSize`): 800 units."""
@@ -44,9 +43,6 @@ quicker than to go elsewhere. All gaps of an answer together are no more than it
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
-_head_of = struct.Struct(">iI4xi4xqq").unpack_from
-"""Size, magic, queue id, queue offset, physical offset at the start of a record."""
-
 
 def memory_bytes(setting: int) -> int:
     """Return how far behind the log's end a message counts as in memory.
@@ -59,84 +55,6 @@ def memory_bytes(setting: int) -> int:
 
 _NOTHING = memoryview(b"")
 _NO_WINDOW = Window(_NOTHING, 0, 0)
-
-
-class LogReader(Protocol):
-    """What reading needs of the log."""
-
-    @property
-    def end(self) -> PhysicalOffset:
-        """Where the next record goes."""
-
-    def slice(self, offset: int, size: int) -> memoryview:
-        """Return stored bytes without a look at them; OffsetTooSmall, OffsetTooLarge."""
-
-    def window(self, offset: int) -> Window:
-        """Return what the file that holds `offset` has; errors as `slice`."""
-
-
-class GetStatus(Enum):
-    """What came of a read."""
-
-    FOUND = "at least one message"
-    NO_MATCHED_MESSAGE = "messages are there, none passed the filter"
-    MESSAGE_WAS_REMOVING = "a unit is there, its message is gone from the log"
-    NO_MATCHED_LOGIC_QUEUE = "there is no such queue"
-    NO_MESSAGE_IN_QUEUE = "the queue never had a message"
-    OFFSET_TOO_SMALL = "the offset is before the first message kept"
-    OFFSET_OVERFLOW_ONE = "the offset is that of the next message"
-    OFFSET_OVERFLOW_BADLY = "the offset is behind that of the next message"
-    OFFSET_FOUND_NULL = "the offset is in range but its unit cannot be read"
-    NOT_IN_MEMORY = "the disk has to bring the messages first; see `missing`"
-    OFFSET_RESET = "an administrator has sent the group elsewhere; brokers say so, reads never"
-
-    __hash__ = object.__hash__  # Enum's is slow, and each pull looks up what its status means
-
-
-class GetResult(Struct):
-    """What a read gives.
-
-    Attributes:
-        status: What came of it.
-        next_offset: Where to go on.
-        min_offset: First offset of the queue that can be read.
-        max_offset: Offset of the queue's next message.
-        runs: Stored bytes of the messages, views of the log; what lies there back to back is mostly
-            one.
-        count: How many messages they are.
-        bytes: Their sizes together.
-        suggest_slave: The last message looked at lies far behind the end of the log.
-        missing: What must be read before the messages can be had without waiting for the disk.
-    """
-
-    status: GetStatus
-    next_offset: QueueOffset
-    min_offset: QueueOffset
-    max_offset: QueueOffset
-    runs: list[memoryview]
-    count: int = 0
-    bytes: int = 0
-    suggest_slave: bool = False
-    missing: list[Range] = []
-
-    @property
-    def records(self) -> list[memoryview]:
-        """Stored bytes of each record, views of the log; an inner batch is one."""
-        found = []
-        for run in self.runs:
-            at = 0
-            while at < len(run):
-                size, *_ = _head_of(run, at)
-                found.append(run[at : at + size])
-                at += size
-        return found
-
-
-class QueueRange(NamedTuple):
-    """First offset that can be read, and offset of the next message."""
-
-    min: QueueOffset
-    max: QueueOffset
 
 
 class Limits(NamedTuple):
@@ -162,6 +80,7 @@ def get_messages(
     reader: Hashable | None = None,
     may_wait: bool = False,
     files_max: int = 1,
+    own_from: int | None = None,
 ) -> GetResult:
     """Read messages of one queue from `offset` on.
 
@@ -186,6 +105,8 @@ def get_messages(
         may_wait: The answer may be NOT_IN_MEMORY, given before any message is looked at. Who gets
             it has `missing` read, elsewhere, and asks again; then he is not to be told to wait.
         files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
+        own_from: From this place of the log on every record, and its unit, was written by this
+            process; None if that is not known of any.
     """
     if queue is None:
         zero = QueueOffset(0)
@@ -195,40 +116,40 @@ def get_messages(
     result = GetResult(status, next_offset, low, high, [])
     if status is not GetStatus.NO_MATCHED_MESSAGE:
         return result
-    scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
     max_bytes = min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
     far_before = -1 if bytes_in_memory is None else log.end - bytes_in_memory
-    limits = Limits(max_count, max_bytes, far_before, scan_end)
     if tags is not None:
         wanted = TagFilter(tags)
-    while not result.runs and result.next_offset < high and files_max > 0:
-        files_max -= 1
-        before = result.next_offset
-        if before >= scan_end:
-            break
-        look_at = scan_end - before
-        if wanted is None:
-            look_at = min(look_at, max_count + SPARE_UNITS)
-        try:
-            units = queue.units(before, look_at)
-            if page_cache is not None:
-                _, place, size, _, _ = units[0]
-                if size != FILLER_SIZE:
-                    page_cache.note(reader, place)
-                if may_wait and place < max(page_cache.given_back, far_before):
-                    result.missing = _missing(page_cache, queue, units, limits, wanted)
-                    if result.missing:
-                        result.status, result.next_offset = GetStatus.NOT_IN_MEMORY, next_offset
-                        return result
-            if wanted is None:
-                _take_plain(result, queue, log, limits, units[:max_count])
-            taken = result.count
-            if taken == 0 or taken < min(len(units), max_count):
-                _collect(result, queue, log, limits, wanted, units[taken:])
-        except (OffsetTooSmall, OffsetTooLarge):
-            result.status = GetStatus.OFFSET_FOUND_NULL
-            result.next_offset = queue.after_unreadable(before)
-            break
+    if (
+        wanted is None
+        and own_from is not None
+        and max_count > 0
+        and _take_own(
+            result,
+            queue,
+            log,
+            page_cache,
+            reader,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            own_from=max(own_from, far_before),
+            may_wait=may_wait,
+        )
+    ):
+        return result
+    scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
+    limits = Limits(max_count, max_bytes, far_before, scan_end)
+    _look_through(
+        result,
+        queue,
+        log,
+        limits,
+        wanted,
+        page_cache,
+        reader,
+        may_wait=may_wait,
+        files_max=files_max,
+    )
     return result
 
 
@@ -243,6 +164,46 @@ def _place(low: QueueOffset, high: QueueOffset, offset: int) -> tuple[GetStatus,
     if offset > high:
         return GetStatus.OFFSET_OVERFLOW_BADLY, high
     return GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset)
+
+
+def _look_through(
+    result: GetResult,
+    queue: Queue,
+    log: LogReader,
+    limits: Limits,
+    wanted: Filter | None,
+    page_cache: PageCache | None,
+    reader: Hashable,
+    *,
+    may_wait: bool,
+    files_max: int,
+) -> None:
+    """Go through units from `result.next_offset` on until there is something to return."""
+    asked = result.next_offset
+    while not result.runs and result.next_offset < result.max_offset and files_max > 0:
+        files_max -= 1
+        before = result.next_offset
+        if before >= limits.scan_end:
+            break
+        look_at = limits.scan_end - before
+        if wanted is None:
+            look_at = min(look_at, limits.max_count + SPARE_UNITS)
+        try:
+            units = queue.units(before, look_at)
+            if page_cache is not None:
+                _, place, size, _, _ = units[0]
+                if size != FILLER_SIZE:
+                    page_cache.note(reader, place)
+                if may_wait and place < max(page_cache.given_back, limits.far_before):
+                    result.missing = _missing(page_cache, queue, units, limits, wanted)
+                    if result.missing:
+                        result.status, result.next_offset = GetStatus.NOT_IN_MEMORY, asked
+                        return
+            _collect(result, queue, log, limits, wanted, units)
+        except (OffsetTooSmall, OffsetTooLarge):
+            result.status = GetStatus.OFFSET_FOUND_NULL
+            result.next_offset = queue.after_unreadable(before)
+            break
 
 
 def _missing(
@@ -305,51 +266,68 @@ def _spans(
     return spans
 
 
-def _take_plain(
-    result: GetResult, queue: Queue, log: LogReader, limits: Limits, units: list[UnitRead]
-) -> None:
-    """Take messages as long as each record is plainly the one that its unit means.
+def _take_own(
+    result: GetResult,
+    queue: Queue,
+    log: LogReader,
+    page_cache: PageCache | None,
+    reader: Hashable,
+    *,
+    max_count: int,
+    max_bytes: int,
+    own_from: int,
+    may_wait: bool,
+) -> bool:
+    """Take the next messages, without a filter, if all of them were written by this process.
 
-    Mostly that is all of them: they lie in one file, not far behind, and together are no more than
-    the answer may have. A busy broker looks at half a million of them a second. What comes then is
-    for `_collect`.
+    Their units were made of these very records, so that a look at the first and the last is enough
+    where `_collect` looks at each; a busy broker hands out more than half a million a second. What
+    is not all there, in one file and in memory, is left to that.
+
+    Returns:
+        Whether they were taken.
     """
-    if not units:
-        return
-    (first, start, _, _, _), (last, _, _, _, messages) = units[0], units[-1]
-    sizes = [size for _, _, size, _, _ in units]
-    taken, total = len(units), sum(sizes)
-    if (
-        queue.topic.startswith(LIGHT_PREFIX)
-        or start < limits.far_before
-        or last - first + messages != taken
-        or total > limits.max_bytes
-        or min(sizes) < RECORD_BYTES_MIN
-    ):
-        return
+    offset = int(result.next_offset)
+    try:
+        found = queue.places(offset, max_count)
+    except (OffsetTooSmall, OffsetTooLarge):
+        return False
+    if found is None:
+        return False
+    places, sizes = found
+    start, end, total = places[0], places[-1] + sizes[-1], sum(sizes)
+    if start < own_from or total > max_bytes or min(sizes) < RECORD_BYTES_MIN:
+        return False
     view, view_start, view_end = _window(log, start)
-    runs, queue_id, end = result.runs, queue.queue_id, view_end - view_start
-    run_at = run_end = 0
-    for offset, place, size, _, _ in units:
-        at = place - view_start
-        behind = at + size
-        if (
-            at < run_end
-            or behind > end
-            or _head_of(view, at) != (size, MAGIC_V1, queue_id, offset, place)
-        ):
-            taken = offset - first
-            total = sum(sizes[:taken])
-            break
-        if at != run_end:
-            if run_end:
-                runs.append(view[run_at:run_end])
-            run_at = at
-        run_end = behind
-    if taken:
-        runs.append(view[run_at:run_end])
-        result.status, result.count, result.bytes = GetStatus.FOUND, taken, total
-        result.next_offset = QueueOffset(first + taken)
+    if not view_start <= start < end <= view_end:
+        return False
+    if page_cache is not None and not page_cache.has(reader, start, end) and may_wait:
+        return False
+    queue_id, last = queue.queue_id, len(places) - 1
+    for number in (0, last):
+        meant = sizes[number], MAGIC_V1, queue_id, offset + number, places[number]
+        if head_of(view, places[number] - view_start) != meant:
+            return False
+    spans = [(start, end)] if end - start == total else _back_to_back(places, sizes)
+    result.runs = [view[begin - view_start : behind - view_start] for begin, behind in spans]
+    if spans:
+        result.status, result.count, result.bytes = GetStatus.FOUND, last + 1, total
+        result.next_offset = QueueOffset(offset + last + 1)
+    return bool(spans)
+
+
+def _back_to_back(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return begin and end of what lies back to back; nothing if places do not grow."""
+    spans = []
+    begin = behind = places[0]
+    for place, size in zip(places, sizes, strict=True):
+        if place != behind:
+            if place < behind:
+                return []
+            spans.append((begin, behind))
+            begin = place
+        behind = place + size
+    return [*spans, (begin, behind)]
 
 
 def _collect(
@@ -368,7 +346,7 @@ def _collect(
     max_count, max_bytes, far_before, scan_end = limits
     runs, run_view, run_at, run_end = result.runs, _NOTHING, 0, 0
     (view, view_start, view_end), gone_before = _NO_WINDOW, 0
-    offset, count, total, last = int(result.next_offset), result.count, result.bytes, far_before
+    offset, count, total, last = int(result.next_offset), 0, 0, far_before
     queue_id = None if queue.topic.startswith(LIGHT_PREFIX) else queue.queue_id
     for first, place, size, code, messages in units:
         if first >= scan_end:
@@ -392,7 +370,7 @@ def _collect(
                 result.status = GetStatus.MESSAGE_WAS_REMOVING
                 continue
         at = place - view_start
-        own_size, magic, own_queue, own_offset, own_place = _head_of(view, at)
+        own_size, magic, own_queue, own_offset, own_place = head_of(view, at)
         if (
             own_size != size
             or own_place != place
@@ -467,7 +445,7 @@ def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool
     A topic may be too long for the usual magic. A record of a light queue says the place that it
     has in another queue, and among its properties this one.
     """
-    size, magic, own_queue, own_offset, own_place = _head_of(stored)
+    size, magic, own_queue, own_offset, own_place = head_of(stored)
     if size != len(stored) or magic not in _MAGICS or own_place != place:
         return False
     if not queue.topic.startswith(LIGHT_PREFIX):
@@ -479,12 +457,12 @@ def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool
     return extra is not None and (queue.topic, offset) in extra.light
 
 
-def units(queue: Queue, offset: int, count: int) -> list[UnitRead]:
-    """Return up to `count` units from `offset` on; none where the queue has none.
+def units(queue: Queue | None, offset: int, count: int) -> list[UnitRead]:
+    """Return up to `count` units from `offset` on; none where there is none, or no queue.
 
     A code that is the address of an extended unit is replaced by the code in it.
     """
-    if not queue.min_offset <= offset < queue.max_offset:
+    if queue is None or not queue.min_offset <= offset < queue.max_offset:
         return []
     return [_resolved(queue, unit) for unit in queue.units(offset, count)]
 

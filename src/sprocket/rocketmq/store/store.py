@@ -40,7 +40,7 @@ from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.place import Placing
 from sprocket.rocketmq.store.queues.engine import UnitRead
-from sprocket.rocketmq.store.read import GetResult, QueueRange
+from sprocket.rocketmq.store.reading import GetResult, QueueRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.retention import Retention
 from sprocket.rocketmq.store.units import Subscriptions
@@ -70,8 +70,7 @@ class Store:
         self._files = parts.files
         self.deletions = parts.deletions
         self._log = opened.log
-        self._lock = opened.lock
-        self._report = opened.report
+        self._lock, self._report = opened.lock, opened.report
         self._flush = Flush(parts.disk, opened.log, parts.settings, opened.clock)
         self._dispatch = Dispatch(
             opened.log.tail, parts.queues, parts.index, opened.log.written, parts.units
@@ -293,6 +292,7 @@ class Store:
             page_cache=None if reader is None else self.page_cache,
             reader=reader,
             may_wait=may_wait,
+            own_from=self._dispatch.began_at,
         )
         if cause is not None and offset >= got.max_offset:
             raise cause  # the message may be there all the same
@@ -301,8 +301,7 @@ class Store:
     def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units of a queue; dispatches first. See `read.units`."""
         self._dispatch_now()
-        queue = self._queues.queue(topic, queue_id)
-        return [] if queue is None else read.units(queue, offset, count)
+        return read.units(self._queues.queue(topic, queue_id), offset, count)
 
     def queue_range(self, topic: str, queue_id: int) -> QueueRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
@@ -323,8 +322,9 @@ class Store:
     ) -> QueueOffset:
         """Return the queue offset that belongs to a store time; see `by_time`."""
         self._dispatch_now()
-        queue = self._queues.queue(topic, queue_id)
-        return by_time.offset_by_time(queue, self._log, at_ms, boundary)
+        return by_time.offset_by_time(
+            self._queues.queue(topic, queue_id), self._log, at_ms, boundary
+        )
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time of a message, −1 if it cannot be read."""

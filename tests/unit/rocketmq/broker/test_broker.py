@@ -11,7 +11,7 @@ from sprocket.base.files import read_file
 from sprocket.base.units import MIB, QueueOffset
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
-from sprocket.rocketmq.store.read import QueueRange
+from sprocket.rocketmq.store.reading import QueueRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
 from sprocket.runtime.pressure import Pressure

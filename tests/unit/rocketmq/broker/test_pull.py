@@ -17,7 +17,7 @@ from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, Subscription
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
-from sprocket.rocketmq.store.read import GetResult, GetStatus, QueueRange
+from sprocket.rocketmq.store.reading import GetResult, GetStatus, QueueRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

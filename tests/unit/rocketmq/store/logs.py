@@ -10,7 +10,7 @@ from sprocket.rocketmq.store import read
 from sprocket.rocketmq.store.queues.engine import Queue
 from sprocket.rocketmq.store.queues.file_queue import FileQueue
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
-from sprocket.rocketmq.store.read import GetResult, GetStatus
+from sprocket.rocketmq.store.reading import GetResult, GetStatus
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = ids.host_bytes("127.0.0.1", 10911)
@@ -71,6 +71,7 @@ class Log:
         tags: frozenset[int] | None = None,
         max_bytes: int = 1 << 18,
         bytes_in_memory: int | None = None,
+        own_from: int | None = None,
     ) -> GetResult:
         """Read the queue T/0."""
         return read.get_messages(
@@ -81,6 +82,7 @@ class Log:
             tags=tags,
             max_bytes=max_bytes,
             bytes_in_memory=bytes_in_memory,
+            own_from=own_from,
         )
 
 

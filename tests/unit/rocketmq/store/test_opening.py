@@ -10,7 +10,7 @@ from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLoc
 from sprocket.base.files import replace_file
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import CHANGES, SimulatedDisk
 

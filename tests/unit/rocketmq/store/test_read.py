@@ -22,7 +22,7 @@ from sprocket.rocketmq.store.filters import PropertyFilter
 from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, UNIT, Queue
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
-from sprocket.rocketmq.store.read import GetResult, GetStatus
+from sprocket.rocketmq.store.reading import GetResult, GetStatus, head_of
 from sprocket.rocketmq.store.units import Units
 from sprocket.testing.disk import SimulatedDisk
 
@@ -112,39 +112,95 @@ def test_no_head_is_looked_for_where_none_has_room() -> None:
     log.queue._files.write(2 * UNIT.size, UNIT.pack(log.end - 5, 5, 0))
     result = log.get(0)
     assert [record.decode(one).queue_offset for one in result.records] == [0, 1, 3, 4, 5]
+    assert log.get(2, max_count=1, own_from=0) == log.get(2, max_count=1)
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_what_is_plain_is_taken_as_anything_else_would_be(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The short way and the long one give the same, whatever the log and the units are like."""
-    rng = random.Random(seed)
+def test_own_records_lie_in_the_order_of_their_queue() -> None:
+    """If units say otherwise each is looked at; else some bytes would be given twice."""
+    log = filled(6)
+    log.data += bytes(7)
+    log.add()
+    place, size, code = log.queue.unit(1)
+    log.queue._files.write(3 * UNIT.size, UNIT.pack(place, size, code))
+    assert log.get(0, own_from=0) == log.get(0)
+    assert log.get(0).count == 6
+
+
+def random_log(rng: random.Random) -> Log:
+    """Return a log of 20 messages, some of them with room between, some of other kinds."""
     log = Log()
     for _ in range(20):
         log.add(body=bytes(rng.choice((1, 1, 200))), six=rng.random() < 0.1)
         if rng.random() < 0.1:
             log.data += bytes(rng.randrange(1, 100))
-    for _ in range(rng.choice((0, 0, 1, 2))):
+    return log
+
+
+def some_question(rng: random.Random, log: Log) -> dict[str, Any]:
+    """Return what to ask of a log, of which the oldest part may be gone."""
+    if rng.random() < 0.2:
+        log.first = rng.choice((0, 300, 1000, log.end))
+    return {
+        "offset": rng.randrange(10),
+        "max_count": rng.choice((0, 1, 5, 32)),
+        "max_bytes": rng.choice((0, 500, *[1 << 18] * 4)),
+        "bytes_in_memory": rng.choice((None, None, None, 0, 1000)),
+    }
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_own_records_are_taken_as_any_others_would_be(seed: int) -> None:
+    """The short way and the long one give the same, whatever the log is like."""
+    rng = random.Random(seed)
+    log = random_log(rng)
+    asked = some_question(rng, log)
+    own_from = rng.choice((0, 0, 0, 1, 1000))
+    found = [
+        (outcome(one), one.bytes, [bytes(run) for run in one.runs], one.suggest_slave)
+        for one in (log.get(**asked), log.get(**asked, own_from=own_from))
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_wrong_units_of_own_records_give_nothing_that_lies_elsewhere(seed: int) -> None:
+    """What is given begins with the right message, and is as long as it says."""
+    rng = random.Random(seed)
+    log = random_log(rng)
+    for _ in range(rng.choice((1, 2))):
         place, size, code = log.queue.unit(at := rng.randrange(20))
         twin, *_ = log.queue.unit(rng.randrange(20))
         wrong = rng.choice((place, place, twin, twin, place + 1, 1 << 40, -5))
         size = rng.choice((*[size] * 4, size - 1, size - 1, 5, -1, -500, FILLER_SIZE, 1 << 30))
         log.queue._files.write(at * UNIT.size, UNIT.pack(wrong, size, code))
-    if rng.random() < 0.2:
-        log.first = rng.choice((0, 300, 1000, log.end))
-    asked: dict[str, Any] = {
-        "max_count": rng.choice((0, 1, 5, 32)),
-        "max_bytes": rng.choice((0, 500, *[1 << 18] * 4)),
-        "bytes_in_memory": rng.choice((None, None, None, 0, 1000)),
-    }
-    offset = rng.randrange(10)
-    found = []
-    for _ in range(2):
-        result = log.get(offset, **asked)
-        found.append((outcome(result), result.bytes, b"".join(result.runs), result.suggest_slave))
-        monkeypatch.setattr(read, "_take_plain", lambda *_: None)
-    assert found[0] == found[1]
+    asked = some_question(rng, log)
+    found = log.get(**asked, own_from=0)
+    assert found.bytes == sum(map(len, found.runs))
+    if found.count:
+        _, _, _, offset, place = head_of(found.runs[0], 0)
+        assert offset >= asked["offset"]
+        assert found.runs[0][:36] == log.data[place : place + 36]
+
+
+@pytest.mark.parametrize("changed", ["place", "size", "offset", "queue", "magic"])
+@pytest.mark.parametrize("number", [1, 8])
+def test_the_ends_of_own_records_are_looked_at(changed: str, number: int) -> None:
+    """What does not fit its unit there is passed over, though this process wrote it."""
+    log = filled(9)
+    place, _ = unit_of(log, number)
+    at = {"size": 0, "magic": 4, "queue": 12, "offset": 20, "place": 28}[changed]
+    log.data[place + at + 3] ^= 1
+    assert log.get(1, own_from=0).count == 7
+
+
+def test_what_lies_before_the_own_records_is_looked_at() -> None:
+    """Each record of it, and what comes in the same answer."""
+    log = filled(9)
+    places = [unit_of(log, number)[0] for number in range(9)]
+    log.data[places[4] + 15] ^= 1
+    assert log.get(1, own_from=places[1]).count == 8
+    assert log.get(1, own_from=places[2]).count == 7
+    assert log.get(1).count == 7
 
 
 def test_a_run_ends_with_its_file() -> None:
@@ -156,9 +212,10 @@ def test_a_run_ends_with_its_file() -> None:
         Window(memoryview(bytes(log.data[border:])), border, len(log.data)),
     ]
     log.window = lambda offset: views[offset >= border]  # type: ignore[method-assign]
-    result = log.get(0)
-    assert [bytes(run) for run in result.runs] == [bytes(view.view) for view in views]
-    assert outcome(result) == (GetStatus.FOUND, 6, 6)
+    for own_from in (None, 0):
+        result = log.get(0, own_from=own_from)
+        assert [bytes(run) for run in result.runs] == [bytes(view.view) for view in views]
+        assert outcome(result) == (GetStatus.FOUND, 6, 6)
 
 
 def test_limits_end_an_answer_but_never_keep_it_empty() -> None:
@@ -426,13 +483,13 @@ class FakePageCache:
 
     Args:
         given_back: Up to where.
-        has: Bytes that are in memory.
+        present: Bytes that are in memory.
     """
 
-    def __init__(self, given_back: int = 1 << 62, *, has: Container[int] = ()) -> None:
+    def __init__(self, given_back: int = 1 << 62, *, present: Container[int] = ()) -> None:
         self.given_back = given_back
         self.kept_from = 0
-        self.has = has
+        self.present = present
         self.noted: list[tuple[object, int]] = []
         self.asked: list[list[tuple[int, int]]] = []
 
@@ -440,13 +497,18 @@ class FakePageCache:
         """Keep where somebody reads."""
         self.noted.append((reader, place))
 
+    def has(self, reader: object, start: int, end: int) -> bool:
+        """Keep where somebody reads, and what is asked for."""
+        self.note(reader, start)
+        return start >= self.given_back or not self.missing([(start, end)])
+
     def missing(self, spans: list[tuple[int, int]]) -> list[Any]:
         """Keep what is asked for."""
         self.asked.append(spans)
         return [
             ("file", start, end - start)
             for start, end in spans
-            if start not in self.has or end - 1 not in self.has
+            if start not in self.present or end - 1 not in self.present
         ]
 
 
@@ -480,13 +542,37 @@ def test_what_is_not_in_memory_is_told_before_anything_is_looked_at() -> None:
     assert cache.noted == [("R", start)]
 
 
+def test_own_records_that_are_not_in_memory_are_not_looked_at() -> None:
+    """What has to be read is told as for any others; who may not wait gets them."""
+    log = filled(40)
+    nothing = Window(memoryview(b""), 0, len(log.data))
+    log.window = lambda offset: nothing  # type: ignore[method-assign]  # noqa: ARG005
+    own = get_as_reader(log, FakePageCache(), 3, max_count=5, own_from=0)
+    assert outcome(own) == (GetStatus.NOT_IN_MEMORY, 3, 0)
+    assert own.missing == get_as_reader(log, FakePageCache(), 3, max_count=5).missing
+    del log.window
+    last, *_ = log.queue.unit(39)
+    for cache, may_wait in ((FakePageCache(), False), (FakePageCache(last), True)):
+        found = get_as_reader(log, cache, 39, may_wait=may_wait, own_from=0)
+        assert outcome(found) == (GetStatus.FOUND, 40, 1)
+        assert cache.noted == [("R", last)]
+
+
+def test_batches_are_no_own_records() -> None:
+    """A unit may stand for many messages there, so each is looked at."""
+    log, queue = batches(2, 1, 3)
+    expected = read.get_messages(queue, log, 0)
+    assert read.get_messages(queue, log, 0, own_from=0) == expected
+    assert expected.count > len(expected.records)
+
+
 def test_who_waited_or_does_not_want_to_is_answered() -> None:
     """As well as who reads what is in memory, or was not given back; he is noted all the same."""
     log = filled(10)
     place = log.queue.unit(3)[0]
     for cache, may_wait, asks in [
         (FakePageCache(), False, 0),
-        (FakePageCache(has=range(1 << 30)), True, 1),
+        (FakePageCache(present=range(1 << 30)), True, 1),
         (FakePageCache(place), True, 0),
     ]:
         result = get_as_reader(log, cache, 3, may_wait=may_wait)
@@ -565,15 +651,15 @@ def test_what_lies_behind_the_answer_need_not_be_in_memory() -> None:
     """Nor what lies before the log."""
     log = filled(40)
     has = range(log.queue.unit(3)[0], log.queue.unit(8)[0])
-    assert get_as_reader(log, FakePageCache(has=has), 3, max_count=5).count == 5
+    assert get_as_reader(log, FakePageCache(present=has), 3, max_count=5).count == 5
     for offset, max_count in ((2, 5), (3, 6)):
-        cache = FakePageCache(has=has)
+        cache = FakePageCache(present=has)
         result = get_as_reader(log, cache, offset, max_count=max_count)
         assert result.status is GetStatus.NOT_IN_MEMORY
         cache.kept_from = has.start
         expected = GetStatus.FOUND if offset == 2 else GetStatus.NOT_IN_MEMORY
         assert get_as_reader(log, cache, offset, max_count=max_count).status is expected
-    gone = FakePageCache(has={log.queue.unit(2)[0], len(log.data) - 1})
+    gone = FakePageCache(present={log.queue.unit(2)[0], len(log.data) - 1})
     gone.kept_from = has.start
     assert get_as_reader(log, gone, 2).status is GetStatus.NOT_IN_MEMORY
 
@@ -585,7 +671,7 @@ def test_records_far_apart_are_asked_for_one_by_one() -> None:
         log.add()
         log.data += bytes(300 * KIB)
     place, size, _ = log.queue.unit(1)
-    cache = FakePageCache(has={*range(place), *range(place + size, len(log.data))})
+    cache = FakePageCache(present={*range(place), *range(place + size, len(log.data))})
     result = get_as_reader(log, cache, 0)
     assert [tuple(one) for one in result.missing] == [("file", place, size)]
 
@@ -614,7 +700,7 @@ def test_units_are_not_trusted_with_what_has_to_be_read() -> None:
         cache.kept_from = gone + 1
         assert get_as_reader(log, cache, 2).status is GetStatus.NOT_IN_MEMORY
         assert cache.asked[-1] == expected, wrong
-        assert get_as_reader(log, FakePageCache(has=range(1 << 30)), 0).count == 5
+        assert get_as_reader(log, FakePageCache(present=range(1 << 30)), 0).count == 5
     log = filled(1)
     log.queues.fill_to("T", 0, 3)
     cache = FakePageCache()

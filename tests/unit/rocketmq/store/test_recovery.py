@@ -15,7 +15,7 @@ from sprocket.base.files import read_file
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import check, checkpoint, recovery
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

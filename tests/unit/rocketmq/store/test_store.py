@@ -4,7 +4,7 @@ import errno
 from typing import Any
 
 import pytest
-from tests.stores import ROOT, batch_of, filled, new, open_store
+from tests.stores import ROOT, SMALL, batch_of, filled, new, open_store
 
 from sprocket.base import steps
 from sprocket.base.errors import (
@@ -16,7 +16,7 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import store as module
 from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.testing.disk import SimulatedDisk
 
 AT_MS = 1_700_000_000_000
@@ -59,6 +59,18 @@ def test_under_async_flush_consumers_see_what_is_written() -> None:
     assert store.synced == 0
     store.maintain()
     assert store.synced == store.written
+
+
+def test_what_this_process_wrote_is_not_looked_at_one_by_one() -> None:
+    """It is once another one has opened the store."""
+    disk, store = filled(8)
+    spoiled = store.get_messages("topic", 0, 1, max_count=1).records[0]
+    place = record.entry(spoiled).physical_offset
+    assert place < SMALL.log.segment_bytes
+    disk.open(f"{ROOT}/commitlog/{0:020d}", write=True).write([b"x"], place + 15)
+    assert store.get_messages("topic", 0, 0).count == 4
+    store.close()
+    assert open_store(disk).get_messages("topic", 0, 0).count == 3
 
 
 def test_a_reader_is_told_what_the_disk_has_to_bring() -> None:

@@ -17,7 +17,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 

@@ -20,7 +20,7 @@ from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullMessage, PullMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
 from sprocket.rocketmq.store.commitlog import Range
-from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.offload import DiskThread
 

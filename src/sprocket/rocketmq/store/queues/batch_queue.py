@@ -133,6 +133,9 @@ class BatchQueue:
         physical_offset, size, tags_code, *_ = self._at(self._index(offset))
         return PhysicalOffset(physical_offset), size, tags_code
 
+    def places(self, offset: int, count: int) -> None:
+        """Return None: a unit stands for many messages."""
+
     def first_of(self, offset: int) -> QueueOffset:
         """Return the first offset of the unit that holds a message."""
         return QueueOffset(self._first(self._index(offset)))

@@ -16,7 +16,8 @@ Invariants of both
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sprocket.base.steps import Steps
@@ -40,8 +41,23 @@ QUEUES_PER_STEP = 16
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 
+Places = tuple[Sequence[int], Sequence[int]]
+"""Physical offsets and sizes of records."""
+
 UnitRead = tuple[int, int, int, int, int]
 """Queue offset, physical offset, record size, tags code, and how many messages the record has."""
+
+
+@lru_cache(maxsize=64)
+def _row(count: int) -> struct.Struct:
+    """Return the layout of some units without their codes."""
+    return struct.Struct(">" + "qi8x" * count)
+
+
+def places_of(units: bytes | memoryview) -> Places:
+    """Return where the records of units lie, given the units as stored."""
+    row = _row(len(units) // UNIT_BYTES).unpack(units)
+    return row[::2], row[1::2]
 
 
 class LastUnit(NamedTuple):
@@ -88,6 +104,12 @@ class Queue(Protocol):
         Raises:
             OffsetTooSmall: The unit is gone.
             OffsetTooLarge: `offset` is at the end or behind it.
+        """
+
+    def places(self, offset: int, count: int) -> Places | None:
+        """Return where the records of up to `count` units lie; None if one may be many messages.
+
+        All else is as for `units`.
         """
 
     def extended(self, code: int) -> ExtendedUnit | None:

@@ -20,7 +20,9 @@ from sprocket.rocketmq.store.queues.engine import (
     UNIT,
     UNIT_BYTES,
     LastUnit,
+    Places,
     UnitRead,
+    places_of,
 )
 from sprocket.rocketmq.store.queues.extension import ExtendedUnit, Extension, is_address
 from sprocket.rocketmq.store.queues.queue_files import QueueFiles, Unsynced
@@ -120,7 +122,7 @@ class FileQueue:
         """
         if offset >= self.max_offset:
             raise OffsetTooLarge(offset, self.max_offset)
-        if offset < self.first_kept:
+        if offset < self.min_offset and offset < self.first_kept:
             raise OffsetTooSmall(offset, self.first_kept)
         size = min(count, self.max_offset - offset) * UNIT_BYTES
         return memoryview(self._files.read(offset * UNIT_BYTES, size))
@@ -129,6 +131,10 @@ class FileQueue:
         """Return up to `count` units from `offset` on; see `engine.Queue`."""
         units = UNIT.iter_unpack(self.read(offset, count))
         return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
+
+    def places(self, offset: int, count: int) -> Places:
+        """Return where the records of up to `count` units lie; see `engine.Queue`."""
+        return places_of(self.read(offset, count))
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return `offset`: each message has its own unit."""

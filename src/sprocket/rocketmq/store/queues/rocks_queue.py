@@ -11,7 +11,14 @@ from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.database import Database
 from sprocket.rocketmq.store.queues import rocks_keys as keys
-from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, UNIT, UNIT_BYTES, UnitRead
+from sprocket.rocketmq.store.queues.engine import (
+    FILLER_SIZE,
+    UNIT,
+    UNIT_BYTES,
+    Places,
+    UnitRead,
+    places_of,
+)
 from sprocket.rocketmq.store.queues.extension import ExtendedUnit
 from sprocket.rocketmq.store.queues.rocks_keys import I64
 
@@ -99,6 +106,10 @@ class RocksQueue:
         """Return up to `count` units; see `engine.Queue`, and `read` for the cost."""
         units = UNIT.iter_unpack(self.read(offset, count))
         return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
+
+    def places(self, offset: int, count: int) -> Places:
+        """Return where the records of up to `count` units lie; see `engine.Queue`."""
+        return places_of(self.read(offset, count))
 
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return None: RocketMQ has no extended units here."""
