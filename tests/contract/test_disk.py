@@ -126,6 +126,20 @@ def test_resize_cuts_and_fills_with_zeros(disk: Disk, folder: str) -> None:
     file.sync()
 
 
+def test_room_that_is_taken_changes_nothing(disk: Disk, folder: str) -> None:
+    """Neither what is there nor the length."""
+    file = disk.open(f"{folder}/a", write=True, create=True, size=1 << 20)
+    file.write([b"hello"], 0)
+    view = file.view()
+    file.allocate(0, 1 << 20)
+    file.write([b"there"], 1 << 19)
+    assert file.size() == 1 << 20
+    assert view[: 1 << 19] == b"hello" + bytes((1 << 19) - 5)
+    assert view[1 << 19 :] == b"there" + bytes((1 << 19) - 5)
+    file.close()
+    assert disk.open(f"{folder}/a").read(0, 5) == b"hello"
+
+
 def test_data_ends_behind_the_last_write(disk: Disk, folder: str) -> None:
     """What lies behind it is zero; a file that was never written has no data."""
     file = disk.open(f"{folder}/a", write=True, create=True, size=10_000_000)

@@ -14,12 +14,13 @@ Invariants
 """
 
 import contextlib
+import ctypes
 import errno
 import mmap
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol, TypeAlias
 
 from sprocket.base import file_lock
@@ -97,6 +98,16 @@ class File(Protocol):
         True as well where the system cannot say.
         """
 
+    def allocate(self, position: int, size: int) -> None:
+        """Take room on the disk for a range inside the file, whose content stays as it is.
+
+        Who writes there later need not look for it. Does nothing where the system cannot.
+
+        Raises:
+            DiskFull: There is not so much.
+        Threads: any.
+        """
+
     def resize(self, size: int) -> None:
         """Cut the file to `size`, or lengthen it with zeros that take no space."""
 
@@ -114,6 +125,8 @@ class File(Protocol):
 
 _BYTE = [bytearray(1)]
 """Where a read goes whose bytes nobody wants."""
+
+_NO_SPACE = errno.ENOSPC, errno.EDQUOT
 
 _CLOSED = 2**31 - 1  # a descriptor that no process has: the system answers EBADF
 
@@ -187,10 +200,27 @@ class Disk(Protocol):
         """Return how much can still be written to the file system that holds `path`."""
 
 
+def _system_fallocate() -> Callable[[int, int, int, int], int] | None:
+    """Return the system's `fallocate`, None where it has none.
+
+    Where a file system cannot, `os.posix_fallocate` writes zeros by itself, and might write them
+    over what another thread has just written there.
+    """
+    try:
+        call = ctypes.CDLL(None, use_errno=True).fallocate
+    except (AttributeError, OSError, TypeError):  # as on macOS and Windows
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
+    return call
+
+
+_fallocate = _system_fallocate()
+
+
 def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     """Raise the StoreError that stands for `error`."""
     text = f"{call} {path}: {error.strerror or error}"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in _NO_SPACE:
         raise DiskFull(text) from error
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         raise FileMissing(text) from error
@@ -293,6 +323,12 @@ class _RealFile:
         except (OSError, AttributeError):
             pass  # the system cannot say
         return True
+
+    def allocate(self, position: int, size: int) -> None:
+        if _fallocate is not None and _fallocate(self._descriptor, 0, position, size) != 0:
+            code = ctypes.get_errno()
+            if code in _NO_SPACE:  # what else there is, a write will tell
+                _refuse(OSError(code, os.strerror(code)), "fallocate", self.path)
 
     def resize(self, size: int) -> None:
         try:

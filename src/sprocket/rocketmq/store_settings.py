@@ -65,7 +65,8 @@ class StoreSettings:
             ge=0,
             le=GIB,
             description="How far the log is filled with zeros ahead of the writer, so that a sync "
-            "need not write metadata; takes that much disk space. 0 is off.",
+            "need not write metadata; under async flush only room is taken there, which makes "
+            "writes cheaper. Takes that much disk space. 0 is off.",
         ),
     ] = 64 * MIB
     cached_bytes: Annotated[

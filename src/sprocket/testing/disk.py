@@ -166,6 +166,11 @@ class _SimulatedFile:
         places = position, position + size - 1
         return not any(a <= at < b for a, b in self._node.given_back for at in places)
 
+    def allocate(self, position: int, size: int) -> None:
+        self._check("allocate")
+        assert 0 <= position <= position + size <= len(self._node.data)
+        self._disk._enter("allocate", self.path)
+
     def resize(self, size: int) -> None:
         self._check("resize")
         with self._disk._entering("resize", self.path) as kept:
@@ -201,7 +206,7 @@ class _SimulatedLock:
 CHANGES = ("create", "write", "resize", "sync", "sync_folder", "rename", "remove", "make_folder")
 """Calls that change the disk, or what a crash leaves of it."""
 
-_TAKES_SPACE = {"write", "create", "resize", "make_folder"}
+_TAKES_SPACE = {"write", "create", "resize", "allocate", "make_folder"}
 """Calls that find no space on a full disk. A real one still lets what is there be written over."""
 
 

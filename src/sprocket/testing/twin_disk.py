@@ -51,6 +51,9 @@ class _TwinFile:
     def give_back(self, position: int, size: int) -> None:
         self._real.give_back(position, size)
 
+    def allocate(self, position: int, size: int) -> None:
+        self._real.allocate(position, size)
+
     def resize(self, size: int) -> None:
         with self._disk._changing("resize", self.path):
             self._twin.resize(size)

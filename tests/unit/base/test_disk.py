@@ -1,5 +1,6 @@
 """`RealDisk` turns every refusal of the system into an error of ours. See tests/contract too."""
 
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from tests.file_systems import needs_a_disk
 
+from sprocket.base import disk as module
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
 from sprocket.base.units import MIB
@@ -78,6 +80,37 @@ def test_no_os_error_leaves(
             use(disk, file, path)
     assert str(tmp_path) in str(caught.value)
     assert type(caught.value) is expected
+
+
+def test_room_is_taken_where_the_system_can(tmp_path: pathlib.Path) -> None:
+    """All at once, so that a full disk says so before anything is written there."""
+    needs_a_disk(tmp_path)
+    path = tmp_path / "a"
+    file = RealDisk().open(str(path), write=True, create=True, size=1 << 20)
+    assert path.stat().st_blocks * 512 < 1 << 20
+    file.allocate(0, 1 << 20)
+    assert path.stat().st_blocks * 512 >= 1 << 20
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EBADF, errno.ENOSPC, errno.EDQUOT])
+def test_only_a_lack_of_room_is_an_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Whatever else keeps the system from taking it, writes will tell, if it keeps them, too."""
+    file = RealDisk().open(str(tmp_path / "a"), write=True, create=True, size=10)
+
+    def refuse(*_: int) -> int:
+        ctypes.set_errno(number)
+        return -1
+
+    monkeypatch.setattr(module, "_fallocate", refuse)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        with pytest.raises(DiskFull, match="fallocate"):
+            file.allocate(0, 10)
+    else:
+        file.allocate(0, 10)
+    monkeypatch.setattr(module, "_fallocate", None)
+    file.allocate(0, 10)
 
 
 def test_what_cannot_be_looked_at_does_not_count_as_missing(

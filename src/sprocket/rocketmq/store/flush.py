@@ -1,4 +1,4 @@
-"""Making the log durable, and zeros ahead of its writer.
+"""Making the log durable, and preparing the disk ahead of its writer.
 
 Both are cut into jobs. A job is begun and finished by whoever owns the store and may run on any
 thread in between, so that the owner decides whether the disk is quick enough to be waited for.
@@ -11,6 +11,9 @@ file system. So the log is filled with zeros in small synced steps ahead of the 
 file is made before the roll. The bytes of a step in flight must not be written by anybody else:
 while `fill_blocks_write` is true the owner waits for the step to finish before it calls `write`.
 
+Room ahead: where nobody waits for a sync, a step only takes room on the disk, which makes writes
+cheaper; it changes no byte, and nobody waits for it unless it makes the file he wants to write to.
+
 Invariants
 
 1. `synced` ≤ `written`; it moves only by a sync that succeeded.
@@ -22,12 +25,15 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.segments import create_segment, segment_name
-from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.base.units import KIB, MIB, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog, Range
 
 FILL_STEP_BYTES = 256 * KIB
 """Zeros a fill writes and syncs at once; larger steps make the log's own syncs wait behind them."""
+
+ROOM_STEP_BYTES = 16 * MIB
+"""Room that is taken at once; costs some 50 µs."""
 
 _ZEROS = bytes(FILL_STEP_BYTES)
 
@@ -67,9 +73,10 @@ class SyncJob:
 
 
 class FillJob:
-    """One step of filling ahead: the bytes from `start` to `end` of the log become zeros.
+    """One step ahead of the writer, over the bytes from `start` to `end` of the log.
 
     Attributes:
+        zeros: They become zeros, and durable; if not, the disk has room for them.
         is_syncing: The file's sync has begun and not succeeded.
     """
 
@@ -82,11 +89,21 @@ class FillJob:
         "end",
         "is_syncing",
         "start",
+        "zeros",
     )
 
     def __init__(
-        self, disk: Disk, folder: str, segment_bytes: int, start: int, end: int, *, create: bool
+        self,
+        disk: Disk,
+        folder: str,
+        segment_bytes: int,
+        start: int,
+        end: int,
+        *,
+        zeros: bool,
+        create: bool,
     ) -> None:
+        self.zeros = zeros
         self.start = start
         self.end = end
         self._disk = disk
@@ -102,10 +119,10 @@ class FillJob:
         return self._segment_start if self._create else None
 
     def run(self) -> None:
-        """Write and sync the zeros, in a new file if the log needs one.
+        """Write and sync the zeros, or take the room, in a new file if the log needs one.
 
         Raises:
-            DiskFull: There is no space for them; the log itself is not touched by that.
+            DiskFull: There is not enough; the log itself is not touched by that.
             DiskFailed: The file refused.
         Threads: any.
         """
@@ -113,11 +130,14 @@ class FillJob:
             create_segment(self._disk, self._path, self._segment_bytes, durable=True)
         file = self._disk.open(self._path, write=True)
         try:
-            zeros = memoryview(_ZEROS)[: self.end - self.start]
-            file.write([zeros], self.start - self._segment_start)
-            self.is_syncing = True
-            file.sync()
-            self.is_syncing = False
+            position, size = self.start - self._segment_start, self.end - self.start
+            if self.zeros:
+                file.write([memoryview(_ZEROS)[:size]], position)
+                self.is_syncing = True
+                file.sync()
+                self.is_syncing = False
+            else:
+                file.allocate(position, size)
         finally:
             file.close()
 
@@ -144,7 +164,7 @@ class Flush:
         self._clock = clock
         self._sync_began = clock.monotonic()
         self._filled = 0
-        self._step = min(FILL_STEP_BYTES, max(512, log.files.segment_bytes // 8))
+        self._step_bytes_max = max(512, log.files.segment_bytes // 8)
 
     @property
     def synced(self) -> PhysicalOffset:
@@ -224,11 +244,12 @@ class Flush:
             self.finish_sync(job, None)
         return self._synced
 
-    def begin_fill(self) -> FillJob | None:
-        """Return the next step of zeros; None if far enough ahead, off, or one is in flight."""
+    def begin_fill(self, *, zeros: bool) -> FillJob | None:
+        """Return the next step, of zeros or room; None if far enough ahead, off, or one is out."""
         if not self._fill_ahead_bytes or self._fill is not None or self.failure is not None:
             return None
-        end, step = self._log.end, self._step
+        end = self._log.end
+        step = min(FILL_STEP_BYTES if zeros else ROOM_STEP_BYTES, self._step_bytes_max)
         if self._filled < end:  # the start, or the writer was faster: begin well ahead of it
             self._filled = -(-end // step) * step + step
         start = self._filled
@@ -247,6 +268,7 @@ class Flush:
             segment_bytes,
             start,
             start + min(step, rest),
+            zeros=zeros,
             create=start == first_missing,
         )
         return self._fill
@@ -269,5 +291,8 @@ class Flush:
         self._filled = job.end
 
     def fill_blocks_write(self) -> bool:
-        """Say whether a write now would touch bytes that a fill in flight is writing."""
-        return self._fill is not None and self._log.end > self._fill.start
+        """Say whether a write now would touch bytes, or a file, that a fill in flight makes."""
+        fill = self._fill
+        if fill is None or not (fill.zeros or fill.creates is not None):
+            return False
+        return self._log.end > fill.start

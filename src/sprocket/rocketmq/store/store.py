@@ -221,11 +221,11 @@ class Store:
         self._keeper.doubt()
 
     def begin_fill(self) -> FillJob | None:
-        """Return the next step of zeros ahead of the writer, None if none is needed now.
+        """Return the next step ahead of the writer, None if none is needed now.
 
-        Under async flush there is none: nobody waits for a sync.
+        Under async flush, where nobody waits for a sync, it is one of room, else one of zeros.
         """
-        return self._flush.begin_fill() if self._is_sync and self._lock is not None else None
+        return None if self._lock is None else self._flush.begin_fill(zeros=self._is_sync)
 
     def finish_fill(self, job: FillJob, error: BaseException | None = None) -> None:
         """See `flush.Flush.finish_fill`."""

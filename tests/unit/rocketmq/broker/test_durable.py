@@ -586,6 +586,20 @@ def test_zeros_wait_while_many_share_a_sync(batched: bool) -> None:
     assert len(bench.thread.jobs) == 1
 
 
+def test_under_async_flush_the_log_is_prepared_however_many_write() -> None:
+    """There is no sync to share."""
+    bench = Bench("async")
+    for _ in range(30):
+        bench.append_batch(*[str(number) for number in range(FILL_RECORDS_MAX + 10)])
+        bench.timers.drain()
+    bench.store.fills = 1
+    bench.append("last")
+    bench.timers.drain()
+    assert len(bench.thread.jobs) == 1
+    bench.thread.work()
+    assert bench.store.done[-1] == "fill"
+
+
 def test_a_write_waits_for_a_fill_of_the_same_bytes() -> None:
     """It is made when the fill has ended, without another append."""
     bench = Bench()

@@ -7,9 +7,10 @@ from tests.stores import new
 
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.segments import SegmentFiles
+from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.flush import Flush
+from sprocket.rocketmq.store.flush import FILL_STEP_BYTES, ROOM_STEP_BYTES, Flush
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -70,7 +71,7 @@ def test_a_failed_sync_is_for_good(number: int) -> None:
     assert flush.synced == 0
     with pytest.raises(StoreFailed):
         flush.begin_sync()
-    assert flush.begin_fill() is None
+    assert flush.begin_fill(zeros=True) is None
 
 
 def test_a_failed_job_is_for_good() -> None:
@@ -87,11 +88,11 @@ def test_a_failed_job_is_for_good() -> None:
 def test_zeros_go_ahead_of_the_writer() -> None:
     """Step by step, as far as set, across files; the next file is made on the way."""
     disk, log, flush = _make(SEGMENT)
-    assert flush.begin_fill() is None  # there is no file yet
+    assert flush.begin_fill(zeros=True) is None  # there is no file yet
     _write(log)
     ranges = []
-    while (job := flush.begin_fill()) is not None:
-        assert flush.begin_fill() is None
+    while (job := flush.begin_fill(zeros=True)) is not None:
+        assert flush.begin_fill(zeros=True) is None
         ranges.append((job.start, job.end))
         job.run()
         flush.finish_fill(job, None)
@@ -99,7 +100,7 @@ def test_zeros_go_ahead_of_the_writer() -> None:
     assert disk.list("/log") == ["0" * 20, f"{SEGMENT:020d}"]
     assert log.files.end_of_files == 2 * SEGMENT
     _write(log, STEP)
-    job = flush.begin_fill()
+    job = flush.begin_fill(zeros=True)
     assert job is not None
     assert (job.start, job.creates) == (9 * STEP, None)
 
@@ -108,7 +109,7 @@ def test_a_fill_in_flight_blocks_a_write_into_it() -> None:
     """Only if the two would touch."""
     _, log, flush = _make(SEGMENT)
     _write(log)
-    job = flush.begin_fill()
+    job = flush.begin_fill(zeros=True)
     assert job is not None
     log.append([new(body=bytes(500))], [0], 1)
     assert not flush.fill_blocks_write()
@@ -119,12 +120,73 @@ def test_a_fill_in_flight_blocks_a_write_into_it() -> None:
     assert not flush.fill_blocks_write()
 
 
+def test_room_ahead_is_no_zeros_and_blocks_nothing_but_a_new_file() -> None:
+    """Nobody waits for it, and no byte is written or synced."""
+    disk, log, flush = _make(SEGMENT)
+    _write(log)
+    before = bytes(log.files.segments[0].view)
+    calls = dict(disk.calls)
+    job = flush.begin_fill(zeros=False)
+    assert job is not None
+    assert (job.start, job.creates, job.zeros) == (2 * STEP, None, False)
+    log.append([new(body=bytes(2 * STEP))], [0], 1)
+    assert not flush.fill_blocks_write()
+    job.run()
+    flush.finish_fill(job, None)
+    assert (disk.calls["write"], disk.calls["sync"]) == (calls["write"], calls.get("sync", 0))
+    assert disk.calls["allocate"] == 1
+    assert bytes(log.files.segments[0].view) == before
+    _write(log, 3 * STEP)
+    while (job := flush.begin_fill(zeros=False)) is not None and job.creates is None:
+        job.run()
+        flush.finish_fill(job, None)
+    assert job is not None
+    assert job.creates == SEGMENT
+    assert not flush.fill_blocks_write()
+    log.append([new(body=bytes(3 * STEP))], [0], 1)
+    assert flush.fill_blocks_write()
+    job.run()
+    flush.finish_fill(job, None)
+    assert not flush.fill_blocks_write()
+    assert log.write() > SEGMENT
+
+
+def test_zeros_come_in_small_steps_and_room_in_large_ones() -> None:
+    """The log's own syncs would wait behind many zeros."""
+    disk = SimulatedDisk()
+    disk.make_folder("/log")
+    log = CommitLog(SegmentFiles(disk, "/log", 256 * MIB), 0, crc_tail=False)
+    flush = Flush(disk, log, StoreSettings(), FakeClock())
+    _write(log)
+    for zeros, size in ((True, FILL_STEP_BYTES), (False, ROOM_STEP_BYTES)):
+        job = flush.begin_fill(zeros=zeros)
+        assert job is not None
+        assert job.end - job.start == size
+        flush.finish_fill(job, None)
+
+
+def test_without_room_ahead_the_log_goes_on() -> None:
+    """It rests until the writer has come near."""
+    disk, log, flush = _make(2 * STEP)
+    _write(log)
+    job = flush.begin_fill(zeros=False)
+    assert job is not None
+    disk.fail("allocate", 1, errno.ENOSPC)
+    with pytest.raises(DiskFull) as caught:
+        job.run()
+    flush.finish_fill(job, caught.value)
+    assert flush.failure is None
+    assert flush.begin_fill(zeros=False) is None
+    _write(log, 4 * STEP)
+    assert flush.begin_fill(zeros=False) is not None
+
+
 def test_a_writer_that_overtook_is_not_chased() -> None:
     """The next step begins ahead of it."""
     _, log, flush = _make(SEGMENT)
     _write(log)
     _write(log, 4 * STEP)
-    job = flush.begin_fill()
+    job = flush.begin_fill(zeros=True)
     assert job is not None
     assert job.start >= log.end + STEP
 
@@ -133,23 +195,23 @@ def test_after_a_fill_without_space_the_log_goes_on() -> None:
     """It rests until the writer has come near."""
     disk, log, flush = _make(2 * STEP)
     _write(log)
-    job = flush.begin_fill()
+    job = flush.begin_fill(zeros=True)
     assert job is not None
     disk.fail("write", 1, errno.ENOSPC)
     with pytest.raises(DiskFull) as caught:
         job.run()
     flush.finish_fill(job, caught.value)
     assert flush.failure is None
-    assert flush.begin_fill() is None
+    assert flush.begin_fill(zeros=True) is None
     _write(log, 4 * STEP)
-    assert flush.begin_fill() is not None
+    assert flush.begin_fill(zeros=True) is not None
 
 
 def test_a_failed_sync_of_a_fill_is_one_of_the_log() -> None:
     """It may have been about the log's records: the pages count as clean now."""
     disk, log, flush = _make(SEGMENT)
     _write(log)
-    job = flush.begin_fill()
+    job = flush.begin_fill(zeros=True)
     assert job is not None
     disk.fail("sync", 1, errno.EIO)
     with pytest.raises(DiskFailed) as caught:
@@ -163,7 +225,7 @@ def test_a_sync_that_ran_while_a_fill_failed_moves_nothing() -> None:
     """Which of the two the error belonged to is unknown."""
     disk, log, flush = _make(SEGMENT)
     _write(log)
-    fill, sync = flush.begin_fill(), flush.begin_sync()
+    fill, sync = flush.begin_fill(zeros=True), flush.begin_sync()
     assert fill is not None
     assert sync is not None
     disk.fail("sync", 1, errno.EIO)
@@ -179,7 +241,7 @@ def test_a_file_that_could_not_be_made_is_made_by_the_writer() -> None:
     """A fill that failed at it leaves nothing in the way."""
     disk, log, flush = _make(2 * SEGMENT)
     _write(log, 6 * STEP)
-    job = flush.begin_fill()
+    job = flush.begin_fill(zeros=True)
     assert job is not None
     assert job.creates == SEGMENT
     disk.fail("sync_folder", 1, errno.EIO)

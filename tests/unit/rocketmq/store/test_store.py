@@ -51,11 +51,15 @@ def test_the_path_of_a_message() -> None:
 
 def test_under_async_flush_consumers_see_what_is_written() -> None:
     """And `maintain` syncs."""
-    store = open_store(SimulatedDisk(), flush="async")
+    store = open_store(SimulatedDisk(), flush="async", fill_ahead_bytes=4096)
     store.append(new("t", 0))
     store.write()
     assert store.queue_range("t", 0).max == 1
-    assert store.begin_fill() is None
+    job = store.begin_fill()
+    assert job is not None
+    assert not job.zeros
+    job.run()
+    store.finish_fill(job)
     assert store.synced == 0
     store.maintain()
     assert store.synced == store.written
