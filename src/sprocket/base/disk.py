@@ -14,7 +14,6 @@ Invariants
 """
 
 import contextlib
-import ctypes
 import errno
 import mmap
 import os
@@ -26,6 +25,11 @@ from typing import NoReturn, Protocol, TypeAlias
 from sprocket.base import file_lock
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
 from sprocket.base.units import MIB
+
+try:
+    import ctypes
+except ImportError:  # a Python that was built without libffi
+    ctypes = None  # type: ignore[assignment]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What can be written or decoded without copying."""
@@ -206,6 +210,8 @@ def _system_fallocate() -> Callable[[int, int, int, int], int] | None:
     Where a file system cannot, `os.posix_fallocate` writes zeros by itself, and might write them
     over what another thread has just written there.
     """
+    if ctypes is None:
+        return None
     try:
         call = ctypes.CDLL(None, use_errno=True).fallocate
     except (AttributeError, OSError, TypeError):  # as on macOS and Windows

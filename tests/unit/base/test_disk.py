@@ -113,6 +113,13 @@ def test_only_a_lack_of_room_is_an_error(
     file.allocate(0, 10)
 
 
+def test_a_python_without_ctypes_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some are that were compiled where libffi was missing."""
+    assert module._system_fallocate() is not None or not os.path.exists("/proc")
+    monkeypatch.setattr(module, "ctypes", None)
+    assert module._system_fallocate() is None
+
+
 def test_what_cannot_be_looked_at_does_not_count_as_missing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,13 +105,16 @@ class PageCache:
             for file, position, size in log.ranges(start, end):
                 file.give_back(position, size)
 
-    def note(self, reader: Hashable, place: int) -> _Reader:
+    def note(self, reader: Hashable, place: int) -> None:
         """Note where somebody reads: what lies behind he will soon want.
 
         Args:
             reader: Who; his place before is forgotten.
             place: Physical offset of the first record.
         """
+        self._noted(reader, place)
+
+    def _noted(self, reader: Hashable, place: int) -> _Reader:
         now = self._monotonic()
         one = self._readers.get(reader)
         if one is None:
@@ -135,14 +138,16 @@ class PageCache:
             start: Physical offset of the first byte that he wants.
             end: The place behind the last one.
         """
-        one = self.note(reader, start)
+        one = self._noted(reader, start)
         if start >= self.given_back:
             return True
         if end - start > AHEAD_BYTES:
             return False
         is_asked = one.asked_from <= start and end <= one.asked_to
         if not is_asked or one.at - one.asked_at > AHEAD_SECONDS:
-            one.asked_from, one.asked_to, one.asked_at = start, start + AHEAD_BYTES, one.at
+            # What was never given back is there, and says nothing about what lies before it.
+            one.asked_to = min(start + AHEAD_BYTES, max(end, self.given_back))
+            one.asked_from, one.asked_at = start, one.at
             one.is_there = not self.missing([(start, one.asked_to)])
         return one.is_there or not self.missing([(start, end)])
 

@@ -124,6 +124,7 @@ def get_messages(
         wanted is None
         and own_from is not None
         and max_count > 0
+        and not queue.topic.startswith(LIGHT_PREFIX)
         and _take_own(
             result,
             queue,
@@ -299,9 +300,11 @@ def _take_own(
     if start < own_from or total > max_bytes or min(sizes) < RECORD_BYTES_MIN:
         return False
     view, view_start, view_end = _window(log, start)
-    if not view_start <= start < end <= view_end:
+    if not view_start <= start <= places[-1] < end <= view_end:
         return False
-    if page_cache is not None and not page_cache.has(reader, start, end) and may_wait:
+    if page_cache is not None and not may_wait:
+        page_cache.note(reader, start)
+    elif page_cache is not None and not page_cache.has(reader, start, end):
         return False
     queue_id, last = queue.queue_id, len(places) - 1
     for number in (0, last):
@@ -338,7 +341,7 @@ def _collect(
     wanted: Filter | None,
     units: Iterable[UnitRead],
 ) -> None:
-    """Go through units, which begin at `result.next_offset`, and take what fits beside the rest.
+    """Go through units, which begin at `result.next_offset`, and take what fits.
 
     The look at a record's head is no call. Nearly every record is plainly the one meant, but for
     those of light queues, which say others.

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from sprocket.base.segments import Window
 from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.codec.record import RECORD_BYTES_MIN
 from sprocket.rocketmq.store.commitlog import Range
 
 head_of = struct.Struct(">iI4xi4xqq").unpack_from
@@ -78,8 +79,10 @@ class GetResult(Struct, gc=False):
         found = []
         for run in self.runs:
             at = 0
-            while at < len(run):
+            while at <= len(run) - RECORD_BYTES_MIN:
                 size, *_ = head_of(run, at)
+                if size < RECORD_BYTES_MIN:
+                    break  # it was damaged since this process wrote it
                 found.append(run[at : at + size])
                 at += size
         return found

@@ -128,7 +128,7 @@ def test_room_ahead_is_no_zeros_and_blocks_nothing_but_a_new_file() -> None:
     calls = dict(disk.calls)
     job = flush.begin_fill(zeros=False)
     assert job is not None
-    assert (job.start, job.creates, job.zeros) == (2 * STEP, None, False)
+    assert (job.start, job.creates, job.zeros) == (STEP, None, False)
     log.append([new(body=bytes(2 * STEP))], [0], 1)
     assert not flush.fill_blocks_write()
     job.run()
@@ -163,6 +163,34 @@ def test_zeros_come_in_small_steps_and_room_in_large_ones() -> None:
         assert job is not None
         assert job.end - job.start == size
         flush.finish_fill(job, None)
+
+
+def test_no_more_room_is_taken_than_was_set() -> None:
+    """But for what is left of a step."""
+    _, log, flush = _make(100)
+    _write(log)
+    job = flush.begin_fill(zeros=False)
+    assert job is not None
+    assert log.end <= job.start < log.end + 100
+    assert job.end == job.start + 100
+
+
+def test_a_new_file_without_room_is_taken_up() -> None:
+    """The writer need not make it again."""
+    disk, log, flush = _make(2 * SEGMENT)
+    _write(log, 6 * STEP)
+    while (job := flush.begin_fill(zeros=False)) is not None and job.creates is None:
+        flush.finish_fill(job, None)
+    assert job is not None
+    disk.fail("allocate", 1, errno.ENOSPC)
+    with pytest.raises(DiskFull) as caught:
+        job.run()
+    flush.finish_fill(job, caught.value)
+    assert log.files.end_of_files == 2 * SEGMENT
+    assert flush.begin_fill(zeros=False) is None
+    creates = disk.calls["create"]
+    assert _write(log, 4000) > SEGMENT
+    assert disk.calls["create"] == creates
 
 
 def test_without_room_ahead_the_log_goes_on() -> None:

@@ -270,6 +270,19 @@ def test_what_a_reader_wants_is_asked_ahead_and_not_again_for_a_second() -> None
     assert not lab.cache.has("R", start, start + 2)
 
 
+def test_what_was_never_given_back_says_nothing_about_what_was() -> None:
+    """The part that is asked for ends where that begins."""
+    lab = Lab(segment_bytes=64 * MIB)
+    lab.write(24)
+    log = lab.log.files.segments[0].file
+    start = lab.cache.given_back - AHEAD_BYTES // 2
+    log.give_back(start, AHEAD_BYTES // 2)
+    log.read(start, 4096)
+    assert lab.missing(start, start + AHEAD_BYTES) == []
+    assert not lab.cache.has("R", start, start + 8192)
+    assert lab.cache.has("R", start, start + 4096)
+
+
 def test_ends_say_little_about_what_is_long() -> None:
     """Unless none of it was given back; a reader is noted in any case."""
     lab = Lab(segment_bytes=64 * MIB)

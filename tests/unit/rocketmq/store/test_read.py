@@ -558,6 +558,15 @@ def test_own_records_that_are_not_in_memory_are_not_looked_at() -> None:
         assert cache.noted == [("R", last)]
 
 
+@pytest.mark.parametrize("place", [-40, -35, -5, 0, 1 << 40])
+def test_a_wrong_place_of_the_last_own_record_is_no_error(place: int) -> None:
+    """Nothing before the log is looked at."""
+    log = filled(6)
+    _, size, code = log.queue.unit(1)
+    log.queue._files.write(UNIT.size, UNIT.pack(place, size, code))
+    assert log.get(0, max_count=2, own_from=0) == log.get(0, max_count=2)
+
+
 def test_batches_are_no_own_records() -> None:
     """A unit may stand for many messages there, so each is looked at."""
     log, queue = batches(2, 1, 3)

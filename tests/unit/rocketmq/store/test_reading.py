@@ -13,6 +13,14 @@ def test_records_are_told_apart_in_their_runs() -> None:
     assert [len(one) for one in result.records] == [log.queue.unit(n)[1] for n in range(6)]
 
 
+def test_records_end_where_one_is_damaged() -> None:
+    """There is no telling where the next one begins."""
+    log = filled(5)
+    log.data[log.queue.unit(2)[0] + 3] = 0
+    result = log.get(0, own_from=0)
+    assert (result.count, len(result.records)) == (5, 2)
+
+
 def test_nothing_found_has_no_records() -> None:
     """And none are missing."""
     result = filled(2).get(2)

@@ -41,11 +41,15 @@ QUEUES_PER_STEP = 16
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 
-Places = tuple[Sequence[int], Sequence[int]]
-"""Physical offsets and sizes of records."""
-
 UnitRead = tuple[int, int, int, int, int]
 """Queue offset, physical offset, record size, tags code, and how many messages the record has."""
+
+
+class Places(NamedTuple):
+    """Physical offsets and sizes of records."""
+
+    offsets: Sequence[int]
+    sizes: Sequence[int]
 
 
 @lru_cache(maxsize=64)
@@ -57,7 +61,7 @@ def _row(count: int) -> struct.Struct:
 def places_of(units: bytes | memoryview) -> Places:
     """Return where the records of units lie, given the units as stored."""
     row = _row(len(units) // UNIT_BYTES).unpack(units)
-    return row[::2], row[1::2]
+    return Places(row[::2], row[1::2])
 
 
 class LastUnit(NamedTuple):

@@ -122,7 +122,7 @@ class FileQueue:
         """
         if offset >= self.max_offset:
             raise OffsetTooLarge(offset, self.max_offset)
-        if offset < self.min_offset and offset < self.first_kept:
+        if offset < self.min_offset and offset < self.first_kept:  # mostly the first says no
             raise OffsetTooSmall(offset, self.first_kept)
         size = min(count, self.max_offset - offset) * UNIT_BYTES
         return memoryview(self._files.read(offset * UNIT_BYTES, size))
