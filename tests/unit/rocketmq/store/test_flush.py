@@ -193,22 +193,6 @@ def test_a_new_file_without_room_is_taken_up() -> None:
     assert disk.calls["create"] == creates
 
 
-def test_without_room_ahead_the_log_goes_on() -> None:
-    """It rests until the writer has come near."""
-    disk, log, flush = _make(2 * STEP)
-    _write(log)
-    job = flush.begin_fill(zeros=False)
-    assert job is not None
-    disk.fail("allocate", 1, errno.ENOSPC)
-    with pytest.raises(DiskFull) as caught:
-        job.run()
-    flush.finish_fill(job, caught.value)
-    assert flush.failure is None
-    assert flush.begin_fill(zeros=False) is None
-    _write(log, 4 * STEP)
-    assert flush.begin_fill(zeros=False) is not None
-
-
 def test_a_writer_that_overtook_is_not_chased() -> None:
     """The next step begins ahead of it."""
     _, log, flush = _make(SEGMENT)
@@ -219,20 +203,21 @@ def test_a_writer_that_overtook_is_not_chased() -> None:
     assert job.start >= log.end + STEP
 
 
-def test_after_a_fill_without_space_the_log_goes_on() -> None:
+@pytest.mark.parametrize(("zeros", "call"), [(True, "write"), (False, "allocate")])
+def test_after_a_step_without_space_the_log_goes_on(zeros: bool, call: str) -> None:
     """It rests until the writer has come near."""
     disk, log, flush = _make(2 * STEP)
     _write(log)
-    job = flush.begin_fill(zeros=True)
+    job = flush.begin_fill(zeros=zeros)
     assert job is not None
-    disk.fail("write", 1, errno.ENOSPC)
+    disk.fail(call, 1, errno.ENOSPC)
     with pytest.raises(DiskFull) as caught:
         job.run()
     flush.finish_fill(job, caught.value)
     assert flush.failure is None
-    assert flush.begin_fill(zeros=True) is None
+    assert flush.begin_fill(zeros=zeros) is None
     _write(log, 4 * STEP)
-    assert flush.begin_fill(zeros=True) is not None
+    assert flush.begin_fill(zeros=zeros) is not None
 
 
 def test_a_failed_sync_of_a_fill_is_one_of_the_log() -> None:
