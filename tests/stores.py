@@ -55,11 +55,13 @@ def batch_of(records: Sequence[NewRecord]) -> NewBatch:
     end = texts[0][texts[0].rfind(b"\x02", 0, -1) + 1 :]
     if not all(text.endswith(end) for text in texts):
         end = b""
-    parts = [
-        (one.flag, bytes(one.body), text[: len(text) - len(end)])
-        for one, text in zip(records, texts, strict=True)
-    ]
-    batch = NewBatch(structs.replace(first, flag=0, body=b"", properties=b""), parts, end)
+    batch = NewBatch(
+        structs.replace(first, flag=0, body=b"", properties=b""),
+        [one.flag for one in records],
+        [bytes(one.body) for one in records],
+        [text[: len(text) - len(end)] for text in texts],
+        end,
+    )
     assert batch.records() == list(records)
     return batch
 

@@ -96,13 +96,17 @@ _ENDS = (b"", b"\x02", b"\0", b"__CRC32#\x011\x02", b"__CRC32#\x011", b"#", b"k\
 
 @st.composite
 def new_batches(draw: DrawFn) -> NewBatch:
-    """Draw messages that can be stored together, with properties of any form."""
-    first, ends = draw(new_records()), st.sampled_from(_ENDS)
-    parts = draw(batch_parts.filter(bool))
+    """Draw messages that can be stored together, half of them with properties of any form."""
+    first, parts = draw(new_records()), draw(batch_parts.filter(bool))
+    is_any = draw(st.booleans())
+    ends = st.sampled_from(_ENDS if is_any else _ENDS[:1])
+    added = (first.properties, *_ENDS) if is_any else (b"REGION\x01here\x02", *_ENDS[:2])
     return NewBatch(
         first,
-        [(flag, body, text + draw(ends)) for flag, body, text in parts],
-        draw(st.sampled_from((b"REGION\x01here\x02", first.properties, *_ENDS))),
+        [flag for flag, _, _ in parts],
+        [body for _, body, _ in parts],
+        [text + draw(ends) for _, _, text in parts],
+        draw(st.sampled_from(added)),
     )
 
 

@@ -247,7 +247,7 @@ def test_inner_batches_hold_what_the_client_got(store: Store) -> None:
     pulled = {m["phys"]: m for m in store.case.expected["messages"]}
     assert len(pulled) == len(store.log.messages)
     for message in store.log.messages:
-        parts = batch.split(message.body) if message.sys_flag & INNER_BATCH else []
+        columns = batch.split(message.body) if message.sys_flag & INNER_BATCH else ([], [], [])
         found = [
             {
                 "queue_offset": message.queue_offset + number,
@@ -256,7 +256,7 @@ def test_inner_batches_hold_what_the_client_got(store: Store) -> None:
                 "body_sha256": hashlib.sha256(body).hexdigest(),
                 "properties": properties.decode(text),
             }
-            for number, (flag, body, text) in enumerate(parts)
+            for number, (flag, body, text) in enumerate(zip(*columns, strict=True))
         ]
         wanted = pulled[message.physical_offset].get("inner", [])
         assert [{k: v for k, v in m.items() if k != "body_hex"} for m in wanted] == found

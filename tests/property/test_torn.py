@@ -92,15 +92,16 @@ def killed(kind: str) -> tuple[SimulatedDisk, tuple[tuple[int, int], ...]]:
     made, disk, clock = KINDS[kind], SimulatedDisk(), FakeClock()
     store = Store.open(disk, ROOT, made.settings, clock, made.geometry)
     store.batch_topics.update(made.batch_topics)
-    entries = []
+    places: list[tuple[int, int]] = []
     for number in range(made.count):
-        entries += store.append_all(made.make(number), together=True)
+        appended = store.append_all(made.make(number), together=True)
         clock.advance(100)
         store.write()
+        places += [(at, len(store.record_at(at))) for at in appended.physical_offsets]
         store.sync()
         store.dispatch()
         store.maintain()
-    return disk.kill(), tuple((entry.physical_offset, entry.size) for entry in entries)
+    return disk.kill(), tuple(places)
 
 
 def damaged(disk: SimulatedDisk, path: str, content: bytes) -> SimulatedDisk:

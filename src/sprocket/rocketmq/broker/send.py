@@ -55,7 +55,11 @@ _LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_
 _SPECIAL = _REWRITTEN | _LOOKED_AT
 """What asks for a further look; most messages have none of it."""
 
-_UNIQUE = f"\x02{properties.UNIQ_KEY}\x01"
+_NOT_SHARED = _REWRITTEN | {properties.UNIQ_KEY}
+"""What the parts of a batch do not get from it."""
+
+_UNIQUE_NAME = f"{properties.UNIQ_KEY}\x01"
+_UNIQUE = f"\x02{_UNIQUE_NAME}"
 
 _MARKS = ("\x01\x02", *[f"\x02{name}\x01" for name in sorted(_SPECIAL)])
 """What shows an empty value or a special name in property strings that are joined."""
@@ -128,34 +132,32 @@ class Sender:
         Most messages have nothing that asks for a closer look, which is seen for all at once; what
         becomes of them here is what `record` would make.
         """
-        closed = "\x02" + "".join([header.properties for _, _, header in sends])
-        are_plain = _are_plain(closed, len(sends))
+        texts = [header.properties for _, _, header in sends]
+        are_plain = _can_be_added_to(texts)
         queues: dict[str, int] = {}
         suffix, store_host = self._suffix, self._store_host
         made: list[NewRecord | Exception] = []
-        for origin, request, header in sends:
+        for (origin, request, header), text in zip(sends, texts, strict=True):
             topic, queue_id = header.topic, header.queue_id
             plain_queues = queues.get(topic)
             if plain_queues is None:
                 plain_queues = queues[topic] = self._plain_queues(topic)
             sys_flag, body = header.sys_flag, request.body
-            text = "\x02" + header.properties
-            key_at = text.find(_UNIQUE) + len(_UNIQUE)
+            key_at = text.rfind(_UNIQUE) + len(_UNIQUE)
             if (
                 0 <= queue_id < plain_queues
                 and body
                 and not sys_flag & _SPECIAL_FLAGS
-                and key_at >= len(_UNIQUE)
-                and text[-1] == "\x02"
-                and text.isascii()
-                and (are_plain or _are_plain(text, 1))
+                and text[-1:] == "\x02"
+                and (are_plain or _can_be_added_to([text]))
+                and (key_at >= len(_UNIQUE) or text.startswith(_UNIQUE_NAME))
             ):
                 made.append(
                     NewRecord(
                         topic,
                         queue_id,
                         body,
-                        (header.properties + suffix).encode(),
+                        (text + suffix).encode(),
                         origin.host_bytes,
                         store_host,
                         header.flag,
@@ -263,16 +265,15 @@ class Sender:
             parts = batch.split(body)
         except WireError as error:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        if not parts:
+        if not parts.bodies:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
-        for name in (properties.UNIQ_KEY, *_REWRITTEN):
-            shared.pop(name, None)
-        added = self._added_to_plain([text for _, _, text in parts], shared)
+        if not _NOT_SHARED.isdisjoint(shared):
+            shared = {name: value for name, value in shared.items() if name not in _NOT_SHARED}
+        flags, bodies, texts = parts
+        added = self._added_to_plain(texts, shared)
         if added is None or topic.attributes:
             added = b""
-            parts = [
-                (flag, body, self._text_of_part(topic, text, shared)) for flag, body, text in parts
-            ]
+            texts = [self._text_of_part(topic, text, shared) for text in texts]
         shared_record = NewRecord(
             header.topic,
             queue_id,
@@ -285,9 +286,9 @@ class Sender:
             header.born_timestamp,
             header.reconsume_times,
             0,
-            properties.find(parts[0][2], properties.UNIQ_KEY) or "",
+            properties.find(texts[0], properties.UNIQ_KEY) or "",
         )
-        return NewBatch(shared_record, parts, added)
+        return NewBatch(shared_record, flags, bodies, texts, added)
 
     def _added_to_plain(self, texts: list[bytes], shared: dict[str, str]) -> bytes | None:
         """Return what to add to the properties of each part; None if one needs a closer look.
@@ -300,7 +301,10 @@ class Sender:
             closed = "\x02" + b"".join(texts).decode()
         except UnicodeDecodeError:
             return None
-        if not _are_plain(closed, len(texts)) or [t for t in texts if t[-1:] != b"\x02"]:
+        key = _UNIQUE_NAME.encode()
+        if [text for text in texts if text[-1:] != b"\x02" or key not in text]:
+            return None
+        if not _are_plain(closed, len(texts)):
             return None
         suffix = self._suffix
         for name, value in shared.items():
@@ -409,16 +413,25 @@ class Sender:
             raise _illegal("a batch may not be delayed")
 
 
+def _can_be_added_to(texts: Sequence[str]) -> bool:
+    """Say whether property strings that end in 0x02 are plain and ASCII."""
+    closed = "\x02" + "".join(texts)
+    return closed.isascii() and _are_plain(closed, len(texts))
+
+
 def _are_plain(closed: str, count: int) -> bool:
     """Say whether property strings can be added to as they are.
 
-    Each has one unique key, and none has an empty value or a name of `_SPECIAL`.
+    They are pairs, among them as many unique keys as strings; none has an empty value or a name of
+    `_SPECIAL`.
 
     Args:
         closed: 0x02 and the strings, each of which is to end in 0x02.
         count: How many they are.
     """
-    if closed.count(_UNIQUE) != count or closed.count("\x01") + 1 != closed.count("\x02"):
+    if not closed.count(_UNIQUE) == closed.count(_UNIQUE_NAME) == count:
+        return False
+    if closed.count("\x01") + 1 != closed.count("\x02"):
         return False
     for mark in _MARKS:  # noqa: SIM110 - a generator would cost half as much again
         if mark in closed:

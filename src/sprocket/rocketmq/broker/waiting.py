@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from sprocket.base import log
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.store.append import Appended
+from sprocket.rocketmq.store.append import Appended, Places
 
 _log = log.get_logger(__name__)
 
@@ -30,9 +30,7 @@ it is called before the sync is over and once more if that fails."""
 Ready: TypeAlias = defaultdict[Asker, list[Buffer]]
 """Answers that wait for their time, in order."""
 
-Answers: TypeAlias = Callable[
-    [Sequence[Any], Sequence[Appended] | None, StoreError | None, Ready], None
-]
+Answers: TypeAlias = Callable[[Sequence[Any], Places | None, StoreError | None, Ready], None]
 """The same for several at once: adds the answers, given what was asked for, and what was stored of
 each, or why nothing was."""
 
@@ -49,13 +47,13 @@ class Waiting(NamedTuple):
 
     answers: Answers
     asked: Sequence[Any]
-    stored: Sequence[Appended] | None
+    stored: Places | None
     records: int
 
 
 def one(
     asked: Sequence[tuple[Answer[Any, Any], Asker, Any]],
-    stored: Sequence[Appended] | None,
+    stored: Places | None,
     error: StoreError | None,
     found: Ready,
 ) -> None:

@@ -7,12 +7,13 @@ all of them are those of the request.
 
 import struct
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sprocket.base.errors import PropertiesTooLarge, WireError
 from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
 
 _HEAD = struct.Struct(">iiiii")
+_SIZES = struct.Struct(">i8xii")
 _PROPERTIES_LENGTH = struct.Struct(">h")
 _HEAD_BYTES = _HEAD.size
 _FRAME_BYTES = _HEAD_BYTES + _PROPERTIES_LENGTH.size
@@ -22,30 +23,40 @@ Part: TypeAlias = tuple[int, bytes, bytes]
 """One message of a batch: flag, body and properties, both as a record stores them."""
 
 
-def split(data: bytes | bytearray | memoryview) -> list[Part]:
+class Parts(NamedTuple):
+    """The messages of a batch as columns: flag, body and properties of each."""
+
+    flags: list[int]
+    bodies: list[bytes]
+    properties: list[bytes]
+
+
+def split(data: bytes | bytearray | memoryview) -> Parts:
     """Return the messages of a batch body.
 
     Raises:
         WireError: The lengths do not add up; the text says at which byte.
     """
     whole = bytes(data)
-    unpack_head, unpack_length = _HEAD.unpack_from, _PROPERTIES_LENGTH.unpack_from
-    parts: list[Part] = []
+    flags, bodies, properties = parts = Parts([], [], [])
+    add_flag, add_body, add_properties = flags.append, bodies.append, properties.append
+    unpack_sizes, unpack_length = _SIZES.unpack_from, _PROPERTIES_LENGTH.unpack_from
     position, end = 0, len(whole)
     while position < end:
         if end - position < _FRAME_BYTES:
             raise WireError(f"batch breaks off at byte {position} of {end}")
-        size, _magic, _crc, flag, body_length = unpack_head(whole, position)
+        size, flag, body_length = unpack_sizes(whole, position)
         body = position + _HEAD_BYTES
         body_end = body + body_length
         if body_length < 0 or body_end + 2 > end:
             raise WireError(f"batch message at byte {position} claims a body of {body_length}")
         (length,) = unpack_length(whole, body_end)
-        properties = body_end + 2
-        part_end = properties + length
-        if length < 0 or part_end > end or part_end - position != size:
+        part_end = position + size
+        if length < 0 or part_end > end or part_end - body_end - 2 != length:
             raise WireError(f"batch message at byte {position} has sizes that do not add up")
-        parts.append((flag, whole[body:body_end], whole[properties:part_end]))
+        add_flag(flag)
+        add_body(whole[body:body_end])
+        add_properties(whole[body_end + 2 : part_end])
         position = part_end
     return parts
 

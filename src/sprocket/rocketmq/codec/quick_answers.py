@@ -55,10 +55,11 @@ def stored(
 
     Args:
         opaque: The request's.
-        host: The broker's address in upper-case hex, as offset message ids begin.
-        physical_offset: Where in the log it lies.
+        host: The broker's address in upper-case hex, as offset message ids begin; of a batch the
+            ids of all but the last message and a comma come before it.
+        physical_offset: Where in the log it lies, or the last one of the batch.
         queue_id: Its queue.
-        queue_offset: Its place there.
+        queue_offset: Its place there, or the first one's.
         transaction_id: Its unique key.
     """
     header = _STORED_FORM % (

@@ -4,8 +4,9 @@ For the layout see `record`, from where all of this is to be had as well.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate, chain, count, repeat
 
 from sprocket.base.checksum import crc32
 from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
@@ -31,6 +32,11 @@ from sprocket.rocketmq.codec.record_layout import (
     TOPIC_BYTES_MAX_V1,
 )
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
+
+_ALIKE = [struct.Struct(f">iIiiiqq{fixed.size - SYS_FLAG_AT - I32.size}si") for fixed in FIXED]
+"""The fixed parts again, with all that the messages of a batch share in one."""
+
+_CRC_TAIL_BACKWARDS = b"\x02%010d" + CRC_NAME[::-1]
 
 
 @lru_cache(maxsize=4096)
@@ -170,8 +176,7 @@ def encode_all(
                 raise PropertiesTooLarge(text) from error
             raise MessageTooLarge(f"a field of the record does not fit: {error}") from error
         if crc_tail:
-            digits = (b"%010d" % (crc32(data) & 0x7FFFFFFF))[::-1]
-            data = join((data, CRC_NAME, digits, b"\x02"))
+            data += (_CRC_TAIL_BACKWARDS % (crc32(data) & 0x7FFFFFFF))[::-1]
         encoded.append(data)
         place += size
         places.append(place)
@@ -187,6 +192,9 @@ def encode_batch(
 ) -> tuple[list[bytes], list[int]]:
     """Do as `encode_all` with the records of a batch, which differ in little.
 
+    Returns:
+        The bytes to store, in one piece or in several, the places, and the place behind them.
+
     Args:
         batch: What to store.
         queue_offset: The place of the first in its queue; the others follow.
@@ -194,8 +202,7 @@ def encode_batch(
         stored_at_ms: See there.
         crc_tail: See there.
     """
-    texts = [batch.added, *[text for _, _, text in batch.parts]]
-    is_plain = batch.added[-1:] == b"\x02" and True not in [CRC_MARK in text for text in texts]
+    is_plain = batch.added[-1:] == b"\x02" and not batch.has(CRC_MARK)
     encode = _encode_alike if is_plain else _encode_each
     try:
         return encode(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
@@ -207,7 +214,7 @@ def _encode_each(
     batch: NewBatch, queue_offset: int, physical_offset: int, stored_at_ms: int, crc_tail: bool
 ) -> tuple[list[bytes], list[int]]:
     """Do as `encode_batch` with any batch."""
-    offsets = range(queue_offset, queue_offset + len(batch.parts))
+    offsets = range(queue_offset, queue_offset + len(batch.bodies))
     return encode_all(batch.records(), offsets, physical_offset, stored_at_ms, crc_tail)
 
 
@@ -216,14 +223,16 @@ def _encode_alike(
 ) -> tuple[list[bytes], list[int]]:
     """Do as `encode_batch` where the properties, with what is added, can be stored as they are.
 
-    It is on the hot path: what all share is packed once.
+    It is on the hot path: what all share is packed once, and the rest goes by columns.
     """
     shared, added = batch.shared, batch.added
+    bodies, texts = batch.bodies, batch.properties
     magic, topic = _topic_field(shared.topic)
     fixed = _fixed_part(shared.born_host, shared.store_host)
+    wide_hosts = FIXED.index(fixed)
     middle = fixed.pack(
         *(0, 0, 0, 0, 0, 0, 0),
-        shared.sys_flag & ~HOSTS_V6 | FIXED.index(fixed) << 4,
+        shared.sys_flag & ~HOSTS_V6 | wide_hosts << 4,
         shared.born_at_ms,
         shared.born_host,
         stored_at_ms,
@@ -232,30 +241,40 @@ def _encode_alike(
         shared.prepared_transaction_offset,
         0,
     )[SYS_FLAG_AT : -I32.size]
-    queue_id = shared.queue_id
-    encoded: list[bytes] = []
-    place, places = physical_offset, [physical_offset]
-    join, pack = b"".join, struct.Struct(f">iIiiiqq{len(middle)}si").pack
     added_bytes = len(added) + (CRC_TAIL_BYTES if crc_tail else 0)
-    bytes_beside = fixed.size + len(topic) + 2 + added_bytes
-    ends: dict[int, bytes] = {}
-    for flag, body, stored in batch.parts:
-        body_bytes, length = len(body), len(stored)
-        end = ends.get(length)
-        if end is None:
-            end = ends[length] = topic + I16.pack(length + added_bytes)
-        size = bytes_beside + body_bytes + length
-        crc = crc32(body) & 0x7FFFFFFF
-        head = pack(size, magic, crc, queue_id, flag, queue_offset, place, middle, body_bytes)
-        data = join((head, body, end, stored, added))
-        if crc_tail:
-            digits = (b"%010d" % (crc32(data) & 0x7FFFFFFF))[::-1]
-            data = join((data, CRC_NAME, digits, b"\x02"))
-        encoded.append(data)
-        queue_offset += 1
-        place += size
-        places.append(place)
-    return encoded, places
+    beside = fixed.size + len(topic) + 2 + added_bytes
+    body_sizes, text_sizes = list(map(len, bodies)), list(map(len, texts))
+    sizes = [beside + body + text for body, text in zip(body_sizes, text_sizes, strict=True)]
+    places = list(accumulate(sizes, initial=physical_offset))
+    crcs = [crc32(body) & 0x7FFFFFFF for body in bodies]
+    heads = list(
+        map(
+            _ALIKE[wide_hosts].pack,
+            sizes,
+            repeat(magic),
+            crcs,
+            repeat(shared.queue_id),
+            batch.flags,
+            count(queue_offset),
+            places,
+            repeat(middle),
+            body_sizes,
+        )
+    )
+    behind_body = {size: topic + I16.pack(size + added_bytes) for size in set(text_sizes)}
+    ends = [b"".join((behind_body[len(text)], text, added)) for text in texts]
+    columns = [heads, bodies, ends]
+    if crc_tail:
+        columns.append(_crc_tails(map(crc32, ends, map(crc32, bodies, map(crc32, heads)))))
+    return [b"".join(chain.from_iterable(zip(*columns, strict=True)))], places
+
+
+def _crc_tails(crcs: Iterable[int]) -> list[bytes]:
+    """Return the property that ends each record, given the checksum of all before it.
+
+    It is written backwards and turned round, as its digits are to begin with the last.
+    """
+    return [(_CRC_TAIL_BACKWARDS % (crc & 0x7FFFFFFF))[::-1] for crc in crcs]
 
 
 def blank(size: int) -> bytes:

@@ -11,8 +11,7 @@ Invariants
 3. Once `stop` was called nothing more is appended; between `pause` and `resume` nothing is either.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import count, repeat
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -31,12 +30,41 @@ _ODD_FLAGS = TRANSACTION_PREPARED | INNER_BATCH
 
 
 class Appended(Struct, frozen=True, gc=False):
-    """Where a record lies: its place in its queue and in the log, its bytes, and its store time."""
+    """Where a record lies: its place in its queue and in the log, and its store time."""
 
     queue_offset: int
     physical_offset: int
-    size: int
     stored_at_ms: int
+
+
+class Places(Struct, frozen=True, gc=False):
+    """Where records lie that were taken up together, in order; one `Appended` each as a sequence.
+
+    Attributes:
+        queue_offsets: The place of each in its queue.
+        physical_offsets: And in the log.
+        stored_at_ms: The store time of all.
+    """
+
+    queue_offsets: Sequence[int]
+    physical_offsets: Sequence[int]
+    stored_at_ms: int
+
+    def part(self, number: int) -> "Places":
+        """Return where one of them lies."""
+        return Places(
+            [self.queue_offsets[number]], [self.physical_offsets[number]], self.stored_at_ms
+        )
+
+    def __len__(self) -> int:
+        return len(self.physical_offsets)
+
+    def __getitem__(self, number: int) -> Appended:
+        at = self.physical_offsets[number]
+        return Appended(self.queue_offsets[number], at, self.stored_at_ms)
+
+    def __iter__(self) -> Iterator[Appended]:
+        return map(self.__getitem__, range(len(self)))
 
 
 class Appender:
@@ -117,7 +145,7 @@ class Appender:
         (appended,) = self.append_all([record])
         return appended
 
-    def append_batch(self, batch: NewBatch) -> list[Appended]:
+    def append_batch(self, batch: NewBatch) -> Places:
         """Take up messages that lie in one log file, with consecutive queue offsets.
 
         Raises:
@@ -125,7 +153,7 @@ class Appender:
                 they fit into no log file.
             StoreError: See `append_all`.
         """
-        total = sum([len(body) for _, body, _ in batch.parts])
+        total = sum(map(len, batch.bodies))
         if total > self._body_bytes_max:
             raise MessageTooLarge(
                 f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
@@ -135,8 +163,7 @@ class Appender:
         if (
             shared.sys_flag & _ODD_FLAGS
             or shared.topic == extra.SCHEDULE_TOPIC
-            or extra.MARK in batch.added
-            or True in [extra.MARK in text for _, _, text in batch.parts]
+            or batch.has(extra.MARK)
         ):
             return self.append_all(batch.records(), together=True)
         now = self._begin()
@@ -144,9 +171,10 @@ class Appender:
         first = self._next.get(key)
         if first is None:
             first = check_queue(*key)
-        places, sizes = self._log.append_batch(batch, first, now)
-        self._took({key: first + len(places)}, places)
-        return list(map(Appended, count(first), places, sizes, repeat(now)))
+        places = self._log.append_batch(batch, first, now)
+        following = first + len(places)
+        self._took({key: following}, places)
+        return Places(range(first, following), places, now)
 
     def _begin(self) -> int:
         """Return the store time of what comes next, unless nothing is to come.
@@ -176,7 +204,7 @@ class Appender:
                 before[key] = known.get(key)
         known.update(following)
 
-    def append_all(self, records: Sequence[NewRecord], *, together: bool = False) -> list[Appended]:
+    def append_all(self, records: Sequence[NewRecord], *, together: bool = False) -> Places:
         """Take records up, in memory: all of them, or with an error none.
 
         Args:
@@ -216,9 +244,9 @@ class Appender:
             following[key] = offset + 1
         if is_odd:
             records, queue_offsets, following = self._placed(records)
-        places, sizes = self._log.append(records, queue_offsets, now, together=together)
+        places = self._log.append(records, queue_offsets, now, together=together)
         self._took(following, places)
-        return list(map(Appended, queue_offsets, places, sizes, repeat(now)))
+        return Places(queue_offsets, places, now)
 
     def _placed(
         self, records: Sequence[NewRecord]

@@ -92,7 +92,7 @@ class CommitLog:
         stored_at_ms: int,
         *,
         together: bool = False,
-    ) -> tuple[list[int], list[int]]:
+    ) -> list[int]:
         """Take records up, in memory.
 
         Args:
@@ -102,7 +102,7 @@ class CommitLog:
             together: They must lie in one file.
 
         Returns:
-            The place of each in the log, and its size in bytes.
+            The place of each in the log.
 
         Raises:
             MessageTooLarge: One of them, or all of them `together`, fit into no file, or a part
@@ -113,22 +113,18 @@ class CommitLog:
             records, queue_offsets, self._end, stored_at_ms, self.crc_tail
         )
         whole = places.pop() - self._end
-        sizes = list(map(len, encoded))
         if whole <= self._room:
             self._take(encoded, whole)
-            return places, sizes
+            return places
+        sizes = list(map(len, encoded))
         self._check_fits(whole if together else max(sizes))
         count = 0 if together else bisect_right(list(accumulate(sizes)), self._room)
         self._take(encoded[:count], sum(sizes[:count]))
         self._roll()
-        rest, _ = self.append(
-            records[count:], queue_offsets[count:], stored_at_ms, together=together
-        )
-        return places[:count] + rest, sizes
+        rest = self.append(records[count:], queue_offsets[count:], stored_at_ms, together=together)
+        return places[:count] + rest
 
-    def append_batch(
-        self, batch: NewBatch, queue_offset: int, stored_at_ms: int
-    ) -> tuple[list[int], list[int]]:
+    def append_batch(self, batch: NewBatch, queue_offset: int, stored_at_ms: int) -> list[int]:
         """Take up messages that must lie in one file; see `append`.
 
         Args:
@@ -145,7 +141,7 @@ class CommitLog:
             self._roll()
             return self.append_batch(batch, queue_offset, stored_at_ms)
         self._take(encoded, whole)
-        return places, list(map(len, encoded))
+        return places
 
     def _take(self, data: Sequence[bytes], size: int) -> None:
         buffers = self._buffers

@@ -238,6 +238,49 @@ def test_parts_beside_plain_ones_become_what_each_would_be(text: str, shared: st
         assert one.properties[-1] == other.properties[-1] == 2
 
 
+_TWO_KEYS = "UNIQ_KEY\x01P\x02UNIQ_KEY\x01Q\x02"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("", _TWO_KEYS),
+        ("A\x01b\x02", _TWO_KEYS),
+        ("MY_UNIQ_KEY\x01b\x02", _TWO_KEYS),
+        ("UNIQ_KEY\x01P\x02A", "UNIQ_KEY\x01Q\x02"),
+        ("UNIQ_KEY\x01P", "UNIQ_KEY\x01Q\x02"),
+        ("UNIQ_KEY\x01P\x02", "A\x01b\x02UNIQ_KEY\x01Q"),
+        ("UNIQ_KEY\x01P\x02\x02", "UNIQ_KEY\x01Q"),
+        ("UNIQ_KEY\x01P", "UNIQ_KEY\x01Q\x02\x02A\x01b\x02"),
+        ("A\x01b\x02" + _TWO_KEYS, "A\x01b\x02"),
+    ],
+)
+@pytest.mark.parametrize("turned", [1, -1])
+def test_what_one_message_lacks_another_does_not_make_up(
+    texts: tuple[str, str], turned: int
+) -> None:
+    """All are looked at together; each has its own key and its end all the same."""
+    given = texts[::turned]
+    parts = batch.join([(0, b"a", text.encode()) for text in given])
+    for one, text in zip(Desk().sender.batch(header(), parts, THERE).records(), given, strict=True):
+        _has_all(one, text)
+    headers = [header(properties=text) for text in given]
+    for found, text in zip(_desk().sender.records(sends(*headers)), given, strict=True):
+        assert isinstance(found, NewRecord)
+        _has_all(found, text)
+        assert found.unique_key == properties.decode(found.properties)["UNIQ_KEY"]
+
+
+def _has_all(record: NewRecord, text: str) -> None:
+    """Say that a record has the properties it was sent with, and a key, and the broker's."""
+    found = properties.decode(record.properties)
+    assert found.pop("UNIQ_KEY").startswith(("P", "Q", "NEW"))
+    ours = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
+    sent = properties.decode(text)
+    sent.pop("UNIQ_KEY", None)
+    assert found == sent | ours
+
+
 def test_text_that_is_no_unicode_is_replaced() -> None:
     """It never stops a send half-way."""
     record = Desk().sender.record(header(properties="A\x01\ud800\x02"), b"x", THERE, 479)

@@ -6,9 +6,9 @@ from typing import Any
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.rocketmq.broker import waiting
 from sprocket.rocketmq.broker.waiting import Waiting
-from sprocket.rocketmq.store.append import Appended
+from sprocket.rocketmq.store.append import Appended, Places
 
-PLACE = Appended(1, 2, 3, 4)
+PLACES = Places([1], [2], 3)
 
 
 class Asker:
@@ -31,7 +31,7 @@ def _said(
 
 
 def _one(asker: Asker, request: bytes) -> Waiting:
-    return Waiting(waiting.one, [(_said, asker, request)], [PLACE], 1)
+    return Waiting(waiting.one, [(_said, asker, request)], PLACES, 1)
 
 
 def test_each_asker_is_told_once_in_order() -> None:

@@ -186,7 +186,7 @@ class Cluster:
         self.topics.setdefault(header.topic, header.default_topic_queue_nums)
         parts = [(header.flag, bytes(command.body), header.properties.encode())]
         if header.batch:
-            parts = batch.split(command.body)
+            parts = list(zip(*batch.split(command.body), strict=True))
         places = [
             self.store(header.topic, header.queue_id, body, text, header.sys_flag)
             for _, body, text in parts

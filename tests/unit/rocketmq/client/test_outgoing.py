@@ -111,8 +111,8 @@ def test_a_batch_holds_its_messages_in_order() -> None:
         [Message("t", b"a", tag="A", flag=3), Message("t", b"b")], IDS, 5, body_bytes_max=1000
     )
     parts = batch.split(one.body)
-    assert [(flag, body) for flag, body, _ in parts] == [(3, b"a"), (0, b"b")]
-    assert list(one.ids) == [properties.find(text, "UNIQ_KEY") for _, _, text in parts]
+    assert (parts.flags, parts.bodies) == ([3, 0], [b"a", b"b"])
+    assert list(one.ids) == [properties.find(text, "UNIQ_KEY") for text in parts.properties]
 
 
 @pytest.mark.parametrize(

@@ -16,21 +16,21 @@ def test_the_golden_batch() -> None:
     """Two messages, byte for byte, and back."""
     assert batch.join(PARTS) == GOLDEN
     parts = batch.split(GOLDEN)
-    assert parts == PARTS
-    assert parts[1][2] == b"WAIT\x01true\x02"
+    assert list(zip(*parts, strict=True)) == PARTS
+    assert parts.properties[1] == b"WAIT\x01true\x02"
 
 
 def test_empty_batches_and_bodies() -> None:
     """No message gives no bytes; a message may have neither body nor properties."""
-    assert batch.split(b"") == []
-    assert batch.split(batch.join([(-1, b"", b"")])) == [(-1, b"", b"")]
+    assert batch.split(b"") == ([], [], [])
+    assert batch.split(batch.join([(-1, b"", b"")])) == ([-1], [b""], [b""])
 
 
 def test_every_cut_is_refused() -> None:
     """Only the cut between two messages leaves a batch."""
     for cut in range(1, len(GOLDEN)):
         if cut == 37:
-            assert len(batch.split(GOLDEN[:cut])) == 1
+            assert batch.split(GOLDEN[:cut]).bodies == [b"a"]
             continue
         with pytest.raises(WireError, match="batch"):
             batch.split(GOLDEN[:cut])
@@ -51,6 +51,12 @@ def test_lengths_must_add_up(at: int, value: bytes, words: str) -> None:
     damaged = GOLDEN[:at] + value + GOLDEN[at + len(value) :]
     with pytest.raises(WireError, match=words):
         batch.split(damaged)
+
+
+def test_properties_have_no_negative_length() -> None:
+    """Though such a length would add up."""
+    with pytest.raises(WireError, match="at byte 0 has sizes"):
+        batch.split(bytes.fromhex(f"{21:08x}{0:032x}ffff") + bytes(40))
 
 
 def test_properties_have_a_limit() -> None:

@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 from tests.unit.rocketmq.codec.given import new_record, stored
 
+from sprocket.base.checksum import crc32
 from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
 from sprocket.rocketmq.codec import ids, properties, record
 from sprocket.rocketmq.model.message import NewBatch
@@ -60,19 +61,38 @@ def test_a_batch_has_the_limits_of_its_records(crc_tail: bool) -> None:
     text = b"a\x01" + b"x" * (most - 3) + b"\x02"
     one = new_record()
     for longer in (0, 1):
-        new = NewBatch(one, [(0, b"", b""), (1, b"x", b"x" * longer + text)], added)
+        new = NewBatch(one, [0, 1], [b"", b"x"], [b"", b"x" * longer + text], added)
         if longer:
             with pytest.raises(PropertiesTooLarge, match="32768 bytes"):
                 record.encode_batch(new, 0, 0, 0, crc_tail)
         else:
-            batch, places = record.encode_batch(new, 0, 100, 0, crc_tail)
-            assert (batch, places) == record.encode_all(new.records(), [0, 1], 100, 0, crc_tail)
-            assert places[2] - places[1] == len(batch[1])
+            data, places = record.encode_batch(new, 0, 100, 0, crc_tail)
+            each, expected = record.encode_all(new.records(), [0, 1], 100, 0, crc_tail)
+            assert (b"".join(data), places) == (b"".join(each), expected)
+            assert places[2] - places[1] == len(each[1])
     with pytest.raises(MessageTooLarge, match="does not fit"):
-        record.encode_batch(structs.replace(new, parts=[(1 << 31, b"", b"")]), 0, 0, 0, crc_tail)
+        record.encode_batch(
+            structs.replace(new, flags=[1 << 31], bodies=[b""], properties=[b""]), 0, 0, 0, crc_tail
+        )
     odd = structs.replace(new, shared=structs.replace(one, born_host=b"1234567"))
     with pytest.raises(WireError, match="not 8 or 20"):
         record.encode_batch(odd, 0, 0, 0, crc_tail)
+
+
+@pytest.mark.parametrize("crc_tail", [False, True])
+@pytest.mark.parametrize("added", [b"k\x01v\x02", b"k\x01v", b"", b"\0"])
+@pytest.mark.parametrize("host", [bytes(8), bytes(20)])
+def test_a_batch_is_what_its_records_are(crc_tail: bool, added: bytes, host: bytes) -> None:
+    """Of any sizes; the sums of some of these bodies have 32 bits, of which 31 are stored."""
+    bodies = [b"%d" % number * number for number in range(9)]
+    assert {crc32(body) >> 31 for body in bodies} == {0, 1}
+    texts = [b"a\x01" + b"x" * (number % 3) + b"\x02" for number in range(9)]
+    shared = new_record(topic="T" * 200, born_host=host, sys_flag=1)
+    for one in (texts, [*texts[1:], b"#\x01c\x02"]):
+        new = NewBatch(shared, range(-4, 5), bodies, one, added)
+        data, places = record.encode_batch(new, 7, 1000, 5, crc_tail)
+        each, expected = record.encode_all(new.records(), range(7, 16), 1000, 5, crc_tail)
+        assert (b"".join(data), places) == (b"".join(each), expected)
 
 
 def test_long_topics_take_version_2_by_bytes() -> None:

@@ -17,6 +17,7 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.codec import properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH
+from sprocket.rocketmq.store.append import Appended, Places
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -59,8 +60,8 @@ def test_a_batch_takes_a_place_for_each_of_its_messages() -> None:
         ends.append(batch[-1].queue_offset + 1)
         assert [e.queue_offset for e in batch] == [*range(ends[-1] - len(made), ends[-1])]
         assert len({e.physical_offset // SMALL.log.segment_bytes for e in batch}) == 1
-        for one, after in pairwise(batch):
-            assert one.physical_offset + one.size == after.physical_offset
+        places = [*batch.physical_offsets, store.end]
+        assert len({after - place for place, after in pairwise(places)}) == 1
     assert ends == list(accumulate(1 + number % 4 for number in range(9)))
     store.write()
     store.sync()
@@ -134,7 +135,7 @@ def test_many_fill_files_as_each_by_itself_would() -> None:
     many = [new(f"t{n % 3}", n % 2, bytes(size)) for n, size in enumerate(sizes)]
     single, together = open_store(SimulatedDisk()), open_store(SimulatedDisk())
     expected = [single.append(one) for one in many]
-    assert together.append_all(many) == expected
+    assert list(together.append_all(many)) == expected
     for store in (single, together):
         store.write()
         store.sync()
@@ -217,6 +218,31 @@ def test_batches_and_light_queues_get_their_places() -> None:
     places = [record.decode(stored).physical_offset for stored in got.records]
     assert places == [entries[n].physical_offset for n in (2, 4, 6)]
     assert store.get_messages("batches", 0, 1).count == 7
+
+
+def test_a_batch_may_have_a_light_message() -> None:
+    """It gets its places in the light queues as well, wherever in the batch it is."""
+    store = open_store(SimulatedDisk(), light_queues=True)
+    light, plain = [
+        structs.replace(new("topic"), properties=properties.encode({**pairs, "END": "1"}))
+        for pairs in ({"INNER_MULTI_DISPATCH": "%LMQ%a"}, {})
+    ]
+    appended = store.append_batch(batch_of([plain, light, plain]))
+    assert [store.append(light).queue_offset, *appended.queue_offsets] == [3, 0, 1, 2]
+    store.write()
+    store.sync()
+    store.dispatch()
+    got = store.get_messages("%LMQ%a", 0, 0)
+    places = [record.decode(stored).physical_offset for stored in got.records]
+    assert places[0] == appended[1].physical_offset
+    assert len(places) == 2
+
+
+def test_places_are_told_one_by_one() -> None:
+    """As a sequence, and as parts of one."""
+    places = Places([5, 7, 9], [100, 200, 300], 42)
+    assert [*places] == [Appended(5, 100, 42), Appended(7, 200, 42), Appended(9, 300, 42)]
+    assert (len(places), places[-1], places.part(1)) == (3, [*places][2], Places([7], [200], 42))
 
 
 def test_a_failed_write_takes_all_places_back() -> None:

@@ -71,9 +71,8 @@ class World:
         """
         number = len(self.starts)
         made = structs.replace(new(topic, queue_id, b"x" * 50, name=f"k{number}"), **fields)
-        (place,), (size,) = self.log.append([made], [offset], 1000 + number)
-        self.starts.append(place)
-        self.ends.append(place + size)
+        self.starts += self.log.append([made], [offset], 1000 + number)
+        self.ends.append(self.log.end)
 
     def write(self, *offsets: int) -> int:
         """Append records of the queue t/0, if any, and write; return where the log ends."""

@@ -225,7 +225,7 @@ def test_a_glance_finds_the_time_behind_a_long_host() -> None:
     store.write()
     seen = glance(store._files.segment(0), 0)
     assert seen is not None
-    assert (seen.size, seen.stored_at_ms) == (appended.size, appended.stored_at_ms)
+    assert (seen.size, seen.stored_at_ms) == (store.end, appended.stored_at_ms)
 
 
 def test_an_entry_is_only_that_of_an_intact_record_at_its_place() -> None:

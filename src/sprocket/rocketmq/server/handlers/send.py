@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Sequence
-from itertools import repeat
 from typing import TypeAlias
 
 from sprocket.base.errors import (
@@ -25,7 +24,7 @@ from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
-from sprocket.rocketmq.store.append import Appended
+from sprocket.rocketmq.store.append import Places
 from sprocket.runtime.driver import Peer
 
 _Send: TypeAlias = tuple[Peer, Command, SendMessage]
@@ -95,7 +94,7 @@ class SendHandlers:
     def _stored(
         self,
         asked: Sequence[_Asked],
-        stored: Sequence[Appended] | None,
+        stored: Places | None,
         error: StoreError | None,
         ready: Ready,
     ) -> None:
@@ -104,54 +103,71 @@ class SendHandlers:
         Of one that waits first, or went to the dead letters, it names the queue that was asked for
         and where the message lies now, as RocketMQ's does.
         """
-        encode, start = quick_answers.stored, self._id_start
-        places = stored or repeat(None)
-        for (peer, request, queue_id, unique_key), place in zip(asked, places, strict=False):
-            if place is None or error is not None or request.serialize != JSON:
-                found = None if place is None else [place]
+        if stored is None or error is not None:
+            for number, (peer, request, queue_id, unique_key) in enumerate(asked):
+                found = None if stored is None else stored.part(number)
                 ready[peer] += self._answer(request, queue_id, unique_key, found, error)
+            return
+        encode, start = quick_answers.stored, self._id_start
+        places, offsets = stored.physical_offsets, stored.queue_offsets
+        for (peer, request, queue_id, unique_key), place, offset in zip(
+            asked, places, offsets, strict=True
+        ):
+            if request.serialize != JSON:
+                found = Places([offset], [place], stored.stored_at_ms)
+                ready[peer] += self._answer(request, queue_id, unique_key, found, None)
             elif not request.flag & ONEWAY_FLAG:
-                at, offset = place.physical_offset, place.queue_offset
-                frame = encode(request.opaque, start, at, queue_id, offset, unique_key)
+                frame = encode(request.opaque, start, place, queue_id, offset, unique_key)
                 ready[peer].append(frame)
 
     def _stored_batch(
         self,
         asked: Sequence[_Asked],
-        stored: Sequence[Appended] | None,
+        stored: Places | None,
         error: StoreError | None,
         ready: Ready,
     ) -> None:
         """Make the answer to a batch."""
         ((peer, request, queue_id, unique_key),) = asked
-        ready[peer] += self._answer(request, queue_id, unique_key, stored, error)
+        if stored is None or error is not None or request.serialize != JSON:
+            ready[peer] += self._answer(request, queue_id, unique_key, stored, error)
+        elif not request.flag & ONEWAY_FLAG:
+            *before, last = stored.physical_offsets
+            start = self._before_last_id(before).encode()
+            offset = stored.queue_offsets[0]
+            frame = quick_answers.stored(request.opaque, start, last, queue_id, offset, unique_key)
+            ready[peer].append(frame)
 
     def _answer(
         self,
         request: Command,
         queue_id: int,
         unique_key: str,
-        stored: Sequence[Appended] | None,
+        stored: Places | None,
         error: StoreError | None,
     ) -> Sequence[Buffer]:
         """Make any answer: where a message or those of a batch lie, or why not."""
-        if not stored:
+        if stored is None:
             assert error is not None
             return encoded(request, Answer(_code(error), None, str(error)))
+        *before, last = stored.physical_offsets
         header = SendMessageAnswer(
-            msg_id=self._ids([one.physical_offset for one in stored]),
+            msg_id=f"{self._before_last_id(before)}{last:016X}",
             queue_id=queue_id,
-            queue_offset=stored[0].queue_offset,
+            queue_offset=stored.queue_offsets[0],
             transaction_id=unique_key,
         )
         if error is None:
             return encoded(request, Answer(0, header))
         return encoded(request, Answer(_code(error), header, str(error)))
 
-    def _ids(self, places: Sequence[int]) -> str:
-        """Return the offset message ids of some places in the log, with commas between them."""
+    def _before_last_id(self, places: Sequence[int]) -> str:
+        """Return the offset message ids of some places in the log, and how the next one begins."""
+        if not places:
+            return self._id_prefix
         hexes = struct.pack(f">{len(places)}q", *places).hex(",", 8).upper()
-        return self._id_prefix + hexes.replace(",", f",{self._id_prefix}")
+        between = f",{self._id_prefix}"
+        return f"{self._id_prefix}{hexes.replace(',', between)}{between}"
 
 
 def real_queue_id(record: NewRecord, header: SendMessage) -> int:

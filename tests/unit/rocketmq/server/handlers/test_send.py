@@ -1,10 +1,21 @@
 """Sends are stored and answered with where they lie, or refused with RocketMQ's code."""
 
+from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
+
+from sprocket.base.errors import DiskFull, StoreError, SyncLate
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import batch, record
+from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
+from sprocket.rocketmq.codec.frame import BINARY, JSON
+from sprocket.rocketmq.codec.headers import SendMessageAnswer
+from sprocket.rocketmq.server.dispatch import Answer, encoded
+from sprocket.rocketmq.server.handlers.send import SendHandlers
+from sprocket.rocketmq.store.append import Places
 
 
 def ext(topic: str = "T", **changes: Any) -> dict[str, Any]:
@@ -134,6 +145,61 @@ def test_one_way_sends_are_stored_and_never_answered(on_node: Callable[..., None
         assert lab.broker.pushed.empty()
 
     on_node(scenario)
+
+
+HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
+PLACES = Places([7, 1 << 40, 9], [0, 0xABCDEF, 1 << 41], 5)
+OUTCOMES = [
+    (PLACES, None, 0),
+    (PLACES, SyncLate("stored, but not synced"), 10),
+    (None, DiskFull("full"), 14),
+]
+
+
+def _answers(make: str, asked: list[Any], stored: Places | None, error: StoreError | None) -> bytes:
+    handlers = SendHandlers(cast("Any", None), cast("Any", SimpleNamespace(pressure=None)), HOST)
+    ready: Any = defaultdict(list)
+    getattr(handlers, make)(asked, stored, error, ready)
+    return b"".join(ready["peer"])
+
+
+def _declared(
+    request: Command, queue_id: int, key: str, stored: Places | None, error: Any, code: int
+) -> bytes:
+    header = (
+        None
+        if stored is None
+        else SendMessageAnswer(
+            msg_id=",".join(f"{HOST.hex().upper()}{at:016X}" for at in stored.physical_offsets),
+            queue_id=queue_id,
+            queue_offset=stored.queue_offsets[0],
+            transaction_id=key,
+        )
+    )
+    remark = None if error is None else str(error)
+    return b"".join(encoded(request, Answer(code, header, remark)))
+
+
+@pytest.mark.parametrize("serialize", [JSON, BINARY])
+@pytest.mark.parametrize(("stored", "error", "code"), OUTCOMES)
+def test_answers_are_what_their_header_declares(
+    serialize: int, stored: Places | None, error: StoreError | None, code: int
+) -> None:
+    """To the byte: to each of several sends, to a batch, and to one-way ones none."""
+    flags = (0, ONEWAY_FLAG, 0)
+    requests = [
+        Command(310, opaque, flag, serialize=serialize) for opaque, flag in enumerate(flags, 5)
+    ]
+    asked = [("peer", one, number, f"K{number}") for number, one in enumerate(requests)]
+    expected = b"".join(
+        _declared(one, number, key, stored and stored.part(number), error, code)
+        for _, one, number, key in asked
+    )
+    assert _answers("_stored", asked, stored, error) == expected
+    for alone in (stored, stored and stored.part(1)):
+        for one in asked[:2]:
+            found = _answers("_stored_batch", [one], alone, error)
+            assert found == _declared(*one[1:], alone, error, code)
 
 
 def test_a_negative_queue_is_chosen_by_the_broker(on_node: Callable[..., None]) -> None:
