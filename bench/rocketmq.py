@@ -241,6 +241,10 @@ def _measured(broker: peers.Broker, load: Callable[[], Run]) -> Figures:
     run = load()
     time.sleep(processes.REST_SECONDS)
     spent = processes.cpu_seconds(broker.pid) - before
+    with link.Link(broker.address) as connection:
+        behind = link.runtime_info(connection)["dispatchBehindBytes"]
+    if behind != "0":
+        raise RuntimeError(f"{behind} bytes are in no queue and no index yet, {broker.address}")
     return Figures(
         messages_per_s=run.messages / run.seconds,
         cpu_us_per_message=spent / run.messages * 1e6,

@@ -174,6 +174,12 @@ def batch_part(body: bytes, properties: str) -> bytes:
     return head + body + struct.pack(">h", len(text)) + text
 
 
+def runtime_info(link: Link) -> Mapping[str, str]:
+    """Return what the broker says of itself, as `mqadmin brokerStatus` prints it."""
+    table: Mapping[str, str] = json.loads(link.call(BROKER_RUNTIME_INFO, {}).body)["table"]
+    return table
+
+
 def queue_end(link: Link, topic: str, queue_id: int) -> int:
     """Return the queue offset that the next message will get."""
     answer = link.call(GET_MAX_OFFSET, {"topic": topic, "queueId": queue_id})

@@ -179,8 +179,8 @@ class Store:
 
     @property
     def dispatched(self) -> PhysicalOffset:
-        """Up to where the queues have the log."""
-        return self._dispatch.queued_to
+        """Up to where queues and index have the log."""
+        return PhysicalOffset(self._dispatch.queued_to - self._dispatch.index_backlog_bytes)
 
     @property
     def first(self) -> PhysicalOffset:

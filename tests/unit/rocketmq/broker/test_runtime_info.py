@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.stores import filled
+from tests.stores import filled, new
 
 from sprocket.rocketmq.broker import runtime_info
 from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, Waiting
@@ -40,6 +40,9 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
     assert table["sprocketHeldPulls"] == "3"
     assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
     assert table["commitLogMaxOffset"] == str(store.end)
+    assert table["dispatchBehindBytes"] == str(store.end - store.dispatched) == "0"
+    store.append(new())
+    assert info.table()["dispatchBehindBytes"] == str(store.end - store.dispatched) != "0"
 
 
 def test_spans_and_sizes_are_told_as_rocketmq_does() -> None:

@@ -37,6 +37,8 @@ def test_the_path_of_a_message() -> None:
     store.finish_sync(job)
     assert store.synced == store.end == len(store.record_at(0))
     (arrival,) = store.dispatch().arrivals
+    assert store.dispatched == 0, "the index lacks it"
+    assert (store.dispatch_index(), store.dispatched) == (1, store.end)
     assert (arrival.topic, arrival.queue_id, arrival.next_offset) == ("t", 1, 1)
     got = store.get_messages("t", 1, 0)
     assert (got.status, got.count, got.next_offset) == (GetStatus.FOUND, 1, 1)
