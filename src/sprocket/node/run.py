@@ -20,6 +20,7 @@ from sprocket.rocketmq.broker.registration import Identity, Registration, split_
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.server.calls import Calls
+from sprocket.rocketmq.server.cold import ColdReads
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.server.handlers.assignment import AssignmentHandlers
 from sprocket.rocketmq.server.handlers.clients import ClientHandlers, notify_ids_changed
@@ -196,15 +197,15 @@ def _serve(
 ) -> None:
     """Give every code of the broker its handler, each handler the parts that it needs."""
     store = broker.store
-    watch = Watch(broker.left)
+    watch, cold = Watch(broker.left), ColdReads(broker.thread)
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
         PermissionHandlers(broker.groups),
         RetryHandlers(broker.send_back, broker.durable, broker.stats, broker.topics),
-        PullHandlers(broker.puller, broker.hold, broker.thread, broker.stats, watch),
+        PullHandlers(broker.puller, broker.hold, cold, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
         ClientHandlers(broker.members, broker.groups, broker.topics, broker.locks, watch),
-        QueryHandlers(broker.queries, broker.members),
+        QueryHandlers(broker.queries, broker.members, cold),
     ):
         dispatcher.add(handlers.table())
     dispatcher.add(

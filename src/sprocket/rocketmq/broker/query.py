@@ -1,5 +1,7 @@
 """Finding messages by key, by id and by time."""
 
+from collections.abc import Iterable, Sequence
+
 from msgspec import Struct
 
 from sprocket.base.errors import (
@@ -8,12 +10,13 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     RequestRefused,
 )
-from sprocket.base.units import PhysicalOffset
+from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.codec.admin_bodies import QueueUnit, QueueUnits
 from sprocket.rocketmq.codec.admin_headers import QueryConsumeQueue
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.store import Store
 
 UNIQUE_KEY_MAX = 32
@@ -26,18 +29,25 @@ BYTES_MAX = 8 * 1024 * 1024
 """Most bytes in one answer beyond its first message; half of what clients take in a frame."""
 
 
+RECORD_BYTES = 16 * KIB
+"""As long a record is taken to be before it is looked at; hardly one is longer."""
+
+
 class Found(Struct, frozen=True):
-    """What a query by key gives.
+    """What a query gives.
 
     Attributes:
         records: Whole records as stored, the oldest first.
         index_updated_at_ms: When the index last took something in.
         index_end: The physical offset of what it took in last.
+        missing: What must be read before the records can be had without waiting for the disk;
+            there are none then.
     """
 
     records: list[memoryview]
-    index_updated_at_ms: int
-    index_end: int
+    index_updated_at_ms: int = 0
+    index_end: int = 0
+    missing: Sequence[Range] = ()
 
 
 class Queries:
@@ -46,8 +56,12 @@ class Queries:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def by_key(self, header: QueryMessage) -> Found:
+    def by_key(self, header: QueryMessage, *, may_wait: bool = False) -> Found:
         """Return the newest messages with a key, in the order in which they were stored.
+
+        Args:
+            header: Which.
+            may_wait: They may be `missing`; who gets that has it read, elsewhere, and asks again.
 
         Raises:
             RequestRefused: QUERY_NOT_FOUND; SYSTEM_ERROR for a negative number.
@@ -66,6 +80,9 @@ class Queries:
             begin_ms=header.begin_timestamp,
             end_ms=header.end_timestamp,
         )
+        missing = self._missing(result.offsets) if may_wait else ()
+        if missing:
+            return Found([], missing=missing)
         records: list[memoryview] = []
         size = 0
         for offset in reversed(result.offsets):
@@ -134,20 +151,31 @@ class Queries:
             filter_data=said,
         )
 
-    def by_offset(self, offset: int) -> memoryview:
+    def by_offset(self, offset: int, *, may_wait: bool = False) -> Found:
         """Return the record at a physical offset, which ids of messages name.
+
+        Args:
+            offset: Where.
+            may_wait: See `by_key`.
 
         Raises:
             RequestRefused: SYSTEM_ERROR; there is no record there.
         """
+        missing = self._missing([offset]) if may_wait else ()
+        if missing:
+            return Found([], missing=missing)
         try:
             if offset < 0:
                 raise OffsetTooSmall(offset, 0)
-            return self._store.record_at(PhysicalOffset(offset))
+            return Found([self._store.record_at(PhysicalOffset(offset))])
         except (OffsetTooSmall, OffsetTooLarge, CorruptRecord) as error:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}: {error}"
             ) from error
+
+    def _missing(self, places: Iterable[int]) -> Sequence[Range]:
+        """Return what the disk would have to bring of the records at some places."""
+        return self._store.page_cache.missing([(at, at + RECORD_BYTES) for at in places])
 
 
 def _not_found() -> RequestRefused:

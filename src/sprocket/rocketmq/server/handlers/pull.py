@@ -4,12 +4,11 @@ A pull is run again after it waited, for a message (`broker/hold`), for the disk
 and then the disk:
 
     run → nothing new → hold → run → answer
-       ↘ not in memory → disk thread reads → run, which waits no more → answer
+       ↘ not in memory → disk thread reads (`server/cold`) → run, which waits no more → answer
 """
 
 from collections.abc import Callable, Sequence
 
-from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.hold import PullHold
 from sprocket.rocketmq.broker.pull import Pulled, Puller, PullForbidden
 from sprocket.rocketmq.broker.stats import Stats
@@ -18,17 +17,11 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullMessage, PullMessageAnswer
+from sprocket.rocketmq.server.cold import ColdReads
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
 from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.runtime.driver import Peer
-from sprocket.runtime.offload import DiskThread
-
-COLD_READS_MAX = 64
-"""Jobs that may wait for the disk thread before a pull; a further one is read on the loop."""
-
-CHUNK_BYTES = MIB
-"""The disk thread reads so much at once, into memory that it gives back."""
 
 
 class PullHandlers:
@@ -37,7 +30,7 @@ class PullHandlers:
     Args:
         puller: Checks and reads.
         hold: Where pulls wait.
-        thread: Reads from the disk, so that the loop does not wait for it.
+        cold: Reads from the disk, so that the loop does not wait for it.
         stats: Counts what is handed out.
         watch: Is told of connections whose pulls wait.
     """
@@ -46,13 +39,13 @@ class PullHandlers:
         self,
         puller: Puller,
         hold: PullHold,
-        thread: DiskThread,
+        cold: ColdReads,
         stats: Stats,
         watch: Callable[[Peer], None],
     ) -> None:
         self._puller = puller
         self._hold = hold
-        self._thread = thread
+        self._cold = cold
         self._stats = stats
         self._watch = watch
 
@@ -67,7 +60,7 @@ class PullHandlers:
         """Answer a pull, or let it wait."""
         header = request.header(PullMessage)
         try:
-            pulled = self._puller.pull(header, may_wait=self._may_wait())
+            pulled = self._puller.pull(header, may_wait=self._cold.may_wait)
         except PullForbidden as forbidden:
             return _forbidden(forbidden)
         if pulled.code == ResponseCode.PULL_NOT_FOUND and not request.is_oneway:
@@ -79,7 +72,7 @@ class PullHandlers:
                 header.queue_offset,
                 pulled.tags,
                 hold_ms,
-                lambda: self._again(peer, request, header, may_wait=self._may_wait()),
+                lambda: self._again(peer, request, header, may_wait=self._cold.may_wait),
             ):
                 self._watch(peer)
                 return None
@@ -129,35 +122,17 @@ class PullHandlers:
             result.runs,
         )
 
-    def _may_wait(self) -> bool:
-        """Say whether the disk may be asked to bring what a pull wants."""
-        thread = self._thread
-        return thread.waiting_count < COLD_READS_MAX and not thread.is_stopped
-
     def _fetch(
         self, peer: Peer, request: Command, header: PullMessage, missing: Sequence[Range]
     ) -> None:
         """Have the disk bring what a pull wants, then run it again, though the disk refused."""
         started = self._stats.monotonic()
 
-        def done(_: object, __: BaseException | None) -> None:
+        def then() -> None:
             self._stats.waited(started)
             self._again(peer, request, header, may_wait=False)
 
-        self._thread.submit(lambda: _read(missing), done)
-
-
-def _read(ranges: Sequence[Range]) -> None:
-    """Bring parts of files into memory.
-
-    A mapping that is touched does so as well, but its page faults hold up every thread.
-
-    Threads: any.
-    """
-    for file, position, size in ranges:
-        end = position + size
-        for at in range(position, end, CHUNK_BYTES):
-            file.read(at, min(CHUNK_BYTES, end - at))
+        self._cold.fetch(missing, then)
 
 
 def _forbidden(forbidden: PullForbidden) -> Answer:

@@ -3,24 +3,23 @@
 import asyncio
 import pathlib
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.file_systems import needs_a_disk
+from tests.unit.rocketmq.server.conftest import NOTHING_NEAR, ColdDisk, until
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import DiskFailed
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.pull import Pulled, Puller
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.server.handlers import pull as handler
+from sprocket.rocketmq.server import cold
 from sprocket.rocketmq.settings import PullSettings, StoreSettings
 from sprocket.rocketmq.store.commitlog import Range
 from sprocket.runtime.offload import DiskThread
-from sprocket.testing.disk import SimulatedDisk
 
 
 def send_ext(topic: str = "T", tag: str = "", queue: int = 0) -> dict[str, Any]:
@@ -105,60 +104,6 @@ def test_found_messages_come_in_the_form_of_the_request(on_node: Callable[..., N
     on_node(scenario)
 
 
-LOG = "/store/commitlog/" + "0" * 20
-LOG_BYTES = 256 * KIB
-NOTHING_NEAR = StoreSettings(fill_ahead_bytes=0, bytes_in_memory=1)
-"""All of the log counts as far behind its end."""
-
-
-class ColdDisk(SimulatedDisk):
-    """A disk that notes which thread reads how often from the log, once that is forgotten.
-
-    Attributes:
-        threads: Who has read.
-        go_on: Reads wait for it.
-        is_reading: A read has begun.
-        is_broken: Reads fail.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.threads: list[str] = []
-        self.is_reading, self.go_on = threading.Event(), threading.Event()
-        self.go_on.set()
-        self.is_broken = False
-
-    def forget(self) -> None:
-        """Have all of the log, what comes later included, in no memory, and watch its reads."""
-        self.before = self._note
-        self.open(LOG).give_back(0, LOG_BYTES)
-
-    def _note(self, call: str, path: str) -> None:
-        if call == "read" and path == LOG:
-            self.threads.append(threading.current_thread().name)
-            self.is_reading.set()
-            assert self.go_on.wait(10)
-            if self.is_broken:
-                raise DiskFailed(path)
-
-
-@pytest.fixture
-def on_cold_node(on_node: Callable[..., None]) -> Callable[..., None]:
-    """Run a scenario with a node that has some messages, all on the disk only, and its disk."""
-
-    def run(scenario: Callable[[Any, ColdDisk], Awaitable[None]], count: int = 1) -> None:
-        disk = ColdDisk()
-
-        async def cold(lab: Any) -> None:
-            await fill(lab, count)
-            disk.forget()
-            await scenario(lab, disk)
-
-        on_node(cold, disk=disk, store=NOTHING_NEAR)
-
-    return run
-
-
 def test_what_is_not_in_memory_is_read_by_the_disk_thread(on_node: Callable[..., None]) -> None:
     """Then the answer is the same, in every form; what is in memory is answered at once."""
     disk = ColdDisk()
@@ -168,9 +113,9 @@ def test_what_is_not_in_memory_is_read_by_the_disk_thread(on_node: Callable[...,
         warm = await lab.broker.call(11, pull_ext(0))
         for ways in ({}, {"serialize": 1}):
             disk.forget()
-            cold = await lab.broker.call(11, pull_ext(0), **ways)
-            assert (cold.code, cold.remark, cold.body) == (0, "FOUND", warm.body)
-            assert cold.ext_map() == warm.ext_map()
+            found = await lab.broker.call(11, pull_ext(0), **ways)
+            assert (found.code, found.remark, found.body) == (0, "FOUND", warm.body)
+            assert found.ext_map() == warm.ext_map()
             assert disk.threads == ["sprocket-disk"]
             await lab.broker.call(11, pull_ext(0))
             assert disk.threads.pop() == "sprocket-disk"
@@ -223,12 +168,6 @@ def test_how_long_a_pull_waited_for_the_disk_is_told(on_cold_node: Callable[...,
         assert b'"getMessageEntireTimeMax":"70"' in (await lab.broker.call(28)).body
 
     on_cold_node(scenario)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Let others run until something holds."""
-    while not holds():
-        await asyncio.sleep(0)
 
 
 def test_the_loop_goes_on_while_the_disk_reads(on_cold_node: Callable[..., None]) -> None:
@@ -297,7 +236,7 @@ def test_when_too_many_wait_for_the_disk_a_pull_does_not(
     on_cold_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered on the loop."""
-    monkeypatch.setattr(handler, "COLD_READS_MAX", 1)
+    monkeypatch.setattr(cold, "COLD_READS_MAX", 1)
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
         disk.go_on.clear()
@@ -348,7 +287,7 @@ def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
     """When the disk thread begins, the log in the middle of the answer is still on the disk."""
     needs_a_disk(tmp_path)
     seen: list[tuple[str, int, bool, bool]] = []
-    read = handler._read
+    read = cold._read
 
     def watched(ranges: list[Range]) -> None:
         ((file, position, size),) = ranges
@@ -358,7 +297,7 @@ def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
         after = file.is_in_memory(middle, 1)
         seen.append((threading.current_thread().name, size, before, after))
 
-    monkeypatch.setattr(handler, "_read", watched)
+    monkeypatch.setattr(cold, "_read", watched)
     bodies = [b"%d" % number * 300 * KIB for number in range(12)]
 
     async def scenario(lab: Any) -> None:
@@ -369,14 +308,14 @@ def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
         for _ in range(20):  # a busy system may keep for a moment what it is told to forget
             log.sync()
             log.give_back(0, 4 * MIB)
-            cold = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
+            found = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
             if seen:
                 break
         log.close()
         warm = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
-        assert [one.body for one in record.decode_all(cold.body)] == bodies[1:6]
-        assert warm.body == cold.body
-        assert seen == [("sprocket-disk", len(cold.body), False, True)]
+        assert [one.body for one in record.decode_all(found.body)] == bodies[1:6]
+        assert warm.body == found.body
+        assert seen == [("sprocket-disk", len(found.body), False, True)]
         last = await lab.broker.call(11, pull_ext(11))
         assert [one.body for one in record.decode_all(last.body)] == bodies[11:]
         assert len(seen) == 1
