@@ -13,9 +13,11 @@ from typing import Protocol, TypeAlias
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rocketmq.broker import plain
 from sprocket.rocketmq.broker.delay_levels import TIMER_NAMES, DelayLevels
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.locks import QueueLocks
+from sprocket.rocketmq.broker.plain import LOOKED_AT, REWRITTEN, SPECIAL, UNIQUE, UNIQUE_NAME
 from sprocket.rocketmq.broker.retry import retries_max
 from sprocket.rocketmq.broker.topics import (
     DEAD_LETTER_PREFIX,
@@ -43,26 +45,8 @@ from sprocket.rocketmq.settings import BrokerSettings
 REGION = "DefaultRegion"
 """RocketMQ's default; clients copy it into traces."""
 
-_OURS = (properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER)
-_POP_CK = "POP_CK"
-
-_REWRITTEN = frozenset({*_OURS, _POP_CK, properties.CRC32})
-"""With one of these the property string is made anew instead of being added to."""
-
-_LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
-"""What may be refused, or go elsewhere first."""
-
-_SPECIAL = _REWRITTEN | _LOOKED_AT
-"""What asks for a further look; most messages have none of it."""
-
-_NOT_SHARED = _REWRITTEN | {properties.UNIQ_KEY}
+_NOT_SHARED = REWRITTEN | {properties.UNIQ_KEY}
 """What the parts of a batch do not get from it."""
-
-_UNIQUE_NAME = f"{properties.UNIQ_KEY}\x01"
-_UNIQUE = f"\x02{_UNIQUE_NAME}"
-
-_MARKS = ("\x01\x02", *[f"\x02{name}\x01" for name in sorted(_SPECIAL)])
-"""What shows an empty value or a special name in property strings that are joined."""
 
 _SPECIAL_FLAGS = TRANSACTION_MASK | INNER_BATCH
 _CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
@@ -130,10 +114,11 @@ class Sender:
         """Return the record of each message, ready to be appended, or why there is none.
 
         Most messages have nothing that asks for a closer look, which is seen for all at once; what
-        becomes of them here is what `record` would make.
+        becomes of them here reads as what `record` would make.
         """
         texts = [header.properties for _, _, header in sends]
-        are_plain = _can_be_added_to(texts)
+        closed = "\x02" + "".join(texts)
+        are_plain, are_ascii = plain.are_plain(closed, len(texts)), closed.isascii()
         queues: dict[str, int] = {}
         suffix, store_host = self._suffix, self._store_host
         made: list[NewRecord | Exception] = []
@@ -143,14 +128,15 @@ class Sender:
             if plain_queues is None:
                 plain_queues = queues[topic] = self._plain_queues(topic)
             sys_flag, body = header.sys_flag, request.body
-            key_at = text.rfind(_UNIQUE) + len(_UNIQUE)
+            key_at = text.rfind(UNIQUE) + len(UNIQUE)
             if (
                 0 <= queue_id < plain_queues
                 and body
                 and not sys_flag & _SPECIAL_FLAGS
                 and text[-1:] == "\x02"
-                and (are_plain or _can_be_added_to([text]))
-                and (key_at >= len(_UNIQUE) or text.startswith(_UNIQUE_NAME))
+                and (are_ascii or text.isascii())
+                and (are_plain or plain.are_plain("\x02" + text, 1))
+                and (key_at >= len(UNIQUE) or text.startswith(UNIQUE_NAME))
             ):
                 made.append(
                     NewRecord(
@@ -207,7 +193,7 @@ class Sender:
         text = header.properties
         found = properties.decode(text)
         topic_name = header.topic
-        is_special = not _SPECIAL.isdisjoint(found)
+        is_special = not SPECIAL.isdisjoint(found)
         if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
             dead = self._dead_letter(header, version)
             if dead is not None:
@@ -270,7 +256,7 @@ class Sender:
         if not _NOT_SHARED.isdisjoint(shared):
             shared = {name: value for name, value in shared.items() if name not in _NOT_SHARED}
         flags, bodies, texts = parts
-        added = self._added_to_plain(texts, shared)
+        added = plain.added_to_each(texts, shared, self._suffix)
         if added is None or topic.attributes:
             added = b""
             texts = [self._text_of_part(topic, text, shared) for text in texts]
@@ -290,36 +276,11 @@ class Sender:
         )
         return NewBatch(shared_record, flags, bodies, texts, added)
 
-    def _added_to_plain(self, texts: list[bytes], shared: dict[str, str]) -> bytes | None:
-        """Return what to add to the properties of each part; None if one needs a closer look.
-
-        Args:
-            texts: Properties of each.
-            shared: Those of the batch.
-        """
-        try:
-            closed = "\x02" + b"".join(texts).decode()
-        except UnicodeDecodeError:
-            return None
-        key = _UNIQUE_NAME.encode()
-        if [text for text in texts if text[-1:] != b"\x02" or key not in text]:
-            return None
-        if not _are_plain(closed, len(texts)):
-            return None
-        suffix = self._suffix
-        for name, value in shared.items():
-            count = closed.count(f"\x02{name}\x01")
-            if not count:
-                suffix = f"{name}\x01{value}\x02{suffix}"
-            elif not count == closed.count(f"\x02{name}\x01{value}\x02") == len(texts):
-                return None
-        return suffix.encode("utf-8", "replace")
-
     def _text_of_part(self, topic: TopicConfig, given: bytes, shared: dict[str, str]) -> bytes:
         """Return the properties to store of any part of a batch."""
         text = str(given, "utf-8", "replace")
         found = properties.decode(text)
-        is_special = not _SPECIAL.isdisjoint(found)
+        is_special = not SPECIAL.isdisjoint(found)
         if is_special:
             self._refuse_unsupported_in_batch(found)
         if topic.attributes:
@@ -405,7 +366,7 @@ class Sender:
         return 0
 
     def _refuse_unsupported_in_batch(self, found: dict[str, str]) -> None:
-        if _LOOKED_AT.isdisjoint(found):
+        if LOOKED_AT.isdisjoint(found):
             return
         if found.get(properties.TRAN_MSG, "").lower() == "true":
             raise _illegal("a batch may not be transactional")
@@ -413,35 +374,9 @@ class Sender:
             raise _illegal("a batch may not be delayed")
 
 
-def _can_be_added_to(texts: Sequence[str]) -> bool:
-    """Say whether property strings that end in 0x02 are plain and ASCII."""
-    closed = "\x02" + "".join(texts)
-    return closed.isascii() and _are_plain(closed, len(texts))
-
-
-def _are_plain(closed: str, count: int) -> bool:
-    """Say whether property strings can be added to as they are.
-
-    They are pairs, among them as many unique keys as strings; none has an empty value or a name of
-    `_SPECIAL`.
-
-    Args:
-        closed: 0x02 and the strings, each of which is to end in 0x02.
-        count: How many they are.
-    """
-    if not closed.count(_UNIQUE) == closed.count(_UNIQUE_NAME) == count:
-        return False
-    if closed.count("\x01") + 1 != closed.count("\x02"):
-        return False
-    for mark in _MARKS:  # noqa: SIM110 - a generator would cost half as much again
-        if mark in closed:
-            return False
-    return True
-
-
 def _text(pairs: dict[str, str]) -> str:
     """Write pairs, but for those that are always ours."""
-    kept = {name: value for name, value in pairs.items() if name not in _REWRITTEN}
+    kept = {name: value for name, value in pairs.items() if name not in REWRITTEN}
     return "".join([f"{name}\x01{value}\x02" for name, value in kept.items()])
 
 

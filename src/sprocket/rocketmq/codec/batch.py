@@ -13,10 +13,12 @@ from sprocket.base.errors import PropertiesTooLarge, WireError
 from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
 
 _HEAD = struct.Struct(">iiiii")
-_SIZES = struct.Struct(">i8xii")
+_READ_OF_HEAD = struct.Struct(">i8xii")
+"""The same without what is not read."""
 _PROPERTIES_LENGTH = struct.Struct(">h")
 _HEAD_BYTES = _HEAD.size
-_FRAME_BYTES = _HEAD_BYTES + _PROPERTIES_LENGTH.size
+FRAME_BYTES = _HEAD_BYTES + _PROPERTIES_LENGTH.size
+"""What a message takes beside its body and its properties."""
 
 
 Part: TypeAlias = tuple[int, bytes, bytes]
@@ -40,10 +42,10 @@ def split(data: bytes | bytearray | memoryview) -> Parts:
     whole = bytes(data)
     flags, bodies, properties = parts = Parts([], [], [])
     add_flag, add_body, add_properties = flags.append, bodies.append, properties.append
-    unpack_sizes, unpack_length = _SIZES.unpack_from, _PROPERTIES_LENGTH.unpack_from
+    unpack_sizes, unpack_length = _READ_OF_HEAD.unpack_from, _PROPERTIES_LENGTH.unpack_from
     position, end = 0, len(whole)
     while position < end:
-        if end - position < _FRAME_BYTES:
+        if end - position < FRAME_BYTES:
             raise WireError(f"batch breaks off at byte {position} of {end}")
         size, flag, body_length = unpack_sizes(whole, position)
         body = position + _HEAD_BYTES
@@ -71,7 +73,7 @@ def join(parts: Iterable[Part]) -> bytes:
     for flag, body, properties in parts:
         if len(properties) > PROPERTIES_BYTES_MAX:
             raise PropertiesTooLarge(f"{len(properties)} bytes of properties exceed 32767")
-        size = _FRAME_BYTES + len(body) + len(properties)
+        size = FRAME_BYTES + len(body) + len(properties)
         buffers += (
             _HEAD.pack(size, 0, 0, flag, len(body)),
             body,

@@ -71,6 +71,7 @@ def stored(
         opaque,
     )
     size = len(header)
+    assert size <= FRAME_BYTES_MAX - PREFIX.size, f"a header of {size} bytes"
     return PREFIX.pack(size + 4, JSON << 24 | size) + header
 
 

@@ -13,6 +13,7 @@ from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
 from sprocket.rocketmq.codec import properties
 from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
 from sprocket.rocketmq.codec.record_layout import (
+    ALIKE,
     BLANK_BYTES,
     CRC_MARK,
     CRC_NAME,
@@ -32,9 +33,6 @@ from sprocket.rocketmq.codec.record_layout import (
     TOPIC_BYTES_MAX_V1,
 )
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
-
-_ALIKE = [struct.Struct(f">iIiiiqq{fixed.size - SYS_FLAG_AT - I32.size}si") for fixed in FIXED]
-"""The fixed parts again, with all that the messages of a batch share in one."""
 
 _CRC_TAIL_BACKWARDS = b"\x02%010d" + CRC_NAME[::-1]
 
@@ -192,15 +190,15 @@ def encode_batch(
 ) -> tuple[list[bytes], list[int]]:
     """Do as `encode_all` with the records of a batch, which differ in little.
 
-    Returns:
-        The bytes to store, in one piece or in several, the places, and the place behind them.
-
     Args:
         batch: What to store.
         queue_offset: The place of the first in its queue; the others follow.
         physical_offset: See `encode_all`, as for the others and what is raised.
         stored_at_ms: See there.
         crc_tail: See there.
+
+    Returns:
+        The bytes to store, in one piece or in several, the places, and the place behind them.
     """
     is_plain = batch.added[-1:] == b"\x02" and not batch.has(CRC_MARK)
     encode = _encode_alike if is_plain else _encode_each
@@ -229,10 +227,10 @@ def _encode_alike(
     bodies, texts = batch.bodies, batch.properties
     magic, topic = _topic_field(shared.topic)
     fixed = _fixed_part(shared.born_host, shared.store_host)
-    wide_hosts = FIXED.index(fixed)
+    form = FIXED.index(fixed)
     middle = fixed.pack(
         *(0, 0, 0, 0, 0, 0, 0),
-        shared.sys_flag & ~HOSTS_V6 | wide_hosts << 4,
+        shared.sys_flag & ~HOSTS_V6 | form << 4,
         shared.born_at_ms,
         shared.born_host,
         stored_at_ms,
@@ -249,7 +247,7 @@ def _encode_alike(
     crcs = [crc32(body) & 0x7FFFFFFF for body in bodies]
     heads = list(
         map(
-            _ALIKE[wide_hosts].pack,
+            ALIKE[form].pack,
             sizes,
             repeat(magic),
             crcs,

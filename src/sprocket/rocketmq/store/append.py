@@ -19,6 +19,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import extra
+from sprocket.rocketmq.codec.batch import FRAME_BYTES
 from sprocket.rocketmq.codec.record import encoded_size
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
@@ -149,14 +150,14 @@ class Appender:
         """Take up messages that lie in one log file, with consecutive queue offsets.
 
         Raises:
-            MessageTooLarge: Also if their bodies together exceed the limit of one, or together
-                they fit into no log file.
+            MessageTooLarge: Also if, without their properties, they exceed together the limit of
+                one body, or together they fit into no log file.
             StoreError: See `append_all`.
         """
-        total = sum(map(len, batch.bodies))
+        total = sum(map(len, batch.bodies)) + FRAME_BYTES * len(batch.bodies)
         if total > self._body_bytes_max:
             raise MessageTooLarge(
-                f"a batch with bodies of {total} bytes exceeds {self._body_bytes_max} "
+                f"a batch of {total} bytes and its properties exceeds {self._body_bytes_max} "
                 "(message_bytes_max)"
             )
         shared = batch.shared

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -269,6 +269,54 @@ def test_what_one_message_lacks_another_does_not_make_up(
         assert isinstance(found, NewRecord)
         _has_all(found, text)
         assert found.unique_key == properties.decode(found.properties)["UNIQ_KEY"]
+
+
+TWICE = "A\x01b\x02UNIQ_KEY\x01Q\x02C\x01d\x02A\x01b\x02"
+ONCE = "A\x01b\x02UNIQ_KEY\x01Q\x02"
+
+
+@pytest.mark.parametrize("turned", [1, -1])
+@pytest.mark.parametrize(
+    ("more", "other"),
+    [
+        ("", TWICE),
+        ("A\x01b\x02", TWICE),
+        ("XA\x01b\x02", TWICE),
+        ("XA\x01b\x02A\x01c\x02", ONCE),
+        ("A\x01b\x02A\x01c\x02", ONCE),
+        ("A\x01b\x02", ONCE),
+    ],
+)
+def test_what_a_batch_shares_each_part_gets(more: str, other: str, turned: int) -> None:
+    """Whatever another part has instead, and whatever like it this one has."""
+    texts = (f"{more}UNIQ_KEY\x01P\x02", other)[::turned]
+    parts = batch.join([(0, b"a", text.encode()) for text in texts])
+    made = header(properties="A\x01b\x02")
+    for one in Desk().sender.batch(made, parts, THERE).records():
+        assert properties.decode(one.properties)["A"] == "b"
+
+
+@pytest.mark.parametrize("text", ["UNIQ_KEY\x01P\x02A\x02", "UNIQ_KEY\x01P\x02A\x01b\x01c\x02"])
+def test_what_is_no_pair_goes_the_careful_way(text: str) -> None:
+    """What is stored then is to the byte what one message by itself becomes."""
+    (found,) = _desk().sender.records(sends(header(properties=text)))
+    assert found == _desk().sender.record(header(properties=text), b"x", THERE, 0)
+
+
+def test_one_text_that_is_not_ascii_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are looked at together still, and only that one goes the careful way."""
+    looked: list[SendMessage] = []
+    record = Sender.record
+
+    def watched(self: Sender, header: SendMessage, *rest: Any) -> NewRecord:
+        looked.append(header)
+        return record(self, header, *rest)
+
+    monkeypatch.setattr(Sender, "record", watched)
+    texts = [PLAIN % 0, "TAGS\x01é\x02" + PLAIN % 1, PLAIN % 2]
+    found = _desk().sender.records(sends(*[header(properties=text) for text in texts]))
+    assert [cast("NewRecord", one).unique_key for one in found] == ["U0", "U1", "U2"]
+    assert [one.properties for one in looked] == texts[1:2]
 
 
 def _has_all(record: NewRecord, text: str) -> None:

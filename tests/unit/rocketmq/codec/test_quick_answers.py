@@ -32,3 +32,9 @@ def test_found_messages(opaque: int) -> None:
     assert b"".join(expected) == b"".join(found)
     assert found[1:] == runs
     assert all(one is other for one, other in zip(found[1:], runs, strict=True))
+
+
+def test_no_frame_is_larger_than_a_client_takes() -> None:
+    """Who asks for one is mistaken: the number of a batch's messages has a limit."""
+    with pytest.raises(AssertionError, match="a header of"):
+        quick_answers.stored(1, b"0" * (1 << 24), 0, 0, 0, "")

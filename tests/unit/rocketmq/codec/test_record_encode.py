@@ -88,11 +88,13 @@ def test_a_batch_is_what_its_records_are(crc_tail: bool, added: bytes, host: byt
     assert {crc32(body) >> 31 for body in bodies} == {0, 1}
     texts = [b"a\x01" + b"x" * (number % 3) + b"\x02" for number in range(9)]
     shared = new_record(topic="T" * 200, born_host=host, sys_flag=1)
-    for one in (texts, [*texts[1:], b"#\x01c\x02"]):
+    for one in (texts, [*texts[1:], b"__CRC32#\x01c\x02a\x01b\x02"]):
         new = NewBatch(shared, range(-4, 5), bodies, one, added)
         data, places = record.encode_batch(new, 7, 1000, 5, crc_tail)
         each, expected = record.encode_all(new.records(), range(7, 16), 1000, 5, crc_tail)
         assert (b"".join(data), places) == (b"".join(each), expected)
+        is_alike = one is texts and added[-1:] == b"\x02"
+        assert len(data) == (1 if is_alike else 9)
 
 
 def test_long_topics_take_version_2_by_bytes() -> None:

@@ -228,14 +228,19 @@ def test_a_batch_may_have_a_light_message() -> None:
         for pairs in ({"INNER_MULTI_DISPATCH": "%LMQ%a"}, {})
     ]
     appended = store.append_batch(batch_of([plain, light, plain]))
-    assert [store.append(light).queue_offset, *appended.queue_offsets] == [3, 0, 1, 2]
+    lights = properties.encode({"INNER_MULTI_DISPATCH": "%LMQ%a"})
+    alike = batch_of([structs.replace(plain, properties=lights, flag=n) for n in range(2)])
+    assert alike.added == lights
+    shared = store.append_batch(alike)
+    assert [*shared.queue_offsets] == [3, 4]
+    assert [store.append(light).queue_offset, *appended.queue_offsets] == [5, 0, 1, 2]
     store.write()
     store.sync()
     store.dispatch()
     got = store.get_messages("%LMQ%a", 0, 0)
     places = [record.decode(stored).physical_offset for stored in got.records]
-    assert places[0] == appended[1].physical_offset
-    assert len(places) == 2
+    assert places[:3] == [appended[1].physical_offset, *shared.physical_offsets]
+    assert len(places) == 4
 
 
 def test_places_are_told_one_by_one() -> None:
@@ -277,9 +282,11 @@ def test_limits_of_light_records_and_batches() -> None:
     )
     with pytest.raises(MessageTooLarge, match="for light queues"):
         store.append(light)
-    with pytest.raises(MessageTooLarge, match="a batch with bodies of 2049 bytes"):
-        store.append_batch(batch_of([new(body=bytes(1000)), new(body=bytes(1049))]))
-    assert len(store.append_batch(batch_of([new(body=bytes(1000)), new(body=bytes(1048))]))) == 2
+    with pytest.raises(MessageTooLarge, match="a batch of 2049 bytes"):
+        store.append_batch(batch_of([new(body=bytes(1000)), new(body=bytes(1005))]))
+    assert len(store.append_batch(batch_of([new(body=bytes(1000)), new(body=bytes(1004))]))) == 2
+    with pytest.raises(MessageTooLarge, match="a batch of 2068 bytes"):
+        store.append_batch(batch_of([new(body=b"")] * 94))
     with pytest.raises(PropertiesTooLarge):
         store.append(structs.replace(new(), properties=b"a\x01" + bytes(32_766) + b"\x02"))
 
