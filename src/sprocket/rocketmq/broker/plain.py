@@ -86,7 +86,7 @@ def _each_has(texts: Sequence[bytes], closed: str, name: str, value: str) -> boo
         name: The pair's.
         value: The pair's.
     """
-    start, pair = f"{name}\x01", f"{name}\x01{value}\x02"
-    counts = {closed.count(f"\x02{start}"), closed.count(start), closed.count(pair)}
-    data = pair.encode("utf-8", "replace")
-    return counts == {len(texts)} and not [text for text in texts if data not in text]
+    start, pair = f"{name}\x01", f"{name}\x01{value}\x02".encode("utf-8", "replace")
+    if not closed.count(f"\x02{start}") == closed.count(start) == len(texts):
+        return False
+    return not [text for text in texts if pair not in text]
