@@ -234,6 +234,7 @@ _BROKER = _table(
         read=_register_seconds,
         write=lambda seconds: str(seconds * 1000),
     ),
+    _plain("brokerPermission", "topics.permission"),
     _switch("autoCreateTopicEnable", "topics.auto_create"),
     _plain("defaultTopicQueueNums", "topics.auto_create_queues"),
     _switch("autoCreateSubscriptionGroup", "groups.auto_create"),

@@ -4,7 +4,7 @@ Each group is a frozen dataclass; a component is given its group and nothing els
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -169,8 +169,16 @@ class NameServerSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicSettings:
-    """How topics come about."""
+    """How topics come about, and what may be done with them."""
 
+    permission: Annotated[
+        Literal[6, 4, 2, 0],
+        Meta(
+            description="What all topics here are open to, brokerPermission: 4 is reading, 2 "
+            "writing, 6 both. NameServers tell clients; whoever sends all the same is refused only "
+            "by topics with a fixed order, as by RocketMQ."
+        ),
+    ] = 6
     auto_create: Annotated[
         bool,
         Meta(

@@ -134,6 +134,7 @@ def test_what_we_do_not_have_is_named() -> None:
         ("brokerNmae=b", "f: RocketMQ has no setting brokerNmae; did you mean brokerName?"),
         ("xyzzy=1", "f: RocketMQ has no setting xyzzy$"),
         ("fileReservedTime=long", "f: fileReservedTime=long: expected a whole number"),
+        ("brokerPermission=w", "expected a whole number"),
         ("autoCreateTopicEnable=yes", "expected true or false"),
         ("flushDiskType=NEVER", "expected SYNC_FLUSH or ASYNC_FLUSH"),
         ("brokerId=1", "only 0, a master"),
@@ -155,6 +156,8 @@ def test_a_value_out_of_range_names_rocketmqs_setting() -> None:
     """Which is the one that its user wrote."""
     with pytest.raises(SettingsError, match=r"broker\.conf \(listenPort\): server\.broker_port"):
         loaded("listenPort=70000")
+    with pytest.raises(SettingsError, match=r"\(brokerPermission\): topics\.permission = 5"):
+        loaded("brokerPermission=5")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ SUBSCRIPTION_FLAG = 4
 class Forbidden(IntEnum):
     """Who forbids a pull, told beside NO_PERMISSION."""
 
+    BROKER = 1
     GROUP = 2
     TOPIC = 3
     BROADCAST = 4
@@ -148,6 +149,8 @@ class Puller:
 
     def _check(self, header: PullMessage) -> Subscription:
         """Run the checks and return the subscription that filters."""
+        if not self._topics.is_readable:
+            raise PullForbidden(Forbidden.BROKER, "the broker is closed to pulls at the moment")
         group = self._groups.find(header.consumer_group)
         if not group.consume_enable:
             raise PullForbidden(

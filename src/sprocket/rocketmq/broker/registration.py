@@ -9,7 +9,7 @@ stops it takes its leave.
 import asyncio
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError, WireError
@@ -22,7 +22,7 @@ from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import RegisterBroker, UnregisterBroker
 from sprocket.rocketmq.codec.tables import RegisterBrokerBody
-from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks, is_set_within
@@ -224,7 +224,10 @@ class Registration:
             self._told(number)
 
     async def _register(self, link: "_Link", topics: list[TopicConfig]) -> None:
-        identity = self.identity
+        """Tell of topics, none of which is open to more than the whole broker."""
+        identity, permission = self.identity, self._topics.permission
+        if permission != READ | WRITE:
+            topics = [replace(topic, perm=topic.perm & permission) for topic in topics]
         header = RegisterBroker(
             broker_name=identity.name,
             broker_addr=identity.address,

@@ -95,6 +95,7 @@ class SendBack:
             RequestRefused: A check failed; its code is RocketMQ's.
         """
         group = self._groups.find(header.group)
+        self._topics.check_writable()
         if group.retry_queues <= 0:
             return None
         sys_flag = UNIT_SUBSCRIPTION if header.unit_mode else 0

@@ -163,7 +163,7 @@ class Sender:
         topic = self._topics.get(name)
         if topic is None or topic.attributes or name[0] == "%" or name in FORBIDDEN_TO_SEND:
             return 0
-        return topic.write_queues
+        return 0 if topic.order and not self._topics.is_writable else topic.write_queues
 
     def _any_record(
         self, origin: Origin, request: Command, header: SendMessage
@@ -295,6 +295,8 @@ class Sender:
     def _place(self, header: SendMessage) -> tuple[TopicConfig, int]:
         """Return topic and queue that the request names, checked, the topic made if it is new."""
         topic = self._topics.get(header.topic)
+        if topic is not None and topic.order:
+            self._topics.check_writable()
         if topic is None:
             topic = self._make_topic(header)
         elif topic.name in FORBIDDEN_TO_SEND:

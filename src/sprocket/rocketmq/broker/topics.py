@@ -113,7 +113,12 @@ class Topics:
         rocksdb = partial(config_rdb.topics_json, disk, layout)
         self._file = ConfigFile(disk, layout.topics, rocksdb)
         self._clock = clock
-        self._settings = settings
+        self._name = broker.name
+        self.permission: int
+        """What NameServers are told no topic is open to more than, as bits of `model.topic`."""
+        self.is_readable: bool
+        self.is_writable: bool
+        self._take(settings)
         self._system = SYSTEM_TOPICS | {broker.name, broker.cluster, reply_topic(broker.cluster)}
         self.changed: Callable[[list[TopicConfig]], None] = _nobody
         """Told of topics that are new or differ, with none if one was removed; the registration
@@ -125,8 +130,23 @@ class Topics:
         self._add_system_topics(broker)
 
     def use(self, settings: TopicSettings) -> None:
-        """Change how new topics come about."""
-        self._settings = settings
+        """Change how new topics come about, and what all are open to; NameServers are told."""
+        old = self.permission
+        self._take(settings)
+        if self.permission != old:
+            self.version = self.version.next(self._clock.now_ms())
+            self.changed([])
+
+    def check_writable(self) -> None:
+        """Refuse what would be stored while the whole broker is closed to it.
+
+        Raises:
+            RequestRefused: NO_PERMISSION.
+        """
+        if not self.is_writable:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, f"the broker[{self._name}] sending message is forbidden"
+            )
 
     def get(self, name: str) -> TopicConfig | None:
         """Return the topic, None when there is none of that name."""
@@ -243,6 +263,12 @@ class Topics:
             )
             self.put(topic)
         return topic
+
+    def _take(self, settings: TopicSettings) -> None:
+        self._settings = settings
+        self.permission = settings.permission
+        self.is_readable = bool(self.permission & READ)
+        self.is_writable = bool(self.permission & WRITE)
 
     def _add_system_topics(self, broker: BrokerSettings) -> None:
         everything = READ | WRITE | INHERIT

@@ -35,6 +35,10 @@ def test_a_change_is_taken_up(config: Config, used: dict[str, Any]) -> None:
     assert (told["fileReservedTime"], told["autoCreateTopicEnable"]) == ("48", "false")
     assert (told["brokerName"], told["storePathRootDir"]) == ("broker-a", "/store")
     assert config.version.counter == version + 2
+    config.update({"brokerPermission": "4"})
+    config.update({"brokerPermission": "5"})
+    assert used["topics"].permission == 4
+    assert config.told()["brokerPermission"] == "4"
 
 
 def test_our_own_names_do_as_well(config: Config, used: dict[str, Any]) -> None:

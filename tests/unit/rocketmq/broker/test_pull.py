@@ -159,6 +159,10 @@ def test_groups_and_topics_can_forbid() -> None:
     assert kind() is Forbidden.TOPIC
     desk.change_group(consume_enable=False)
     assert kind() is Forbidden.GROUP
+    desk.topics.use(TopicSettings(permission=2))
+    assert kind() is Forbidden.BROKER
+    assert kind(consumer_group="new") is Forbidden.BROKER
+    assert desk.groups.get("new") is None
 
 
 def test_only_the_first_pass_commits() -> None:

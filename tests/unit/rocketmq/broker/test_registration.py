@@ -27,6 +27,7 @@ class FakeNameServer:
     def __init__(self) -> None:
         self.server: Server
         self.seen: list[set[str]] = []
+        self.perms: dict[str, int] = {}
         self.left: list[str] = []
         self.refuse = 0
         self.is_silent = False
@@ -53,6 +54,7 @@ class FakeNameServer:
         else:
             body = tables.decode_register_broker(request.body)
             self.seen.append({topic.name for topic in body.topics})
+            self.perms |= {topic.name: topic.perm for topic in body.topics}
         peer.send(response(request, 0))
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -104,6 +106,28 @@ def test_everything_at_the_start_and_changes_alone() -> None:
         assert nameserver.seen[1:] == [{"T"}]
         it.when_told(told.clear)
         assert not told.is_set()
+
+    run(scenario)
+
+
+def test_no_topic_is_open_to_more_than_the_broker() -> None:
+    """For NameServers, and by what is registered after a change as well as by what was before."""
+
+    async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
+        def told() -> asyncio.Event:
+            event = asyncio.Event()
+            it.when_told(event.set)
+            return event
+
+        assert {nameserver.perms["broker-a"], nameserver.perms["BenchmarkTest"]} == {7, 6}
+        topics.use(TopicSettings(permission=4))
+        await nameserver.until(lambda: set(nameserver.perms.values()) == {4, 0})
+        topics.put(TopicConfig(name="T"))
+        await asyncio.wait_for(told().wait(), 10)
+        assert nameserver.perms["T"] == 4
+        topics.use(TopicSettings())
+        await nameserver.until(lambda: nameserver.perms["T"] == 6)
+        assert nameserver.perms["broker-a"] == 7
 
     run(scenario)
 

@@ -175,6 +175,23 @@ def test_a_group_without_retries_gets_none() -> None:
     assert desk.topics.get("%RETRY%g") is None
 
 
+def test_a_broker_that_is_closed_to_writing_takes_nothing_back() -> None:
+    """Not even for a group that wants no retries; an unknown group shows first."""
+    desk = Desk()
+    offset = desk.stored()
+    desk.group(retry_queues=0)
+    desk.topics.use(TopicSettings(permission=4))
+    with pytest.raises(RequestRefused, match="sending message is forbidden") as refused:
+        desk.back.record(header(offset), 479)
+    assert refused.value.code == 16
+    desk.groups.use(GroupSettings(auto_create=False))
+    with pytest.raises(RequestRefused) as refused:
+        desk.back.record(SendMessageBack(offset=offset, group="h", delay_level=0), 479)
+    assert refused.value.code == 26
+    desk.topics.use(TopicSettings(permission=2))
+    assert desk.back.record(header(offset), 479) is None
+
+
 def test_what_cannot_be_done_is_refused_by_its_code() -> None:
     """No message there, a closed topic, a group that may not be."""
     desk = Desk()

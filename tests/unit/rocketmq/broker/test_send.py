@@ -354,6 +354,28 @@ def test_a_negative_queue_is_one_of_those_written() -> None:
     assert refused.value.code == 29
 
 
+@pytest.mark.parametrize("permission", [4, 0])
+def test_a_broker_that_is_closed_to_writing_keeps_topics_in_order(permission: Any) -> None:
+    """As RocketMQ has it: one message, among plain ones and in a batch; no other topic's."""
+    desk = _desk()
+    desk.topics.put(TopicConfig(name="O", order=True))
+    desk.topics.use(TopicSettings(permission=permission))
+    body = batch.join([(0, b"a", PLAIN.encode())])
+    ordered, other = header("O", properties=PLAIN), header(properties=PLAIN)
+    refusal = r"broker\[broker-a\] sending message is forbidden"
+    with pytest.raises(RequestRefused, match=refusal) as refused:
+        desk.sender.record(ordered, b"x", THERE, 479)
+    assert refused.value.code == 16
+    with pytest.raises(RequestRefused, match=refusal):
+        desk.sender.batch(ordered, body, THERE)
+    closed, still_open = desk.sender.records(sends(ordered, other))
+    assert isinstance(closed, RequestRefused)
+    assert isinstance(still_open, NewRecord)
+    desk.topics.use(TopicSettings(permission=2))
+    (found,) = desk.sender.records(sends(ordered))
+    assert isinstance(found, NewRecord)
+
+
 def test_compacted_topics_need_keys() -> None:
     """A store of RocketMQ may hold such a topic."""
     desk = Desk()

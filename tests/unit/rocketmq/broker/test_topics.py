@@ -64,6 +64,21 @@ def test_a_change_is_durable_and_told() -> None:
     assert opened(disk.crash(lambda _: 0)).version == topics.version
 
 
+def test_a_permission_for_all_topics_is_told_when_it_changes() -> None:
+    """With everything, under a new version, which NameServers go by; no topic is another."""
+    topics = opened(fresh())
+    told: list[list[TopicConfig]] = []
+    topics.changed = told.append
+    before, version = list(topics.all()), topics.version
+    topics.use(TopicSettings(auto_create_queues=5))
+    assert (told, topics.version) == ([], version)
+    topics.use(TopicSettings(permission=4))
+    assert told == [[]]
+    assert topics.version.counter == version.counter + 1
+    assert (topics.permission, topics.is_readable, topics.is_writable) == (4, True, False)
+    assert list(topics.all()) == before
+
+
 def test_a_failed_change_changes_nothing() -> None:
     """Neither the table nor the version, and nobody is told."""
     disk = fresh()
