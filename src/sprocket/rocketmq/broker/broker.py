@@ -87,7 +87,9 @@ class Broker:
         self.offsets = ConsumerOffsets(disk, folder, clock)
         self.request_modes = RequestModes(disk, folder)
         self.locks = QueueLocks(clock)
-        self.members = Members(clock, settings.members.expiry_ms / 1000, notify)
+        self.members = Members(
+            clock, settings.members.expiry_ms / 1000, notify, self.groups.tells_members
+        )
         self.hold = PullHold(loop, settings.pull)
         self.thread = DiskThread()
         self.durable = _durable(

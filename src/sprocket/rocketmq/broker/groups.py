@@ -135,6 +135,11 @@ class Groups:
             self._table = old
             raise
 
+    def tells_members(self, name: str) -> bool:
+        """Say whether the members of a group are told when others come and go."""
+        group = self._table.get(name)
+        return group is None or group.notify_ids_changed_enable
+
     def is_forbidden(self, group: str, topic: str) -> bool:
         """Tell whether the group may not read the topic: RocketMQ's forbidden table says so."""
         return bool(int(self._forbidden.get(group, {}).get(topic, 0)) & READ_FORBIDDEN)

@@ -2,7 +2,8 @@
 
 A client is known by its connection. It enters with a heartbeat, and leaves when it says so, when
 its connection closes, or when its last heartbeat is too old. When the set of consumers of a group
-or the set of its topics changes, all its members are told (request 40), and share the queues anew.
+or the set of its topics changes, all its members are told (request 40), and share the queues anew;
+of a group whose settings say no, only if somebody's connection closed, as in RocketMQ.
 
 Invariants
 
@@ -83,15 +84,21 @@ class Members:
         clock: For expiry.
         expiry_seconds: How old a heartbeat may be.
         notify: `notify(link, group)` tells one member that its group changed.
+        is_told: Whether the settings of a group say that its members are told.
     Threads: event loop only.
     """
 
     def __init__(
-        self, clock: Clock, expiry_seconds: float, notify: Callable[[Link, str], None]
+        self,
+        clock: Clock,
+        expiry_seconds: float,
+        notify: Callable[[Link, str], None],
+        is_told: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._clock = clock
         self._expiry_seconds = expiry_seconds
         self._notify = notify
+        self._is_told = is_told
         self._producers: dict[str, dict[Link, Client]] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Link, tuple[set[str], set[str]]] = {}
@@ -187,7 +194,7 @@ class Members:
             self._drop_producer(link, producer_group)
         if consumer_group is not None and consumer_group in consumer_groups:
             consumer_groups.discard(consumer_group)
-            self._drop_consumer(link, consumer_group)
+            self._drop_consumer(link, consumer_group, is_told=self._is_told(consumer_group))
 
     def drop(self, link: Link) -> None:
         """Take a connection that closed out of all its groups."""
@@ -195,7 +202,7 @@ class Members:
         for group in producer_groups:
             self._drop_producer(link, group)
         for group in consumer_groups:
-            self._drop_consumer(link, group)
+            self._drop_consumer(link, group, is_told=True)
 
     def expire(self) -> None:
         """Close connections whose heartbeats stopped, forget groups that nobody came back to."""
@@ -232,7 +239,7 @@ class Members:
             group.message_model = wanted.message_model
             group.consume_from_where = wanted.consume_from_where
             topics_changed = _subscribe(group, wanted.subscriptions)
-        if is_new or topics_changed:
+        if (is_new or topics_changed) and self._is_told(group.name):
             self._tell(group)
         return has_changed
 
@@ -256,13 +263,14 @@ class Members:
         if self._repliable.get(client.client_id) is link:
             del self._repliable[client.client_id]
 
-    def _drop_consumer(self, link: Link, name: str) -> None:
+    def _drop_consumer(self, link: Link, name: str, *, is_told: bool) -> None:
         group = self._consumers.get(name)
         if group is None or group.clients.pop(link, None) is None:
             return
         if not group.clients:
             group.empty_since = self._clock.monotonic()
-        self._tell(group)
+        if is_told:
+            self._tell(group)
 
 
 def _subscribe(group: ConsumerGroup, wanted: Iterable[Subscription]) -> bool:

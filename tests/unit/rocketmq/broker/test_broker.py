@@ -10,6 +10,8 @@ from sprocket.base.errors import DiskFull
 from sprocket.base.files import read_file
 from sprocket.base.units import MIB, QueueOffset
 from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.reading import QueueRange
 from sprocket.rocketmq.store.store import Store
@@ -24,7 +26,11 @@ HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
 Scenario = Callable[[Broker, SimulatedDisk], Awaitable[None]]
 
 
-def run(scenario: Scenario) -> None:
+def nobody(_link: object, _group: str) -> None:
+    """Tell nobody that its group changed."""
+
+
+def run(scenario: Scenario, notify: Callable[[Any, str], None] = nobody) -> None:
     """Run a scenario with a broker that is not started."""
 
     async def main() -> None:
@@ -40,7 +46,7 @@ def run(scenario: Scenario) -> None:
             clock,
             settings,
             HERE,
-            lambda _link, _group: None,
+            notify,
             Pressure(MIB, MIB),
         )
         try:
@@ -103,6 +109,21 @@ def test_a_closed_connection_leaves_nothing() -> None:
         await broker.settle()
 
     run(scenario)
+
+
+def test_groups_say_whether_their_members_are_told() -> None:
+    """Of members that come; the settings of the group count as they are now."""
+    told: list[str] = []
+
+    async def scenario(broker: Broker, _: SimulatedDisk) -> None:
+        for enabled in (False, True):
+            broker.groups.put([SubscriptionGroup(name="g", notify_ids_changed_enable=enabled)])
+            data = HeartbeatData(client_id="c", consumers=[ConsumerData(group="g")])
+            link: Any = object()
+            broker.members.heartbeat(link, data, "JAVA", 479, data.consumers)
+            assert told == ["g", "g"] * enabled
+
+    run(scenario, lambda _, group: told.append(group))
 
 
 def test_a_round_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,3 +114,10 @@ def test_groups_are_put_and_removed() -> None:
     assert again.get("a") is None
     assert again.get("b") == SubscriptionGroup(name="b", retry_queues=7)
     assert again.forbidden == {}
+
+
+def test_members_are_told_unless_their_group_says_no() -> None:
+    """As those of a group that is not there yet."""
+    groups = opened(SimulatedDisk())
+    groups.put([SubscriptionGroup(name="a", notify_ids_changed_enable=False)])
+    assert [groups.tells_members(name) for name in ("a", "b")] == [False, True]

@@ -25,10 +25,12 @@ class Table:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.told: list[Link] = []
+        self.quiet: set[str] = set()
         self.members = Members(
             self.clock,
             120.0,
             lambda link, _group: self.told.append(link),  # type: ignore[arg-type]
+            lambda group: group not in self.quiet,
         )
 
     def beat(
@@ -115,6 +117,21 @@ def test_leaving_is_told_to_those_who_stay() -> None:
     assert table.told == [a, c, a]
     assert table.count() == 1
     assert list(table.members.producers("p")) == [a]
+
+
+def test_a_group_that_wants_no_notices_hears_of_closed_connections_only() -> None:
+    """Not of who comes, of topics or of who leaves by request."""
+    table = Table()
+    table.quiet.add("g")
+    a, b, c = Link(), Link(), Link()
+    for link in (a, b, c):
+        table.beat(link, "T")
+    table.beat(a, "T", "U")
+    table.members.unregister(b, "p", "g")
+    assert table.told == []
+    assert table.count() == 2
+    table.members.drop(c)
+    assert table.told == [a]
 
 
 def test_silent_members_are_closed() -> None:
