@@ -4,8 +4,9 @@ A broker.conf or namesrv.conf becomes values of our settings, and our settings a
 RocketMQ's words. Units differ: each row says how its text becomes our value and back.
 
 A name that RocketMQ does not have either is an error that suggests the nearest. One that we have no
-setting for is ignored and named. One whose value we could only ignore by losing what it promises
-(who may connect, where the data lies, how often it is kept) is an error too.
+setting for is ignored and named, and so are a few that are in circulation and that nothing reads.
+One whose value we could only ignore by losing what it promises (who may connect, where the data
+lies, how often it is kept) is an error too.
 """
 
 import difflib
@@ -18,7 +19,7 @@ from typing import Any
 from sprocket.base.errors import SettingsError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import java_properties
-from sprocket.rocketmq.known_names import BROKER_NAMES, NAMESERVER_NAMES
+from sprocket.rocketmq.known_names import BROKER_NAMES, BROKER_UNREAD_NAMES, NAMESERVER_NAMES
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
 
 PAGE_BYTES = 4 * KIB
@@ -81,10 +82,13 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
             f"{source}: storePathCommitLog={log}: the log lies in `commitlog` below "
             "storePathRootDir and nowhere else"
         )
-    values, ignored = _interpret(given, source, _BROKER, BROKER_NAMES, _TAKEN_CARE_OF)
+    unread = BROKER_UNREAD_NAMES & given.keys()
+    read = {name: text for name, text in given.items() if name not in unread}
+    values, ignored = _interpret(read, source, _BROKER, BROKER_NAMES, _TAKEN_CARE_OF)
     host = given.get("brokerIP1", "").strip()
     if "bindAddress" not in given and host and not _is_loopback(host):
         values.append(("server.host", EVERYWHERE, f"{source} (brokerIP1)"))
+    ignored = tuple(sorted([*ignored, *unread]))
     return ForeignSettings(values=values, folder=folder, ignored=ignored)
 
 

@@ -142,6 +142,12 @@ _BROKER = """
 BROKER_NAMES = frozenset(_BROKER.split())
 """What a broker.conf may hold."""
 
+BROKER_UNREAD_NAMES = frozenset(
+    {"abortFile", "storeCheckpoint", "storePathConsumeQueue", "storePathIndex"}
+)
+"""What many a broker.conf holds since a tutorial of old, though nothing in RocketMQ reads it: these
+files lie below storePathRootDir, there as here, and RocketMQ does not say that it ignores them."""
+
 _NAMESERVER = """
     bindAddress clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity clusterTest
     configBlackList configStorePath defaultThreadPoolNums defaultThreadPoolQueueCapacity

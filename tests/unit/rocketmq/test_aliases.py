@@ -128,6 +128,19 @@ def test_what_we_do_not_have_is_named() -> None:
     assert names.values == [("server.nameserver_port", 9999, "f (listenPort)")]
 
 
+def test_what_tutorials_have_added_is_named_too() -> None:
+    """RocketMQ starts with them and reads none; misspelt ones are errors here."""
+    text = "haListenPort=1\nabortFile=/a\nstorePathIndex=/i\nstorePathConsumeQueue=/q"
+    found = aliases.read_broker_conf(f"{text}\nstoreCheckpoint=/c\nlistenPort=1", "f")
+    names = ("abortFile", "haListenPort", "storeCheckpoint", "storePathConsumeQueue")
+    assert found.ignored == (*names, "storePathIndex")
+    assert [name for name, _, _ in found.values] == ["server.broker_port"]
+    with pytest.raises(SettingsError, match="has no setting storePathConsumQueue"):
+        aliases.read_broker_conf("storePathConsumQueue=/q", "f")
+    with pytest.raises(SettingsError, match="has no setting abortFile"):
+        aliases.read_nameserver_conf("abortFile=/a", "f")
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
