@@ -232,6 +232,7 @@ _BROKER = _table(
         read=_addresses,
         write=lambda addresses: ";".join(addresses),
     ),
+    _switch("useTLS", "tls.to_nameservers"),
     Alias(
         name="registerNameServerPeriod",
         setting="broker.register_seconds",
@@ -293,14 +294,21 @@ _NO_REPLICATION = "replication is not built: a broker is the only copy of its me
 _NO_ACCESS_CONTROL = (
     "access control is not built: the broker would be open to all; say false to start it so"
 )
+_NO_CLOSED_PULLS = "consumers that pull by themselves cannot be kept out, but for single groups"
 _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
     ("brokerId", frozenset({"0"}), f"only 0, a master; {_NO_REPLICATION}"),
     ("brokerRole", frozenset({"async_master"}), f"only ASYNC_MASTER; {_NO_REPLICATION}"),
     ("enableDLegerCommitLog", frozenset({"false"}), _NO_REPLICATION),
     ("enableControllerMode", frozenset({"false"}), _NO_REPLICATION),
+    ("totalReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
+    ("inSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
+    ("minInSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
+    ("allAckInSyncStateSet", frozenset({"false"}), _NO_REPLICATION),
     ("aclEnable", frozenset({"false"}), _NO_ACCESS_CONTROL),
     ("authenticationEnabled", frozenset({"false"}), _NO_ACCESS_CONTROL),
     ("authorizationEnabled", frozenset({"false"}), _NO_ACCESS_CONTROL),
+    ("rejectPullConsumerEnable", frozenset({"false"}), _NO_CLOSED_PULLS),
+    ("litePullMessageEnable", frozenset({"true"}), _NO_CLOSED_PULLS),
 )
 """Name, the values that can be had (in lower case), and why no others."""
 

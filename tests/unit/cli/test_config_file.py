@@ -29,11 +29,11 @@ def test_which_is_which(name: str, text: str, is_toml: bool) -> None:
 def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Values of a broker.conf, its folder, and a word about what is ignored."""
     path = tmp_path / "broker.conf"
-    path.write_text("brokerName=b\nstorePathRootDir=/data\nuseTLS=true\n")
+    path.write_text("brokerName=b\nstorePathRootDir=/data\nhaListenPort=1\n")
     given = config_file.read(str(path), read_broker_conf)
     assert given == Given(values=[("broker.name", "b", f"{path} (brokerName)")], folder="/data")
     assert capsys.readouterr().err == (
-        f"sprocket: {path}: ignored, as there is no such setting here: useTLS\n"
+        f"sprocket: {path}: ignored, as there is no such setting here: haListenPort\n"
     )
     path.write_text("brokerName=b\n")
     config_file.read(str(path), read_broker_conf)

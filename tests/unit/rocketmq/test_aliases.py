@@ -120,8 +120,8 @@ def test_the_defaults_in_rocketmqs_words() -> None:
 
 def test_what_we_do_not_have_is_named() -> None:
     """A real name of RocketMQ is no mistake."""
-    found = aliases.read_broker_conf("useTLS=true\nbrokerName=b\nhaListenPort=10912", "f")
-    assert found.ignored == ("haListenPort", "useTLS")
+    found = aliases.read_broker_conf("warmMapedFileEnable=true\nbrokerName=b\nhaListenPort=1", "f")
+    assert found.ignored == ("haListenPort", "warmMapedFileEnable")
     assert [value for _, value, _ in found.values] == ["b"]
     names = aliases.read_nameserver_conf("listenPort=9999\nconfigStorePath=/x", "f")
     assert names.ignored == ("configStorePath",)
@@ -153,6 +153,12 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("brokerId=1", "only 0, a master"),
         ("brokerRole=SLAVE", "only ASYNC_MASTER"),
         ("enableDLegerCommitLog=true", "replication is not built"),
+        ("totalReplicas=2", "only 1; replication is not built"),
+        ("inSyncReplicas=2", "only 1; replication is not built"),
+        ("minInSyncReplicas=2", "only 1; replication is not built"),
+        ("allAckInSyncStateSet=true", "replication is not built"),
+        ("rejectPullConsumerEnable=true", "cannot be kept out"),
+        ("litePullMessageEnable=false", "cannot be kept out"),
         ("aclEnable=true", "would be open to all"),
         ("authenticationEnabled=true", "would be open to all"),
         ("storePathRootDir=/a\nstorePathCommitLog=/b/commitlog", "lies in `commitlog` below"),
@@ -163,6 +169,23 @@ def test_what_cannot_be_is_one_clear_error(text: str, error: str) -> None:
     """It names file, setting, what was found and what was expected."""
     with pytest.raises(SettingsError, match=error):
         aliases.read_broker_conf(text, "f")
+
+
+def test_what_is_so_anyway_may_be_said() -> None:
+    """A file that asks for one copy and no access control gets them."""
+    text = """
+        totalReplicas=1\ninSyncReplicas = 1 \nminInSyncReplicas=1\nallAckInSyncStateSet=False
+        aclEnable=false\nrejectPullConsumerEnable=false\nlitePullMessageEnable=TRUE
+    """
+    assert aliases.read_broker_conf(text, "f") == aliases.ForeignSettings(values=[])
+
+
+def test_a_broker_may_encrypt_what_it_tells_nameservers() -> None:
+    """RocketMQ's word for it stands in its own file."""
+    assert [loaded(f"useTLS={word}").tls.to_nameservers for word in ("true", "false")] == [
+        True,
+        False,
+    ]
 
 
 def test_a_value_out_of_range_names_rocketmqs_setting() -> None:
