@@ -243,7 +243,7 @@ def _serve_clients(
         ReplyHandlers(
             broker.sender, broker.durable, members, calls, broker.store_host, clock.now_ms
         ),
-        RelayHandlers(members, topics, store, calls, name),
+        RelayHandlers(members, topics, broker.groups, store, calls, name),
         ResetHandlers(store, topics, broker.groups, members, broker.offsets, broker.hold, name),
         AssignmentHandlers(members, topics, broker.request_modes, routes, name),
     ):

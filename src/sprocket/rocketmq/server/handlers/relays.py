@@ -11,6 +11,7 @@ from functools import partial
 
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.members import ConsumerGroup, Members
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import consumer_bodies, relay_bodies
@@ -43,16 +44,24 @@ class RelayHandlers:
     Args:
         members: Knows the connections of consumers.
         topics: Their system flags go along with a message.
+        groups: The same.
         store: Where the message of 309 lies.
         calls: Asks the consumers.
         broker_name: Goes along with a message.
     """
 
     def __init__(
-        self, members: Members, topics: Topics, store: Store, calls: Calls, broker_name: str
+        self,
+        members: Members,
+        topics: Topics,
+        groups: Groups,
+        store: Store,
+        calls: Calls,
+        broker_name: str,
     ) -> None:
         self._members = members
         self._topics = topics
+        self._groups = groups
         self._store = store
         self._calls = calls
         self._broker_name = broker_name
@@ -77,6 +86,7 @@ class RelayHandlers:
         consumer = self._consumer(header.consumer_group, header.client_id or "")
         stored = self._message(header.msg_id)
         topic = None if header.topic is None else self._topics.get(header.topic)
+        group = self._groups.get(header.consumer_group)
         passed_on = ConsumeMessageDirectly(
             consumer_group=header.consumer_group,
             client_id=header.client_id,
@@ -84,7 +94,7 @@ class RelayHandlers:
             broker_name=self._broker_name,
             topic=header.topic,
             topic_sys_flag=None if topic is None else topic.sys_flag,
-            group_sys_flag=0,
+            group_sys_flag=None if group is None else group.sys_flag,
         )
         self._relay(peer, request, consumer, passed_on, stored)
 

@@ -102,6 +102,26 @@ def test_a_message_is_tried_by_a_listener(on_node: Callable[..., None]) -> None:
     on_node(scenario)
 
 
+def test_flags_of_topic_and_group_go_with_a_message(on_node: Callable[..., None]) -> None:
+    """As they are; those of what is gone do not."""
+
+    async def scenario(lab: Any) -> None:
+        client = await consumer(lab)
+        sent = await lab.message()
+        group = {"groupName": "g", "groupSysFlag": 3}
+        assert (await lab.broker.call(200, None, json.dumps(group).encode())).code == 0
+        fields = {"consumerGroup": "g", "clientId": "c1", "msgId": sent.ext_map()["msgId"]}
+        for flag in ("3", None):
+            answer = lab.broker.send(309, fields | {"topic": "T"})
+            question = await pushed(client, 309)
+            assert question.ext_map().get("groupSysFlag") == flag
+            client.peer.send(response(question, 0))
+            await asyncio.wait_for(answer, 5)
+            assert (await lab.broker.call(207, {"groupName": "g"})).code == 0
+
+    on_node(scenario)
+
+
 def test_where_consumers_are_is_collected(on_node: Callable[..., None]) -> None:
     """Of all members, or of one; who does not know, or says nonsense, is left out."""
 
