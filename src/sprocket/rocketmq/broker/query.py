@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from sprocket.base import log
 from sprocket.base.errors import (
     CorruptRecord,
     OffsetTooLarge,
@@ -19,6 +20,8 @@ from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.store import Store
 
+_log = log.get_logger(__name__)
+
 UNIQUE_KEY_MAX = 32
 """Most messages with one unique key; RocketMQ's `defaultQueryMaxNum`."""
 
@@ -28,6 +31,8 @@ COUNT_MAX = 1024
 BYTES_MAX = 8 * 1024 * 1024
 """Most bytes in one answer beyond its first message; half of what clients take in a frame."""
 
+KEY_CHARACTERS = 128
+"""How much of a key the log repeats."""
 
 RECORD_BYTES = 16 * KIB
 """As long a record is taken to be before it is looked at; hardly one is longer."""
@@ -83,6 +88,7 @@ class Queries:
         missing = self._missing(result.offsets) if may_wait else ()
         if missing:
             return Found([], missing=missing)
+        limit = f"{COUNT_MAX} messages" if len(result.offsets) == COUNT_MAX < header.max_num else ""
         records: list[memoryview] = []
         size = 0
         for offset in reversed(result.offsets):
@@ -92,10 +98,14 @@ class Queries:
                 continue
             size += len(record)
             if records and size > BYTES_MAX:
+                limit = f"{BYTES_MAX} bytes"
                 break
             records.append(record)
         if not records:
             raise _not_found()
+        if limit:  # the client cannot see that there may be more
+            key = header.key[:KEY_CHARACTERS]
+            _log.warning("a query by key is cut off", topic=header.topic, key=key, limit=limit)
         records.reverse()
         return Found(records, result.index_updated_at_ms, result.index_end)
 

@@ -62,6 +62,34 @@ def test_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.asked == [query.COUNT_MAX, query.UNIQUE_KEY_MAX]
 
 
+@pytest.mark.parametrize(
+    ("count_max", "bytes_max", "asked", "limit"),
+    [
+        (3, 600, 4, "600 bytes"),
+        (3, 1200, 4, "3 messages"),
+        (3, 1200, 3, ""),
+        (4, 1200, 5, ""),
+        (4, 0, 5, "0 bytes"),
+    ],
+)
+def test_an_answer_that_is_cut_off_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    count_max: int,
+    bytes_max: int,
+    asked: int,
+    limit: str,
+) -> None:
+    """Once, with the limit and the start of the key; not if that was all there is, or asked for."""
+    monkeypatch.setattr(query, "COUNT_MAX", count_max)
+    monkeypatch.setattr(query, "BYTES_MAX", bytes_max)
+    Queries(cast("Store", FakeStore())).by_key(header(max_num=asked, key="k" * 999))
+    said = [one.getMessage() for one in caplog.records if "cut off" in one.getMessage()]
+    assert len(said) == (limit != "")
+    assert all("k" * 128 in one and "k" * 129 not in one for one in said)
+    assert not limit or limit in said[-1]
+
+
 @pytest.mark.parametrize("offset", [-1, 10])
 def test_an_offset_without_a_record_is_refused(offset: int) -> None:
     """With the code that RocketMQ has for it."""
