@@ -8,6 +8,7 @@ from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.config import Config
 from sprocket.rocketmq.broker.progress import Progress
 from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, Waiting
+from sprocket.rocketmq.broker.waiting import longest_ms
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.progress_bodies import DelayOffsets
 from sprocket.rocketmq.server.dispatch import Handler
@@ -62,7 +63,13 @@ def handlers(
         return Room(used, round(free / (1 - used)) if used < 1 else 0, free)
 
     def waiting() -> Waiting:
-        return Waiting(broker.durable.waiting_count, broker.thread.waiting_count, broker.hold.count)
+        durable = broker.durable
+        return Waiting(
+            durable.waiting_count,
+            broker.thread.waiting_count,
+            broker.hold.count,
+            longest_ms(durable.unanswered, clock.now_ms()),
+        )
 
     info = RuntimeInfo(
         store,

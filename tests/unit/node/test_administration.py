@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 from tests.unit.rocketmq.conftest import on_node  # noqa: F401
 
+from sprocket.node import administration
 
-def test_runtime_figures_come_from_all_parts(request: pytest.FixtureRequest) -> None:
+
+def test_runtime_figures_come_from_all_parts(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The disk, what waits, and delay levels, of which one has delivered a message."""
+    monkeypatch.setattr(administration, "longest_ms", lambda groups, now_ms: len(groups) + now_ms)
 
     async def scenario(lab: Any) -> None:
         pull = {
@@ -28,6 +33,7 @@ def test_runtime_figures_come_from_all_parts(request: pytest.FixtureRequest) -> 
         assert table["commitLogDiskRatio"] == "0.00"
         assert table["commitLogDirCapacity"] == "Total : 1.0 GiB, Free : 1.0 GiB."
         assert table["sendThreadPoolQueueSize"] == "0"
+        assert table["sendThreadPoolQueueHeadWaitTimeMills"] == str(lab.clock.now_ms())
         lab.clock.advance(1000)
 
     request.getfixturevalue("on_node")(scenario)

@@ -135,10 +135,8 @@ class Durable:
         self._round_timer: Timer | None = None
         self._sync_timer: Timer | None = None
         self._is_filling = self._is_held_up = False
-        self._on_thread = False
-        self._job_is_out = False
-        self._mean_seconds = 0.0
-        self._mean_records = 0.0
+        self._on_thread = self._job_is_out = False
+        self._mean_seconds = self._mean_records = 0.0
         self._is_closed = False
         self.someone_waits: Callable[[], bool] = lambda: False
         self.take_up: Callable[[list[Any]], None] = lambda _: None
@@ -218,8 +216,12 @@ class Durable:
     @property
     def waiting_count(self) -> int:
         """How many sends wait for their answer."""
-        groups = self._new + self._written + self._syncing
-        return len(self._asked) + sum(len(one.asked) for one in groups)
+        return len(self._asked) + sum(len(one.asked) for one in self.unanswered)
+
+    @property
+    def unanswered(self) -> list[Waiting]:
+        """Who waits with records that were appended, the oldest first."""
+        return self._syncing + self._written + self._new
 
     async def settle(self) -> None:
         """Wait until everybody who waits now has an answer: used when stopping.
@@ -227,10 +229,8 @@ class Durable:
         Who comes meanwhile is not waited for: under load somebody always does.
         """
         self.take_up_now()
-        for last in [*self._syncing, *self._written, *self._new][-1:]:
-            while any(
-                one is last for group in (self._syncing, self._written, self._new) for one in group
-            ):
+        for last in self.unanswered[-1:]:
+            while any(one is last for one in self.unanswered):
                 await asyncio.sleep(SETTLE_SECONDS)
 
     def close(self) -> None:
@@ -240,7 +240,7 @@ class Durable:
         for timer in (self._late_timer, self._round_timer, self._sync_timer):
             if timer is not None:
                 timer.cancel()
-        left = self._new + self._written + self._syncing
+        left = self.unanswered
         self._new, self._written, self._syncing = [], [], []
         waiting.refuse(left, StoreFailed("the broker stops"))
 

@@ -42,6 +42,8 @@ class Waiting(NamedTuple):
     sends: int
     reads: int
     pulls: int
+    longest_send_ms: int
+    """How long the oldest of the sends has waited."""
 
 
 class Room(NamedTuple):
@@ -165,6 +167,7 @@ class RuntimeInfo:
             told[f"{name}ThreadPoolQueueSize"] = str(sizes.get(name, 0))
             told[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
             told[f"{name}ThreadPoolQueueCapacity"] = NO_LIMIT
+        told["sendThreadPoolQueueHeadWaitTimeMills"] = str(waiting.longest_send_ms)
         return told
 
     def _timers(self) -> dict[str, str]:

@@ -51,6 +51,19 @@ class Waiting(NamedTuple):
     records: int
 
 
+def longest_ms(groups: Sequence[Waiting], now_ms: int) -> int:
+    """Return for how long those of some groups have waited at most; 0 if there are none.
+
+    Args:
+        groups: The oldest first.
+        now_ms: The time by the store's clock.
+    """
+    for group in groups[:1]:
+        if group.stored is not None:
+            return max(0, now_ms - group.stored.stored_at_ms)
+    return 0
+
+
 def one(
     asked: Sequence[tuple[Answer[Any, Any], Asker, Any]],
     stored: Places | None,

@@ -744,6 +744,23 @@ def test_nothing_is_weighed_once_the_disk_is_quick_again() -> None:
     assert bench.durable.waiting_count == 0
 
 
+def test_who_has_waited_for_longest_comes_first() -> None:
+    """Those whose sync is out, those who missed it, those who are not written yet."""
+    bench = Bench(ms_max=0)
+    bench.store.sync_ms = 5
+    for records in ("a", "bc", "d", "ef"):
+        bench.append_batch(*records)
+        if records != "ef":
+            bench.timers.drain()
+    waiting = [asked for one in bench.durable.unanswered for asked in one.asked]
+    assert ["".join(asked) for asked in waiting] == ["bc", "d", "ef"]
+    assert bench.durable.waiting_count == 3
+    while bench.thread.jobs:
+        bench.thread.work()
+    assert [one.asked for one in bench.durable.unanswered] == [[("e", "f")]]
+    bench.timers.drain()
+
+
 @pytest.mark.parametrize("is_taken_up", [True, False])
 def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> None:
     """Under load somebody always waits; what was only asked for yet counts as well."""

@@ -25,7 +25,7 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
         clock,
         "/data",
         lambda: Room(0.25, 1 << 40, 3 << 38),
-        lambda: Waiting(1, 2, 3),
+        lambda: Waiting(1, 2, 3, 40),
         lambda: {3: (5, 9)},
     )
     theirs = {name.partition("_/")[0] for name in json.loads(ROCKETMQ.read_text())["table"]}
@@ -38,6 +38,9 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
     assert table["commitLogDirCapacity"] == "Total : 1.0 TiB, Free : 768.0 GiB."
     assert (table["sendThreadPoolQueueSize"], table["pullThreadPoolQueueSize"]) == ("1", "2")
     assert table["sprocketHeldPulls"] == "3"
+    heads = {name for name, value in table.items() if "HeadWait" in name and value != "0"}
+    assert heads == {"sendThreadPoolQueueHeadWaitTimeMills"}
+    assert table[heads.pop()] == "40"
     assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
     assert table["commitLogMaxOffset"] == str(store.end)
     assert table["dispatchBehindBytes"] == str(store.end - store.dispatched) == "0"

@@ -34,6 +34,16 @@ def _one(asker: Asker, request: bytes) -> Waiting:
     return Waiting(waiting.one, [(_said, asker, request)], PLACES, 1)
 
 
+def test_the_first_has_waited_for_longest() -> None:
+    """Nobody waits in the future, nor without others or records."""
+    first = _one(Asker(), b"a")
+    later = first._replace(stored=Places([2], [3], 8))
+    assert waiting.longest_ms([first, later], 10) == 7
+    assert waiting.longest_ms([later], 5) == 0
+    assert waiting.longest_ms([later._replace(stored=None), first], 10) == 0
+    assert waiting.longest_ms([], 10) == 0
+
+
 def test_each_asker_is_told_once_in_order() -> None:
     """With all that is theirs."""
     first, second = Asker(), Asker()
