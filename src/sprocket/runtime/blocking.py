@@ -77,7 +77,12 @@ class Portal:
 
     def assert_elsewhere(self) -> None:
         """Fail in the loop's own thread, before it waits for what the loop has to do."""
-        assert threading.current_thread() is not self._thread, "the loop would wait for itself"
+        assert not self.is_here, "the loop would wait for itself"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the thread that asks is the loop's own."""
+        return threading.current_thread() is self._thread
 
     def close(self) -> None:
         """Cancel what still runs, end the loop and its thread.

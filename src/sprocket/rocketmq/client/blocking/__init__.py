@@ -4,9 +4,26 @@
         producer.send(Message("orders", b"42 bolts"))
 
 Each object has an event loop in a thread of its own, or shares that of a `Client`; its methods may
-be called from any thread. Objects do not survive a fork.
+be called from any thread. Objects do not survive a fork. What needs no twin, such as `Message` and
+the settings, is here too, so that one import serves.
 """
 
+from sprocket.rocketmq.client import (
+    ClientSettings,
+    ConsumerSettings,
+    DeadLetter,
+    DeliverLater,
+    Message,
+    MessageQueue,
+    ProducerSettings,
+    PullResult,
+    PullStatus,
+    ReceivedMessage,
+    SendResult,
+    SendStatus,
+    reply_to,
+    split_batch,
+)
 from sprocket.rocketmq.client.blocking.admin import Admin
 from sprocket.rocketmq.client.blocking.lite_pull import LitePullConsumer
 from sprocket.rocketmq.client.blocking.portal import Client
@@ -14,4 +31,25 @@ from sprocket.rocketmq.client.blocking.producer import Producer
 from sprocket.rocketmq.client.blocking.puller import Puller
 from sprocket.rocketmq.client.blocking.push import PushConsumer
 
-__all__ = ["Admin", "Client", "LitePullConsumer", "Producer", "Puller", "PushConsumer"]
+__all__ = [
+    "Admin",
+    "Client",
+    "ClientSettings",
+    "ConsumerSettings",
+    "DeadLetter",
+    "DeliverLater",
+    "LitePullConsumer",
+    "Message",
+    "MessageQueue",
+    "Producer",
+    "ProducerSettings",
+    "PullResult",
+    "PullStatus",
+    "Puller",
+    "PushConsumer",
+    "ReceivedMessage",
+    "SendResult",
+    "SendStatus",
+    "reply_to",
+    "split_batch",
+]

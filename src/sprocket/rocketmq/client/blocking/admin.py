@@ -1,9 +1,10 @@
 """Looking after a cluster, from programs without an event loop."""
 
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import admin as _admin
+from sprocket.rocketmq.client.admin.messages import FOREVER_MS, QUERY_MAX
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.blocking.subjects import (
     BrokerAdmin,
@@ -17,6 +18,7 @@ from sprocket.rocketmq.client.lease import Options
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
+from sprocket.rocketmq.model.topic import READ, WRITE
 
 
 class Admin:
@@ -46,9 +48,9 @@ class Admin:
         """End as the awaited client does; may be called again."""
         self._run.close()
 
-    def create_topic(self, name: str, queues: int = 4, **options: Any) -> None:
-        """Create a topic on every broker and wait for its route."""
-        self._run.call(self._run.client.create_topic, name, queues, **options)
+    def create_topic(self, name: str, queues: int = 4, *, perm: int = READ | WRITE) -> None:
+        """Create a topic on every broker, or change the one that exists; see `topic.create`."""
+        self._run.call(self._run.client.create_topic, name, queues, perm=perm)
 
     def route(self, topic: str) -> TopicRoute:
         """Return which brokers have how many queues of a topic."""
@@ -78,9 +80,24 @@ class Admin:
         """Return the offset of the first message stored at or after a time."""
         return QueueOffset(self._run.call(self._run.client.offset_by_time, queue, at_ms))
 
-    def query_by_key(self, topic: str, key: str, **options: Any) -> list[ReceivedMessage]:
-        """Return the messages of a topic that have a key."""
-        return self._run.call(self._run.client.query_by_key, topic, key, **options)
+    def query_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = QUERY_MAX,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+    ) -> list[ReceivedMessage]:
+        """Return the messages of a topic that have a key, oldest first; see `message.by_key`."""
+        return self._run.call(
+            self._run.client.query_by_key,
+            topic,
+            key,
+            count_max=count_max,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+        )
 
     def view(self, message_id: str, topic: str) -> ReceivedMessage | None:
         """Return a message by its id, or None."""

@@ -55,24 +55,29 @@ class LitePullConsumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        is_done = kind is None
-        self._run.close(lambda: self._run.client.close(is_done=is_done))
+        self.close(is_done=kind is None)
 
     def start(self) -> None:
         """Begin; connections are made when they are needed."""
         self._run.start()
 
-    def close(self) -> None:
-        """Commit what was given, if that is automatic, and take leave of the group."""
-        self._run.close()
+    def close(self, *, is_done: bool = True) -> None:
+        """Commit what is done, if that is automatic, and take leave of the group.
+
+        May be called again.
+
+        Args:
+            is_done: Whether what was given last is done as well.
+        """
+        self._run.close(lambda: self._run.client.close(is_done=is_done))
 
     def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Read the queues of a topic that fall to this member of the group."""
-        self._run.call(self._run.client.subscribe, topic, expression)
+        self._run.early(self._run.client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """Read nothing more of a topic."""
-        self._run.call(self._run.client.unsubscribe, topic)
+        self._run.early(self._run.client.unsubscribe, topic)
 
     def assign(self, queues: Collection[MessageQueue], expression: str = ALL) -> None:
         """Read exactly these queues, whoever else of the group reads them."""
@@ -133,7 +138,7 @@ class LitePullConsumer:
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this consumer reads at the moment."""
-        return self._run.client.queues
+        return self._run.look(lambda: self._run.client.queues)
 
     def topic_queues(self, topic: str) -> list[MessageQueue]:
         """Return all queues of a topic that can be read."""

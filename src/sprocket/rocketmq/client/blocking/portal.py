@@ -3,8 +3,10 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
+from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.client import lease as _lease
+from sprocket.rocketmq.client.connections import Connect
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.runtime.blocking import Portal, ThreadLock
 
@@ -36,9 +38,14 @@ class Client:
     """
 
     def __init__(
-        self, nameservers: str | Sequence[str], *, settings: ClientSettings | None = None
+        self,
+        nameservers: str | Sequence[str],
+        *,
+        settings: ClientSettings | None = None,
+        clock: Clock | None = None,
+        connect: Connect | None = None,
     ) -> None:
-        self.awaited = _lease.Client(nameservers, settings=settings)
+        self.awaited = _lease.Client(nameservers, settings=settings, clock=clock, connect=connect)
         self._portal: Portal | None = None
         self._closing = ThreadLock()
 
@@ -96,10 +103,18 @@ class Runner(Generic[A]):
         self._closing = ThreadLock()
 
     def start(self) -> None:
-        """Start the awaited client, in a thread of its own unless it has a shared one."""
-        assert self._portal is None, f"a {self._what} is started once"
-        self._portal = self._shared.portal if self._shared else Portal(f"sprocket-{self._what}")
-        self.call(self.client.start)
+        """Start the awaited client, in a thread of its own unless it has a shared one.
+
+        What fails to start leaves no thread behind.
+        """
+        with self._closing:
+            assert self._portal is None, f"a {self._what} is started once"
+            self._portal = self._shared.portal if self._shared else Portal(f"sprocket-{self._what}")
+        try:
+            self.call(self.client.start)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self, end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """End as the awaited client does, then its own thread.
@@ -156,6 +171,34 @@ class Runner(Generic[A]):
 
         return self.call(run)
 
+    def early(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an async function that waits for nothing while the client is not open.
+
+        Then it runs in the caller's thread, and the client does not start meanwhile; otherwise in
+        the loop, as with `call`.
+        """
+        if self._portal is None:
+            with self._closing:
+                if self._portal is None:
+                    return _at_once(function(*args, **kwargs))
+        return self.call(function, *args, **kwargs)
+
+    def look(self, get: Callable[[], T]) -> T:
+        """Return what a function says of the client, which need not be open.
+
+        It runs in the loop while there is one. What the loop itself calls, such as `on_rebalance`,
+        may look too.
+        """
+        portal = self._portal
+        if portal is None or portal.is_here:
+            return get()
+        try:
+            return self.do(get)
+        except NotConnected:  # the loop has ended meanwhile: nobody else touches what it owned
+            return get()
+
     def iterate(self, make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         """Give what an asynchronous iterator gives, until it ends or the client is closed.
 
@@ -188,3 +231,14 @@ class Runner(Generic[A]):
             if self.is_open:
                 raise
             return None
+
+
+def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    coroutine.close()
+    raise AssertionError("it waits, and there is no loop yet")

@@ -36,16 +36,32 @@ class Producer:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(flush=kind is None or not issubclass(kind, KeyboardInterrupt))
 
     def start(self) -> None:
         """Begin; connections are made when they are needed."""
         self._run.start()
 
-    def close(self) -> None:
-        """End as the awaited client does; may be called again."""
-        self._run.close()
+    def close(self, *, flush: bool = True) -> None:
+        """Wait for the outcome of every accepted message, then take leave of the brokers.
+
+        May be called again. Ctrl-C ends a `with` as cancelling ends an `async with`: by False.
+
+        Args:
+            flush: False gives up the messages that are not answered yet.
+        """
+        self._run.close(lambda: self._run.client.close(flush=flush))
+
+    @property
+    def unanswered(self) -> int:
+        """Messages that were accepted and whose outcome is not known yet."""
+        return self._run.look(lambda: self._run.client.unanswered)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is unanswered as the settings allow; `send_soon` waits before that."""
+        return self._run.look(lambda: self._run.client.is_full)
 
     def send(
         self,
@@ -77,7 +93,8 @@ class Producer:
     ) -> ThreadFuture[SendResult]:
         """Accept one message and return a future of its result.
 
-        Waits only while more than three quarters of what the settings allow is unanswered.
+        Waits only while more than three quarters of what the settings allow is unanswered, so no
+        `drain` is needed before it.
         """
 
         async def accept() -> ThreadFuture[SendResult]:
@@ -148,6 +165,10 @@ class Producer:
             selector=selector,
             timeout_ms=timeout_ms,
         )
+
+    def drain(self) -> None:
+        """Wait until `send_soon` need not wait: until a quarter of the limits is free."""
+        self._run.call(self._run.client.drain)
 
     def flush(self) -> None:
         """Wait until the outcome of every accepted message is known."""

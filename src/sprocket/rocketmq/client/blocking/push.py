@@ -79,11 +79,11 @@ class PushConsumer:
 
     def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Receive the messages of a topic; see `client.PushConsumer.subscribe`."""
-        self._run.call(self._run.client.subscribe, topic, expression)
+        self._run.early(self._run.client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """Receive nothing more of a topic."""
-        self._run.call(self._run.client.unsubscribe, topic)
+        self._run.early(self._run.client.unsubscribe, topic)
 
     def suspend(self) -> None:
         """Pull nothing more, until `resume`; what was pulled is still handed out."""
@@ -112,4 +112,4 @@ class PushConsumer:
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this consumer reads at the moment."""
-        return self._run.client.queues
+        return self._run.look(lambda: self._run.client.queues)

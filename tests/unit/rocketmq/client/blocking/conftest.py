@@ -15,6 +15,7 @@ def names(world: Any) -> Iterator[str]:
     cluster = world.cluster
     cluster.serve = driver.serve
     with Portal() as portal:
+        world.portal = portal
 
         async def start() -> None:
             for name in ("names_address", "broker_address"):

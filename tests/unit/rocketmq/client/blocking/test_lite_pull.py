@@ -3,6 +3,9 @@
 import contextlib
 from typing import Any
 
+import pytest
+
+from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.blocking import LitePullConsumer, Producer
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.model.message import Message
@@ -68,3 +71,31 @@ def test_it_subscribes_and_commits_what_is_done(world: Any, names: str) -> None:
         consumer.subscribe("t")
         assert len(consumer.poll()) == 3
     assert world.cluster.committed["g", "t", 0] == 3
+
+
+def test_its_close_may_leave_undone_what_was_given_last(world: Any, names: str) -> None:
+    """As at the end of a block that an error ends."""
+    fill(world, names, 3)
+    for is_done, committed in ((False, 0), (True, 3)):
+        consumer = LitePullConsumer(names, group="g", start="first")
+        consumer.start()
+        consumer.subscribe("t")
+        assert len(consumer.poll()) == 3
+        consumer.close(is_done=is_done)
+        assert world.cluster.committed["g", "t", 0] == committed
+
+
+def test_it_subscribes_before_it_is_open(world: Any, names: str) -> None:
+    """What was subscribed to is read from the start on, and nothing that was taken back."""
+    fill(world, names, 3)
+    consumer = LitePullConsumer(names, group="g", start="first")
+    with pytest.raises(InvalidMessage):
+        consumer.subscribe("t", " || ")
+    consumer.subscribe("t")
+    consumer.subscribe("other")
+    consumer.unsubscribe("other")
+    assert consumer.queues == []
+    with consumer:
+        assert len(consumer.poll()) == 3
+        assert consumer.queues == [world.queue(0)]
+    assert consumer.queues == []

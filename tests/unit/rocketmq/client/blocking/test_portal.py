@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from sprocket.base.errors import NotConnected
-from sprocket.rocketmq.client.blocking import Admin, Client, Producer
+from sprocket.base.clock import SystemClock
+from sprocket.base.errors import InvalidMessage, NotConnected
+from sprocket.rocketmq.client.blocking import Admin, Client, LitePullConsumer, Producer
 from sprocket.rocketmq.client.blocking.portal import Runner
 from sprocket.rocketmq.model.message import Message
+from sprocket.runtime import driver
 from sprocket.runtime.blocking import ThreadLock
 
 
@@ -153,4 +155,97 @@ def test_what_ends_the_loop_of_an_open_client_is_raised() -> None:
 
     with pytest.raises(NotConnected, match="gone"):
         list(runner.iterate(lost))
+    runner.close()
+
+
+def test_what_fails_to_start_leaves_no_thread(names: str) -> None:
+    """And may be closed all the same."""
+    before = threading.active_count()
+    consumer = LitePullConsumer(names, group="g", start=cast("Any", "nowhere"))
+    with pytest.raises(InvalidMessage):
+        consumer.start()
+    assert threading.active_count() == before
+    consumer.close()
+
+
+def test_a_shared_client_has_the_clock_and_the_connections_it_is_given(names: str) -> None:
+    """As the awaited one has."""
+    tried = []
+
+    async def connect(factory: Any, on_event: Any, host: str, port: int, **how: Any) -> Any:
+        tried.append(f"{host}:{port}")
+        return await driver.connect(factory, on_event, host, port, **how)
+
+    clock = SystemClock()
+    with Client(names, clock=clock, connect=connect) as client, Admin(client) as looking:
+        assert looking.topics() == []
+        assert client.awaited.instance.clock is clock
+    assert tried == [names]
+
+
+def started() -> Runner[Slow]:
+    """Return a runner that has begun, whose client closes at once."""
+    slow = Slow()
+    slow.release.set()
+    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner.start()
+    return runner
+
+
+def where() -> str:
+    """Return in which thread it is called."""
+    return threading.current_thread().name
+
+
+def test_looking_is_done_in_the_loop_while_there_is_one() -> None:
+    """The loop owns what is looked at; without one the caller may look, and so may the loop."""
+    runner = started()
+    assert runner.look(where) == "sprocket-tester"
+    assert runner.do(lambda: runner.look(where)) == "sprocket-tester"
+    portal = runner._portal
+    runner.close()
+    assert runner.look(where) == where()
+    runner._portal = portal  # as a thread that looks while another closes
+    assert runner.look(where) == where()
+
+
+def test_what_is_early_runs_in_the_loop_once_there_is_one() -> None:
+    """Before that, in the thread of the caller; it must not wait there."""
+
+    async def here() -> str:
+        return where()
+
+    async def waits() -> None:
+        await asyncio.sleep(0)
+
+    runner = Runner("tester", "10.0.0.1:9876", lambda _: Slow())
+    assert runner.early(here) == where()
+    with pytest.raises(AssertionError, match="there is no loop yet"):
+        runner.early(waits)
+    runner = started()
+    assert runner.early(here) == "sprocket-tester"
+    runner.close()
+
+
+def test_what_is_early_and_a_start_do_not_meet() -> None:
+    """Who is early while another thread starts the client finds it started."""
+    slow = Slow()
+    slow.release.set()
+    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+
+    class Starting(ToldLock):
+        """Lets the client start before who was early has the lock."""
+
+        def __enter__(self) -> None:
+            runner._closing = ThreadLock()
+            runner.start()
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    async def here() -> str:
+        return where()
+
+    runner._closing = cast("Any", Starting())
+    assert runner.early(here) == "sprocket-tester"
     runner.close()

@@ -1,12 +1,15 @@
 """The blocking producer does what the awaited one does, from any thread."""
 
+import contextlib
+import threading
 from typing import Any
 
 import pytest
 
-from sprocket.base.errors import InvalidMessage
+from sprocket.base.errors import InvalidMessage, NotConnected
 from sprocket.rocketmq.client.blocking import Producer
 from sprocket.rocketmq.client.settings import ProducerSettings
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.message import Message
 
 
@@ -25,3 +28,70 @@ def test_sends_of_every_kind(world: Any, names: str) -> None:
         with pytest.raises(InvalidMessage):
             sender.send_soon(Message("", b"x"))
         sender.flush()
+
+
+def test_it_says_how_much_is_unanswered(world: Any, names: str) -> None:
+    """Open or not; and `drain` waits until there is room."""
+    world.cluster.topics["t"] = 1
+
+    async def release() -> None:
+        answer()
+
+    answer = world.hold(RequestCode.SEND_MESSAGE_V2)
+    sender = Producer(names, settings=ProducerSettings(unanswered_messages_max=4))
+    assert (sender.unanswered, sender.is_full) == (0, False)
+    with sender:
+        sender.drain()
+        futures = [sender.send_soon(Message("t", b"x")) for _ in range(4)]
+        assert (sender.unanswered, sender.is_full) == (4, True)
+        drained = threading.Event()
+
+        def drain() -> None:
+            sender.drain()
+            drained.set()
+
+        waiting = threading.Thread(target=drain)
+        waiting.start()
+        assert not drained.wait(0.02)
+        world.portal.call(release)
+        assert drained.wait(10)
+        waiting.join()
+        sender.flush()
+        assert sorted(one.result(0).queue_offset for one in futures) == [0, 1, 2, 3]
+    assert (sender.unanswered, sender.is_full) == (0, False)
+
+
+def held_back(world: Any, names: str) -> Producer:
+    """Return a producer that has begun, of a broker that does not answer what is sent."""
+    world.cluster.topics["t"] = 1
+    world.hold(RequestCode.SEND_MESSAGE_V2)
+    sender = Producer(names)
+    sender.start()
+    return sender
+
+
+def test_it_may_give_up_what_is_not_answered(world: Any, names: str) -> None:
+    """At its close, if it is told to; what was accepted ends with an error."""
+    sender = held_back(world, names)
+    future = sender.send_soon(Message("t", b"x"))
+    sender.close(flush=False)
+    with pytest.raises(NotConnected, match="closed before an answer came"):
+        future.result(0)
+
+
+def test_an_interrupt_ends_it_as_cancelling_ends_the_awaited_one(world: Any, names: str) -> None:
+    """Who presses Ctrl-C does not wait for brokers that do not answer; other errors wait."""
+    sender = held_back(world, names)
+    future = sender.send_soon(Message("t", b"x"))
+    sender.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    with pytest.raises(NotConnected, match="closed before an answer came"):
+        future.result(0)
+
+
+def test_an_error_does_not_cut_off_what_was_accepted(world: Any, names: str) -> None:
+    """The block ends when the outcome of all is known."""
+    world.cluster.topics["t"] = 1
+    with contextlib.suppress(ValueError), Producer(names) as sender:
+        future = sender.send_soon(Message("t", b"x"))
+        raise ValueError("no")
+    assert future.result(0).queue_offset == 0

@@ -65,3 +65,17 @@ def test_a_loop_ends_when_another_thread_closes(world: Any, names: str) -> None:
         closing.start()
         assert list(consumer) == []
     closing.join()
+
+
+def test_it_subscribes_before_it_is_open(world: Any, names: str) -> None:
+    """And may be asked from within the loop for the queues that it reads."""
+    world.cluster.topics["t"] = 1
+    seen: SimpleQueue[Any] = SimpleQueue()
+    consumer = PushConsumer(
+        names, group="g", start="first", on_rebalance=lambda _: seen.put(consumer.queues)
+    )
+    consumer.subscribe("t")
+    consumer.subscribe("other")
+    consumer.unsubscribe("other")
+    with consumer:
+        assert world.queue(0) in seen.get(timeout=10)

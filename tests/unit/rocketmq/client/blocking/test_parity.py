@@ -1,0 +1,230 @@
+"""The blocking face is the asyncio client without `await`: nothing is missing, nothing differs.
+
+Both are compared as they are, member by member. A difference that is meant stands in a table here,
+with its reason; an entry that is needed no more fails as well.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from typing import Any, get_type_hints
+
+import pytest
+
+from sprocket.rocketmq import client as awaited
+from sprocket.rocketmq.client import blocking
+
+TWINS = [name for name in awaited.__all__ if hasattr(getattr(awaited, name), "__aenter__")]
+SUBJECTS = ("topic", "group", "broker", "nameserver", "message", "offset")
+
+SPELLED = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
+"""How Python calls a member that is not awaited."""
+
+ONE_SIDE_ONLY = {
+    "Client.instance": "what awaited clients share; a twin shares the client that has it",
+    "Client.portal": "the loop that twins share; awaited clients run in their user's",
+    "Client.awaited": "what a twin hands to the awaited client in it",
+}
+"""Members that one side alone has, and why."""
+
+OTHERWISE = {
+    "where": "a twin shares a blocking `Client`, an awaited client an awaited one",
+    "PushConsumer.__init__ listener": "a twin's may block and is never awaited",
+    "Producer.send_soon returns": "a future that threads can wait for",
+    "LitePullConsumer.__iter__ returns": "an iterator that is not awaited",
+    "PushConsumer.__iter__ returns": "an iterator that is not awaited",
+}
+"""Parameters and results that are annotated differently, and why."""
+
+
+def made(module: Any, name: str) -> Any:
+    """Return an object of a class, not started."""
+    needs = {"group": "g"} if "Consumer" in name else {}
+    return getattr(module, name)("127.0.0.1:9876", **needs)
+
+
+def pairs() -> Iterator[tuple[str, Any, Any]]:
+    """Name, awaited object and blocking object of every twin, the subjects of the admin too."""
+    for name in TWINS:
+        there, here = made(awaited, name), made(blocking, name)
+        yield name, there, here
+        if name == "Admin":
+            for subject in SUBJECTS:
+                yield f"Admin.{subject}", getattr(there, subject), getattr(here, subject)
+
+
+def members(thing: Any) -> dict[str, Any]:
+    """Return what a user finds in an object, by the name it has without `await`."""
+    spelled = {"__init__", "__enter__", "__exit__", "__iter__", *SPELLED}
+    found = {**vars(thing), **vars(type(thing))}
+    return {
+        SPELLED.get(name, name): member
+        for name, member in found.items()
+        if not name.startswith("_") or name in spelled
+    }
+
+
+def function(member: Any) -> Any:
+    """Return the function that a method or property is made of; None for a plain attribute."""
+    member = member.fget if isinstance(member, property) else member
+    return member if inspect.isfunction(member) else None
+
+
+def shape(member: Any) -> list[tuple[str, Any, Any]]:
+    """Return name, kind and default of each parameter."""
+    return [
+        (one.name, one.kind, one.default)
+        for one in inspect.signature(member).parameters.values()
+        if one.name not in ("self", "reach", "run")
+    ]
+
+
+def annotations(member: Any) -> dict[str, Any]:
+    """Return the annotation of each parameter, and of the result."""
+    hints = get_type_hints(member)
+    return {("returns" if name == "return" else name): hints[name] for name in hints}
+
+
+TRIPLES = [pytest.param(*three, id=three[0]) for three in pairs()]
+
+
+@pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
+def test_twins_have_the_same_members(name: str, there: Any, here: Any) -> None:
+    """No method, property or attribute is there on one side alone, or is of another kind."""
+    theirs, ours = members(there), members(here)
+    assert not [one for one in theirs.keys() ^ ours.keys() if f"{name}.{one}" not in ONE_SIDE_ONLY]
+    for one in theirs.keys() & ours.keys():
+        assert isinstance(theirs[one], property) == isinstance(ours[one], property), one
+
+
+@pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
+def test_twins_take_the_same_arguments(name: str, there: Any, here: Any) -> None:
+    """The same names in the same order, given in the same way, with the same defaults."""
+    theirs, ours = members(there), members(here)
+    for one in theirs.keys() & ours.keys() - {"__exit__"}:
+        if function(theirs[one]) is not None:
+            assert shape(function(theirs[one])) == shape(function(ours[one])), f"{name}.{one}"
+
+
+@pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
+def test_twins_are_annotated_alike(name: str, there: Any, here: Any) -> None:
+    """Arguments and results, but for the differences that are meant."""
+    assert not set(differences(name, there, here)) - OTHERWISE.keys()
+
+
+def differences(name: str, there: Any, here: Any) -> Iterator[str]:
+    """Name each parameter or result whose annotation is not the same."""
+    theirs, ours = members(there), members(here)
+    for one in sorted(theirs.keys() & ours.keys()):
+        if function(theirs[one]) is None or one == "__exit__":
+            continue
+        left, right = (annotations(function(side[one])) for side in (theirs, ours))
+        for argument in left.keys() | right.keys():
+            if argument not in ("reach", "run") and left.get(argument) != right.get(argument):
+                yield argument if argument == "where" else f"{name}.{one} {argument}"
+
+
+@pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
+def test_nothing_of_a_twin_is_awaited(name: str, there: Any, here: Any) -> None:
+    """What is `async` there is plain here; iterators are iterators."""
+    for one, member in members(here).items():
+        assert not inspect.iscoroutinefunction(function(member)), f"{name}.{one}"
+        assert not inspect.isasyncgenfunction(function(member)), f"{name}.{one}"
+
+
+def test_both_packages_have_the_same_names() -> None:
+    """One import serves; what has no twin is the same thing in both."""
+    assert awaited.__all__ == blocking.__all__
+    for name in awaited.__all__:
+        is_twin = name in TWINS
+        assert (getattr(awaited, name) is getattr(blocking, name)) is not is_twin, name
+
+
+def test_every_difference_that_is_meant_is_there() -> None:
+    """The tables do not outlive what they excuse."""
+    lone = {
+        f"{name}.{one}"
+        for name, there, here in pairs()
+        for one in members(there).keys() ^ members(here).keys()
+    }
+    assert lone == ONE_SIDE_ONLY.keys()
+    assert {one for three in pairs() for one in differences(*three)} == OTHERWISE.keys()
+
+
+class Spied:
+    """Stands for an awaited client, and notes what it is asked with which arguments.
+
+    Args:
+        real: The client, whose members it has.
+    """
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(type(self.real), name)
+        if isinstance(member, property):
+            return self._note(name, {})
+
+        def plain(*args: Any, **kwargs: Any) -> Any:
+            given = inspect.signature(member).bind(self, *args, **kwargs).arguments
+            self._note(name, {one: given[one] for one in given if one != "self"})
+            soon = "Future" in str(inspect.signature(member).return_annotation)
+            return asyncio.get_running_loop().create_future() if soon else name
+
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            return plain(*args, **kwargs)
+
+        return coroutine if inspect.iscoroutinefunction(member) else plain
+
+    def _note(self, name: str, given: dict[str, Any]) -> str:
+        self.asked.append((name, given))
+        return name
+
+
+def asked_of(spy: Spied, member: str, here: Any) -> tuple[Any, Any]:
+    """Call a member of a twin with something of its own for each argument.
+
+    Returns:
+        What was asked of the spy, and what should have been.
+    """
+    args: dict[str, Any] = {}
+    kwargs: dict[str, Any] = {}
+    for argument, kind, _ in shape(function(getattr(type(here), member))):
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            args[argument] = (object(),)
+        else:
+            kwargs[argument] = object()
+    spy.asked.clear()
+    getattr(here, member)(*(one for several in args.values() for one in several), **kwargs)
+    return spy.asked, [(member, args | kwargs)]
+
+
+@pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
+def test_twins_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> None:
+    """Each member asks for the one of its name, with every argument, each in its place."""
+    spy = Spied(there)
+    if name == "Client":
+        here.awaited = spy
+        here.start()
+        assert spy.asked == [("start", {})]
+    else:
+        here._awaited = spy
+        if "." not in name:
+            here._run.client = spy
+        here._run.start()
+    wanted = {one for one in members(here) if not one.startswith("__")}
+    for one in sorted(wanted - {"start", "close", "portal"}):
+        spy.asked.clear()
+        if isinstance(members(here)[one], property):
+            assert getattr(here, one) == one
+            assert spy.asked == [(one, {})]
+        elif function(members(here)[one]) is not None:
+            asked, expected = asked_of(spy, one, here)
+            assert expected == [it for it in asked if (one, it[0]) != ("send_soon", "drain")]
+    if "close" in wanted:
+        asked, expected = asked_of(spy, "close", here)
+        assert expected == asked
+    else:
+        here._run.close()
