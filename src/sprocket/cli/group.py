@@ -1,5 +1,6 @@
 """`sprocket group`: consumer groups, how far they are, who is in them, over the wire."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,6 +51,7 @@ def create_group(
     cluster: Cluster = None,
     broker: BrokerName = None,
     nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
 ) -> None:
     """Create a group, or change one that exists."""
     from sprocket.rocketmq.client.blocking import Admin
@@ -64,20 +66,30 @@ def create_group(
     )
     with output.failing_in_one_line(), Admin(nameserver) as admin:
         admin.group.create(group, cluster=cluster, broker=broker)
-        output.say(f"group {name} is there, with {retries} tries")
+        if as_json:
+            output.write_rows(setup_rows(admin, name), as_json=True)
+        else:
+            output.say(f"group {name} is there, with {retries} tries")
 
 
 @app.command("delete")
 def delete_group(
-    name: GroupName, yes: Yes = False, nameserver: NameServer = DEFAULT_NAMESERVER
+    name: GroupName,
+    yes: Yes = False,
+    nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
 ) -> None:
     """Delete a group and its offsets everywhere."""
     from sprocket.rocketmq.client.blocking import Admin
 
     with output.failing_in_one_line(), Admin(nameserver) as admin:
         _require(admin, name)
-        if yes or typer.confirm(f"Delete group {name} with all its offsets?"):
+        deleted = yes or output.confirmed(f"Delete group {name} with all its offsets?")
+        if deleted:
             admin.group.delete(name)
+        if as_json:
+            output.write_json({"group": name, "deleted": deleted})
+        elif deleted:
             output.say(f"group {name} is deleted")
 
 
@@ -135,13 +147,18 @@ def clone_group(
     target: Annotated[str, typer.Argument(help="The group that gets them; it must not run.")],
     topic: OnlyTopic = None,
     nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
 ) -> None:
     """Let one group go on where another one is."""
     from sprocket.rocketmq.client.blocking import Admin
 
     with output.failing_in_one_line(), Admin(nameserver) as admin:
         admin.group.clone_offsets(source, target, topic)
-        output.say(f"{target} goes on where {source} is")
+        if as_json:
+            topics = [topic] if topic is not None else admin.group.topics(source)
+            output.write_rows(cloned_rows(admin, target, topics), as_json=True)
+        else:
+            output.say(f"{target} goes on where {source} is")
 
 
 @app.command("connections")
@@ -181,6 +198,36 @@ def group_row(admin: "Admin", name: str) -> dict[str, Any]:
         "topics": ", ".join(topics),
         "lag": admin.group.progress(name).lag if topics else 0,
     }
+
+
+def setup_rows(admin: "Admin", name: str) -> list[dict[str, Any]]:
+    """How a group is set up, one entry a broker; the members have the names of the options."""
+    return [
+        {
+            "group": name,
+            "broker": broker,
+            "retries": one.retry_times_max,
+            "retry_queues": one.retry_queues,
+            "broadcast": one.consume_broadcast_enable,
+            "enabled": one.consume_enable,
+        }
+        for broker, one in sorted(admin.group.get(name).items())
+    ]
+
+
+def cloned_rows(admin: "Admin", target: str, topics: Collection[str]) -> list[dict[str, Any]]:
+    """Where a group goes on in each queue of some topics in which it has an offset."""
+    return [
+        {
+            "topic": queue.topic,
+            "broker": queue.broker_name,
+            "queue_id": queue.queue_id,
+            "offset": offset,
+        }
+        for topic in topics
+        for queue in admin.topic.queues(topic)
+        if (offset := admin.offset.committed(target, queue)) is not None
+    ]
 
 
 def _require(admin: "Admin", name: str) -> None:

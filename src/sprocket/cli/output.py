@@ -130,6 +130,21 @@ def say(text: str) -> None:
     sys.stderr.write(f"sprocket: {' '.join(text.split())}\n")
 
 
+def confirmed(question: str) -> bool:
+    """Ask on stderr, so that stdout has results only; return whether the answer was yes.
+
+    Raises:
+        typer.Abort: Nobody can answer: stdin has ended.
+    """
+    sys.stdout.flush()
+    sys.stderr.write(f"{question} [y/N]: ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        raise typer.Abort
+    return answer.strip().lower() in ("y", "yes")
+
+
 def _is_time(name: str) -> bool:
     return f"_{name}".endswith("_at_ms")
 

@@ -4,11 +4,15 @@ import os
 import sys
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from sprocket.base import settings as loader
+from sprocket.base.errors import SettingsError
 from sprocket.base.settings import Loaded
+from sprocket.cli import output
 from sprocket.cli.config_file import Given
+from sprocket.cli.options import AsJson
 from sprocket.rocketmq.settings import Settings
 
 SetOption = Annotated[
@@ -86,8 +90,11 @@ def settings(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page of all settings instead.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show every setting, its value and where the value came from."""
+    if markdown and as_json:
+        raise SettingsError("--markdown and --json were given: ask for one of them")
     if markdown:
         sys.stdout.write(page())
         return
@@ -98,5 +105,11 @@ def settings(
     table = Table("setting", "value", "from", box=None)
     for one in loader.declarations(Settings):
         value = getattr(getattr(loaded.root, one.group), one.name)
-        table.add_row(one.full_name, str(value), loaded.origins.get(one.full_name, "default"))
-    Console().print(table)
+        origin = loaded.origins.get(one.full_name, "default")
+        if as_json:
+            shown = msgspec.to_builtins(value)
+            output.write_json({"setting": one.full_name, "value": shown, "from": origin})
+        else:
+            table.add_row(one.full_name, str(value), origin)
+    if not as_json:
+        Console().print(table)

@@ -101,14 +101,19 @@ def delete_topic(
     name: TopicName,
     yes: Yes = False,
     nameserver: NameServer = DEFAULT_NAMESERVER,
+    as_json: AsJson = False,
 ) -> None:
     """Delete a topic everywhere; its messages are lost."""
     from sprocket.rocketmq.client.blocking import Admin
 
     with output.failing_in_one_line(), Admin(nameserver) as admin:
         admin.topic.route(name)  # an unknown name is a mistake, not a success
-        if yes or typer.confirm(f"Delete topic {name} with all its messages?"):
+        deleted = yes or output.confirmed(f"Delete topic {name} with all its messages?")
+        if deleted:
             admin.topic.delete(name)
+        if as_json:
+            output.write_json({"topic": name, "deleted": deleted})
+        elif deleted:
             output.say(f"topic {name} is deleted")
 
 

@@ -70,6 +70,19 @@ def test_clone(broker: LocalBroker) -> None:
     assert consume(broker, "bar", 1) == ["3"]
 
 
+def test_what_was_cloned_is_told(broker: LocalBroker) -> None:
+    """Where the second group goes on, of the topics that were cloned and of no other."""
+    send(broker, 4)
+    done(broker, "produce", "drinks", "tea")
+    consume(broker, "kitchen", 3)
+    done(broker, "consume", "drinks", "--group", "bar", "--from", "first", "--count", 1)
+    for only in ((), ("-t", "orders")):
+        found = rows(broker, "group", "clone", "kitchen", "bar", *only)
+        assert {row["topic"] for row in found} == {"orders"}
+        assert {row["broker"] for row in found} == {"broker-a"}
+        assert max(row["offset"] for row in found) == 3
+
+
 def test_connections(broker: LocalBroker) -> None:
     """Who is connected, with what; nobody is an error."""
     send(broker, 1)
@@ -88,10 +101,24 @@ def test_create_and_delete(broker: LocalBroker) -> None:
         (found,) = admin.group.get("kitchen").values()
     assert (found.retry_times_max, found.consume_enable) == (3, True)
     assert "kitchen" in {row["group"] for row in rows(broker, "group", "ls")}
+    (created,) = rows(broker, "group", "create", "kitchen", "--retries", 4, "--disabled")
+    assert created == {
+        "group": "kitchen",
+        "broker": "broker-a",
+        "retries": 4,
+        "retry_queues": 1,
+        "broadcast": True,
+        "enabled": False,
+    }
     run(broker, "group", "delete", "kitchen", stdin=b"n\n")
+    kept = rows(broker, "group", "delete", "kitchen", stdin=b"n\n")
+    assert kept == [{"group": "kitchen", "deleted": False}]
     assert "kitchen" in {row["group"] for row in rows(broker, "group", "ls")}
     done(broker, "group", "delete", "kitchen", "--yes")
     assert "kitchen" not in {row["group"] for row in rows(broker, "group", "ls")}
+    done(broker, "group", "create", "kitchen")
+    gone = rows(broker, "group", "delete", "kitchen", "--yes")
+    assert gone == [{"group": "kitchen", "deleted": True}]
 
 
 def test_bad_input_is_one_line(broker: LocalBroker) -> None:

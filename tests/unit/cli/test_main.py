@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 from sprocket.base.errors import SettingsError
@@ -31,6 +34,41 @@ def test_an_error_is_one_line(
         module.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err == "sprocket: a b\n"
+
+
+WITHOUT_JSON = {
+    "up": "it serves; its one line on stdout, `ready`, is for scripts as it is",
+    "nameserver": "likewise",
+    "broker": "likewise",
+}
+"""Commands that have no --json, and why."""
+
+
+def commands(group: TyperGroup, before: str = "") -> Iterator[tuple[str, TyperCommand]]:
+    """Every command below a group, with the words that it is called by."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            assert isinstance(command, TyperCommand)
+            yield f"{before}{name}", command
+
+
+def test_what_reports_something_does_so_as_json() -> None:
+    """Every command has --json, off by itself, but for those that have a reason."""
+    root = typer.main.get_command(module.app())
+    assert isinstance(root, TyperGroup)
+    found = dict(commands(root))
+    assert len(found) > 30
+    without = set()
+    for name, command in found.items():
+        options = {word: one for one in command.params for word in one.opts}
+        if "--json" not in options:
+            without.add(name)
+            continue
+        assert options["--json"].name == "as_json", name
+        assert options["--json"].default is False, name
+    assert without == WITHOUT_JSON.keys()
 
 
 @pytest.mark.slow

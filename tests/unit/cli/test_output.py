@@ -1,6 +1,7 @@
 """What all commands share: times, errors in one line, progress."""
 
 import io
+import sys
 
 import pytest
 import typer
@@ -131,3 +132,27 @@ def test_write_rows_for_people_and_scripts(capsys: pytest.CaptureFixture[str]) -
     assert "1,000" in capsys.readouterr().out
     output.write_rows([], as_json=True)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_yes"), [("y\n", True), (" YES \n", True), ("n\n", False), ("\n", False)]
+)
+def test_a_question_is_asked_beside_the_results(
+    answer: str,
+    is_yes: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On stderr, for stdout is read by scripts; nothing but a yes is one."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    assert output.confirmed("Really?") is is_yes
+    assert capsys.readouterr() == ("", "Really? [y/N]: ")
+
+
+def test_a_question_that_nobody_can_answer_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a script that forgot --yes."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    with pytest.raises(typer.Abort):
+        output.confirmed("Really?")

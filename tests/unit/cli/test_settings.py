@@ -1,5 +1,6 @@
 """`sprocket settings` shows what counts and where it came from; the page is up to date."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,25 @@ def test_values_are_shown_with_their_origin(
     assert ("broker.name", "b7", "SPROCKET_BROKER__NAME") in lines
     assert ("store.flush", "async", "--set") in lines
     assert ("pull.messages_max", "32", "default") in lines
+
+
+def test_values_are_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One object a setting, values of JSON's own types; not together with the page."""
+    monkeypatch.setenv("SPROCKET_BROKER__NAME", "b7")
+    result = CliRunner().invoke(app(), ["settings", "--set", "pull.messages_max=7", "--json"])
+    assert result.exit_code == 0
+    found = {row["setting"]: row for row in map(json.loads, result.stdout.splitlines())}
+    assert len(found) == settings.page().count("\n| `")
+    assert found["pull.messages_max"] == {
+        "setting": "pull.messages_max",
+        "value": 7,
+        "from": "--set",
+    }
+    assert found["broker.name"]["from"] == "SPROCKET_BROKER__NAME"
+    assert found["store.crc_tail"]["value"] is True
+    assert found["store.flush"] == {"setting": "store.flush", "value": "sync", "from": "default"}
+    both = CliRunner().invoke(app(), ["settings", "--markdown", "--json"])
+    assert isinstance(both.exception, SettingsError)
 
 
 def test_options_win_and_absent_ones_do_not_count() -> None:

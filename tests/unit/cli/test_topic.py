@@ -57,9 +57,14 @@ def test_delete(broker: LocalBroker) -> None:
     done(broker, "topic", "create", "orders")
     assert run(broker, "topic", "delete", "orders", stdin=b"n\n").exit_code == 0
     assert "orders" in {row["topic"] for row in rows(broker, "topic", "ls")}
+    kept = rows(broker, "topic", "delete", "orders", stdin=b"n\n")
+    assert kept == [{"topic": "orders", "deleted": False}]
     done(broker, "topic", "delete", "orders", "--yes")
     assert "orders" not in {row["topic"] for row in rows(broker, "topic", "ls")}
     assert "orders" in refused(broker, "topic", "delete", "orders", "--yes")
+    done(broker, "topic", "create", "orders")
+    gone = rows(broker, "topic", "delete", "orders", "--yes")
+    assert gone == [{"topic": "orders", "deleted": True}]
 
 
 def test_bad_input_is_one_line(broker: LocalBroker) -> None:
