@@ -2,6 +2,6 @@
 
 .PHONY: bench
 
-bench: $(STAMP) ## the store's figures beside their goals (a few minutes, 6 GB of disk, all removed)
+bench: $(STAMP) ## figures of the store and the broker for tests beside their goals (a few minutes, 6 GB of disk, all removed)
 	@$(BIN)/python -m bench.fixture
 	@$(BIN)/python -m bench.store
