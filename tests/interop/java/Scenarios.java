@@ -323,7 +323,7 @@ final class Scenarios {
         }
     }
 
-    /** A running group is set back to a time by a request to the broker, which tells the member. */
+    /** A running group is set back to a time by a request to the broker; the member learns of it when it pulls. */
     private void reset() throws Exception {
         DefaultMQProducer producer = producer("Reset");
         for (int number = 0; number < 20; number++) {

@@ -222,7 +222,8 @@ class GroupAdmin:
 
             await admin.group.reset_offsets("billing", "orders", datetime(2026, 5, 1, tzinfo=UTC))
 
-        Members that are connected are told, and hand out nothing older that they hold.
+        Members that are connected learn of it from their next pull of each queue (brokers of
+        RocketMQ 4 send them a request), and hand out nothing more that they held before.
 
         Args:
             name: The group.

@@ -56,7 +56,7 @@ class OffsetAdmin:
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Let a group go on at an offset; members that are connected may overwrite it.
 
-        `admin.group.reset_offsets` tells them.
+        They learn of what `admin.group.reset_offsets` does.
         """
         await self._reach.instance.routes.find(queue.topic)
         await self._reach.instance.brokers.commit_offset(group, queue, QueueOffset(offset))
