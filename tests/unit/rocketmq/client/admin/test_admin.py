@@ -1,5 +1,8 @@
 """What is done every day is with the admin itself, the rest with its subject."""
 
+import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,8 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.model.message import Message
+
+GUIDE = Path(__file__).parents[5] / "docs" / "guides" / "client.md"
 
 
 def admin(world: Any) -> Admin:
@@ -46,3 +51,16 @@ def test_the_calls_of_every_day(world: Any) -> None:
             assert found.stored == same.stored
 
     world.run(main)
+
+
+def test_the_guide_lists_what_there_is() -> None:
+    """Every part of the admin with each of its methods, and no other."""
+    looking = Admin("10.0.0.1:9876")
+    rows = re.findall(r"^\| `admin(\.\w+)?`[^|]*\| (.*) \|$", GUIDE.read_text(), re.MULTILINE)
+    told = {part[1:]: set(re.findall(r"`(\w+)`", text)) for part, text in rows}
+    subjects = {name for name in vars(looking) if not name.startswith("_")}
+    assert subjects | {""} == told.keys()
+    for part, names in told.items():
+        found = inspect.getmembers(getattr(looking, part) if part else looking, inspect.ismethod)
+        there = {name for name, _ in found if not name.startswith("_")}
+        assert names == there - {"start", "close"}, part
