@@ -228,3 +228,27 @@ def test_twins_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> 
         assert expected == asked
     else:
         here._run.close()
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twins_are_made_with_what_they_are_given(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The awaited client in a twin gets every argument; a listener comes by a thread."""
+    real, there = getattr(awaited, name), made(awaited, name)
+    signature = inspect.signature(real)
+    seen: dict[str, Any] = {}
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        seen.update(signature.bind(*args, **kwargs).arguments)
+        return there
+
+    monkeypatch.setattr(f"{real.__module__.replace('admin.admin', 'admin')}.{name}", make)
+    arguments = {argument: object() for argument in signature.parameters if argument != "options"}
+    options = {"clock": object()} if "options" in signature.parameters else {}
+    getattr(blocking, name)(**arguments, **options)
+    if "listener" in seen:
+        assert inspect.iscoroutinefunction(seen.pop("listener"))
+        del arguments["listener"]
+    assert seen.pop("options", {}) == options
+    assert seen == arguments
