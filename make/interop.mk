@@ -13,7 +13,7 @@ PEERS_GO := $(if $(SPROCKET_GO_PEER),,$(GO_PEER))
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
 COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
 
-.PHONY: peers peers-go interop-java interop-go bench-rocketmq torture
+.PHONY: peers peers-go interop-java interop-client interop-go bench-rocketmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) ## fetch the real RocketMQ 5.3.3, and its Java clients 5.3.3 and 4.9.8, once
 
@@ -39,6 +39,9 @@ $(GO_PEER): $(wildcard tests/interop/go/*)
 
 interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the real broker against ours
 	@$(BIN)/python -m pytest tests/interop -m interop -v -rs --deselect tests/interop/test_go_client.py
+
+interop-client: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## our Python client, the same tests against ours and the real RocketMQ 5.3.3
+	@$(BIN)/python -m pytest tests/interop/test_client_*.py -m interop -v -rs
 
 interop-go: $(STAMP) $(PEERS_GO) ## the official Go client against ours
 	@$(BIN)/python -m pytest tests/interop/test_go_client.py -m interop -v -rs
