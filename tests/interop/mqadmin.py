@@ -23,7 +23,9 @@ TOOLS = "TOOLS_CONSUMER"
 _MASKS = (
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r"\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d[,:.]?\d*"), "TIME"),
+    (re.compile(r"[\d.]+@\d+#\d+"), "CLIENT"),
     (re.compile(r"\b1[67]\d{11}\b"), "MS"),
+    (re.compile(r"\brt=\d+ms"), "rt=MS"),
     (re.compile(r"\b[0-9A-F]{32,56}\b"), "ID"),
     (re.compile(r"\d+\.\d+(E-?\d+)?"), "NUMBER"),
     (re.compile(r"[ \t]+"), " "),
@@ -31,6 +33,12 @@ _MASKS = (
 _LEFT_OUT = re.compile(
     r"at .*\(|\.\.\. \d+ more|.*\|-|.*(See|please visit).*rocketmq\.apache\.org|$"
 )
+_NAMES_CONFIG = re.compile(r"orderMessageEnable ")
+_NOT_OURS = re.compile(
+    r'"(counter|order|cpuNum|traceOn|msgTraceTopicName|traceTopicEnable|slaveReadEnable|useTLS)":'
+)
+"""What an export tells of parts that Sprocket has not got (see docs/guides/mqadmin.md), and how
+often tables changed."""
 _CONFIG = re.compile(
     r"(brokerName|brokerClusterName|brokerId|brokerRole|autoCreateTopicEnable|deleteWhen|"
     r"fileReservedTime|maxMessageSize|defaultTopicQueueNums|channelExpiredTimeout) "
@@ -59,6 +67,7 @@ def run(
         text=True,
         timeout=RUN_SECONDS_MAX,
         check=False,
+        cwd=folder,  # into which consumerStatus writes what it was told
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -66,8 +75,17 @@ def run(
     return [base64.b64decode(line).decode() for line in printed]
 
 
-def comparable(name: str, text: str) -> list[str]:
+def exported(command: Command) -> str:
+    """Return what an `export…` command wrote into the folder that `-f` names; "" of any other."""
+    if not command[0].startswith("export"):
+        return ""
+    files = sorted(Path(command[command.index("-f") + 1]).iterdir())
+    return "".join(f"\n{file.name}\n{file.read_text()}" for file in files)
+
+
+def comparable(command: str, text: str) -> list[str]:
     """Return the lines of what a command printed, as two brokers should have them alike."""
+    name = command.partition(" ")[0]
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     stripped = [line.strip() for line in text.splitlines()]
@@ -84,6 +102,17 @@ def comparable(name: str, text: str) -> list[str]:
         lines = [" ".join(row) for row in rows if len(row) < 3 or row[2] not in (row[1], TOOLS)]
     elif name.startswith("queryMsgBy"):
         lines = [line for line in lines if "MessageTrack" not in line]
+    elif name == "getNamesrvConfig":
+        lines = [line for line in lines if _NAMES_CONFIG.match(line)]
+    elif name == "checkMsgSendRT":
+        lines = [line if line.startswith("#") else line.rpartition(" ")[0] for line in lines]
+    elif name == "consumerStatus":  # where the member was in its queues at that moment
+        lines = [re.sub(r"(ProcessQueueInfo) \[.*", r"\1", line) for line in lines]
+        lines = [line for line in lines if not line.startswith("PROP_CLIENT_VERSION")]
+    elif name in ("wipeWritePerm", "addWritePerm"):  # how many topics, the system's too
+        lines = [line.rpartition(" ")[0] for line in lines]
+    elif name.startswith("export"):
+        lines = [line.rstrip(",") for line in lines if not _NOT_OURS.match(line)]
     elif name == "clusterList":
         lines = [" ".join(line.split(" ")[:5]) for line in lines]
     return sorted({line for line in lines if line and "sprocket" not in line})

@@ -5,20 +5,28 @@ SPROCKET_INTEROP_BROKER=rocketmq these texts are compared with the real broker a
 SPROCKET_INTEROP_RECORD=1 beside it they are written anew.
 """
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from tests.interop import link, mqadmin, peers
 
+from sprocket.rocketmq.client import ReceivedMessage, blocking
 from sprocket.rocketmq.codec import client_bodies, group_bodies
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("mqadmin"),  # one worker, or each would run all commands
+]
 
+GUIDE = Path(__file__).parents[2] / "docs/guides/mqadmin.md"
 RECORDED = Path(__file__).parents[1] / "data/rocketmq-5.3.3/mqadmin.json"
 KEYS = [f"7F00000100002A9F18B4AAC2000{number}000{number}" for number in range(6)]
 
@@ -89,9 +97,70 @@ STAGES = {
         "getConsumerConfig -g second",
         "consumerProgress -g third -t orders",
     ),
+    "many": (
+        "updateTopicList -b BROKER -f FOLDER/topics.json",
+        "updateSubGroupList -c DefaultCluster -f FOLDER/groups.json",
+        "sendMsgStatus -b broker-a -c 3 -s 16",
+        "consumeMessage -t orders -c 4",
+        "updateKvConfig -s shop -k colour -v blue",
+        "updateOrderConf -t orders -m put -v broker-a:2",
+        "updateNamesrvConfig -k orderMessageEnable -v true",
+        "setConsumeMode -c DefaultCluster -t orders -g billing -m PULL",
+        "consumerStatus -g nobody",
+        "consumerStatus -g lively",
+        "consumerStatus -g lively -i CLIENT",
+        "resetOffsetByTime -g third -t orders -s MIDDLE",
+        "skipAccumulatedMessage -g billing -t orders",
+    ),
+    "back": ("resetOffsetByTime -g lively -t live -s NOON",),
+    "forbid": ("wipeWritePerm -b broker-a",),
+    "after many": (
+        "getNamesrvConfig",
+        "updateOrderConf -t orders -m get",
+        "topicRoute -t orders",
+        "topicRoute -t first-of-list",
+        "topicRoute -t second-of-list",
+        "getConsumerConfig -g first-of-list",
+        "consumerProgress -g third -t orders",
+        "consumerProgress -g billing -t orders",
+        "exportMetadata -c DefaultCluster -f FOLDER/all",
+        "exportMetadata -b BROKER -t -f FOLDER/topics",
+        "exportMetadata -b BROKER -g -f FOLDER/groups",
+        "exportConfigs -c DefaultCluster -f FOLDER/configs",
+        "exportMetrics -c DefaultCluster -f FOLDER/metrics",
+    ),
+    "undo": (
+        "addWritePerm -b broker-a",
+        "deleteKvConfig -s shop -k colour",
+        "updateOrderConf -t orders -m delete",
+        "updateNamesrvConfig -k orderMessageEnable -v false",
+        "resetOffsetByTime -g third -t orders -s EARLY",
+    ),
+    "undone": (
+        "topicRoute -t orders",
+        "updateOrderConf -t orders -m get",
+        "getNamesrvConfig",
+        "consumerProgress -g third -t orders",
+        "checkMsgSendRT -t orders -a 4 -s 16",
+    ),
 }
 """Commands that change the same things are in different stages, and so are those that pull: their
 group takes one client at a time."""
+
+LIVELY_FROM = "many"
+"""The stage from which on a member of the group `lively` is there."""
+
+LISTS = {
+    "topics.json": [
+        {"topicName": "first-of-list", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6},
+        {"topicName": "second-of-list", "readQueueNums": 3, "writeQueueNums": 1, "perm": 4},
+    ],
+    "groups.json": [
+        {"groupName": "first-of-list", "retryMaxTimes": 5},
+        {"groupName": "second-of-list", "consumeBroadcastEnable": False},
+    ],
+}
+"""What the commands that change many things at once read."""
 
 COMMANDS = [f"{stage}: {command}" for stage, commands in STAGES.items() for command in commands]
 
@@ -114,22 +183,79 @@ def said(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mappi
 
 
 def _run(jars: Path, folder: Path, broker: peers.Broker) -> dict[str, list[str]]:
+    """Run all stages; what a command exported is part of what it printed."""
+    names = list(STAGES)
+    first = names.index(LIVELY_FROM)
+    words = {"BROKER": broker.address, "FOLDER": str(folder), "EARLY": _now_ms()}
+    for name, rows in LISTS.items():
+        (folder / name).write_text(json.dumps(rows))
     with link.Link(broker.address) as connection:
-        offset_id = _fill(connection)
-        stages = [
-            [
-                command.replace("BROKER", broker.address).replace("OFFSET_ID", offset_id).split(" ")
-                for command in commands
-            ]
-            for commands in STAGES.values()
-        ]
-        texts = mqadmin.run(jars, folder, broker.nameserver, stages)
+        words["OFFSET_ID"] = _fill(connection)
+        words["MIDDLE"] = _now_ms()
+        texts = _run_stages(jars, folder, broker, names[:first], words)
+        link.create_topic(connection, "live", 1)
+        with _lively(broker) as got:
+            send = link.send_ext("live", 0, "")
+            for number in range(6):
+                if number == 3:
+                    words["NOON"] = _now_ms()
+                connection.call(link.SEND_MESSAGE_V2, send, b"%d" % number)
+            peers.wait_until(lambda: len(got) == 6, "the live messages")
+            members = connection.call(38, {"consumerGroup": "lively"}).body
+            (words["CLIENT"],) = json.loads(members)["consumerIdList"]
+            texts += _run_stages(jars, folder, broker, names[first:], words)
+            peers.wait_until(lambda: len(got) >= 9, "half of the live messages again")
     (folder / "said").write_text("\n".join(texts))
-    names = [command.split(" ")[0] for commands in STAGES.values() for command in commands]
-    return {
-        label: mqadmin.comparable(name, text)
-        for label, name, text in zip(COMMANDS, names, texts, strict=True)
+    found = {
+        label: mqadmin.comparable(label.partition(": ")[2], text)
+        for label, text in zip(COMMANDS, texts, strict=True)
     }
+    found["got by lively"] = [body.decode() for body in got]
+    return found
+
+
+def _run_stages(
+    jars: Path, folder: Path, broker: peers.Broker, names: list[str], words: Mapping[str, str]
+) -> list[str]:
+    """Run some stages, with what stands for each word; add what they exported to what they said."""
+    stages = [[_filled(command, words).split(" ") for command in STAGES[name]] for name in names]
+    texts = mqadmin.run(jars, folder, broker.nameserver, stages)
+    commands = [command for stage in stages for command in stage]
+    return [
+        text.replace(words["FOLDER"], "FOLDER") + mqadmin.exported(command)
+        if command[0].startswith("export")
+        else text
+        for command, text in zip(commands, texts, strict=True)
+    ]
+
+
+def _filled(command: str, words: Mapping[str, str]) -> str:
+    for word, text in words.items():
+        command = command.replace(word, text)
+    return command
+
+
+@contextlib.contextmanager
+def _lively(broker: peers.Broker) -> Iterator[list[bytes]]:
+    """Run a member of the group `lively`; give the bodies that it was given so far."""
+    got: list[bytes] = []
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        got.extend(one.body for one in messages)
+
+    with blocking.PushConsumer(
+        broker.nameserver, group="lively", listener=listener, start="first"
+    ) as member:
+        member.subscribe("live")
+        yield got
+
+
+def _now_ms() -> str:
+    """Return a time that no message before has, and none after."""
+    peers.pause(0.02)
+    now = str(time.time_ns() // 1_000_000)
+    peers.pause(0.02)
+    return now
 
 
 def _fill(connection: link.Link) -> str:
@@ -174,6 +300,28 @@ def _query(key: str) -> dict[str, object]:
         "endTimestamp": 1 << 62,
         "_UNIQUE_KEY_QUERY": "true",
     }
+
+
+def test_the_guide_names_what_is_run() -> None:
+    """The table of what works: each command of it, and no other."""
+    table = GUIDE.read_text().partition("## What works")[2].partition("\n\n`clusterRT`")[0]
+    cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| ")]
+    named = {cell.split()[0] for row in cells[1:] for cell in row.split(",")}
+    run = {command.split(" ")[0] for commands in STAGES.values() for command in commands}
+    assert run == named
+
+
+def test_a_reset_to_a_past_time_moves_a_group(said: Mapping[str, list[str]]) -> None:
+    """Without a member: to the first message of that time in each queue; with one: it goes back."""
+    third = "consumerProgress -g third -t orders"
+
+    def offsets(stage: str) -> list[str]:
+        rows = [line.split(" ") for line in said[f"{stage}: {third}"]]
+        return [row[4] for row in rows if row[0] == "orders"]
+
+    assert offsets("after many") == ["3", "3"]  # before what was sent after the first six
+    assert offsets("undone") == ["0", "0"]  # before all
+    assert list("012345345") == said["got by lively"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
