@@ -100,10 +100,18 @@ class Producer:
         await self.close(flush=not isinstance(error, asyncio.CancelledError))
 
     async def start(self) -> None:
-        """Begin; connections are made when they are needed."""
+        """Begin; connections are made when they are needed.
+
+        Raises:
+            ClientError: The client that is shared has a producer of this group.
+        """
         lease = self._lease
         instance = lease.begin()
-        lease.join_as_producer(self._group)
+        try:
+            lease.join_as_producer(self._group)
+        except BaseException:
+            await lease.end()
+            raise
         lease.watch(instance.routes.on_change, self._route_changed)
         self._parts = _Parts(
             instance=instance,

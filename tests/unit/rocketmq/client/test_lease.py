@@ -72,16 +72,16 @@ def test_a_group_is_there_once_for_each_kind(world: Any) -> None:
 
     async def main() -> None:
         async with Client(world.names, **world.reach) as client:
-            first = Producer(client, group="g")
+            first, second = Producer(client, group="g"), Producer(client, group="g")
             await first.start()
             with pytest.raises(ClientError, match="has a producer of group 'g' already"):
-                await Producer(client, group="g").start()
+                await second.start()
             async with PushConsumer(client, group="g", listener=lambda _: None):
                 with pytest.raises(ClientError, match="has a consumer of group 'g' already"):
                     await PushConsumer(client, group="g", listener=lambda _: None).start()
             await first.close()
-            async with Producer(client, group="g"):
-                pass
+            async with second:
+                await second.send(Message("t", b"x"))
 
     world.run(main)
 

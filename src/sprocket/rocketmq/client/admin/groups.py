@@ -230,7 +230,8 @@ class GroupAdmin:
             topic: The topic.
             to: "first" for the oldest message, "last" for behind the newest, a datetime or
                 milliseconds since 1970 for the first message stored then or later.
-            is_forced: Also forwards, past messages that were never consumed.
+            is_forced: Also forwards, past messages that were never consumed. Brokers of RocketMQ 4
+                look at it; those of 5, and ours, always do.
 
         Raises:
             NoRoute: The topic is unknown.
