@@ -18,6 +18,21 @@ async def is_set_within(seconds: float, event: asyncio.Event) -> bool:
         return False
 
 
+def is_end_of(task: "asyncio.Task[Any] | None", error: BaseException) -> bool:
+    """Say whether an error ends a task from outside, and was not raised by the code it runs.
+
+    A cancellation and the closing of a coroutine look, to who runs a user's code, like something
+    that this code raised. They end the task only if somebody asked for that.
+
+    Args:
+        task: The task that ran the code, None outside of one.
+        error: What came out of it.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return task is None or task.cancelling() > 0
+    return isinstance(error, GeneratorExit) and _running_task() is not task
+
+
 class Tasks:
     """A named group of tasks that live as long as their owner.
 
@@ -65,3 +80,10 @@ class Tasks:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a task failed", task=task.get_name(), exc_info=error)
+
+
+def _running_task() -> "asyncio.Task[Any] | None":
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs: what is left of it is being closed
+        return None

@@ -1,5 +1,6 @@
 """What a user gives to handle messages, and what it may say of them."""
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -7,9 +8,11 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.runtime.tasks import is_end_of
 
 Listener = Callable[[list[ReceivedMessage]], Awaitable[None] | None]
-"""What a user gives: plain or `async`. Returning means done; raising means deliver again."""
+"""What a user gives: plain or `async`. Returning means done; raising anything at all, also
+`SystemExit` or a cancellation that nobody asked for, means deliver again."""
 
 DEAD_LETTER_LEVEL = -1
 """The delay level that stands for the dead letters."""
@@ -37,6 +40,9 @@ class DeliverLater(Exception):
     def __init__(
         self, reason: str = "", *, level: int = 0, pause_ms: int | None = None, done: int = 0
     ) -> None:
+        for name, number in (("level", level), ("done", done), ("pause_ms", pause_ms or 0)):
+            if not isinstance(number, int):
+                raise ValueError(f"{name}={number!r} of a listener's error: expected an integer")
         super().__init__(reason)
         self.level = level
         self.pause_ms = pause_ms
@@ -72,7 +78,7 @@ class Failure(Struct, frozen=True):
     rest: Sequence[ReceivedMessage]
     level: int
     pause_ms: int | None
-    error: Exception
+    error: BaseException
 
     @property
     def is_withdrawn(self) -> bool:
@@ -81,7 +87,12 @@ class Failure(Struct, frozen=True):
 
 
 async def call(listener: Listener, messages: Sequence[ReceivedMessage]) -> Failure | None:
-    """Call the listener once; return what is not done, None if everything is."""
+    """Call the listener once; return what is not done, None if everything is.
+
+    Raises:
+        CancelledError: The task that calls was cancelled, and the listener with it.
+    """
+    task = asyncio.current_task()
     try:
         result = listener(list(messages))
         if result is not None and inspect.isawaitable(result):
@@ -89,8 +100,12 @@ async def call(listener: Listener, messages: Sequence[ReceivedMessage]) -> Failu
     except DeliverLater as later:
         rest = messages[max(later.done, 0) :]
         return Failure(rest, later.level, later.pause_ms, later) if rest else None
-    except Exception as error:  # whatever a user's code raises: the messages are delivered again
+    except BaseException as error:  # whatever a user's code raises: the messages come again
+        if is_end_of(task, error):
+            raise
         return Failure(messages, 0, None, error)
+    if task is not None and task.cancelling():  # the listener kept to itself that it shall end
+        raise asyncio.CancelledError
     return None
 
 

@@ -330,7 +330,7 @@ class LitePullConsumer:
                 known = queues
                 try:
                     changed(queues)
-                except Exception:  # a user's code; routes are kept up to date all the same
+                except BaseException:  # a user's code; routes are kept up to date all the same
                     _log.exception("the watcher of a topic failed", topic=topic)
 
         self._lease.watch(routes.on_change, look)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from sprocket.base import log
-from sprocket.base.errors import ClientError, NoRoute
+from sprocket.base.errors import ClientError, InvalidMessage, NoRoute
 from sprocket.rocketmq.client.assignment import Assignment
 from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.client.rebalance import Strategy, allocate
@@ -112,12 +112,12 @@ class GroupMember:
         for topic in list(self._subscriptions):
             try:
                 is_balanced &= await self._share_out(topic)
+            except InvalidMessage as error:  # a strategy is a user's code; its queues stay
+                is_balanced = False
+                _log.error("the strategy failed", topic=topic, group=self._group, exc_info=error)
             except ClientError as error:
                 is_balanced = False
                 _log.debug("queues not shared out", topic=topic, error=str(error))
-            except Exception:  # a strategy is a user's code; its queues stay as they are
-                is_balanced = False
-                _log.exception("the strategy failed", topic=topic, group=self._group)
         for queue in self._assignment.queues():
             if queue.topic not in self._subscriptions:  # not any more, while it was being taken
                 self._assignment.give_up(queue)
@@ -132,7 +132,7 @@ class GroupMember:
             return
         try:
             self._on_rebalance(queues)
-        except Exception:  # a user's code; the queues are shared out all the same
+        except BaseException:  # a user's code; the queues are shared out all the same
             _log.exception("on_rebalance failed", group=self._group)
 
     async def _share_out(self, topic: str) -> bool:

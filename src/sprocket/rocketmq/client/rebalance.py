@@ -43,13 +43,16 @@ def allocate(
         me: One of them; anybody else gets nothing.
 
     Raises:
-        InvalidMessage: The strategy gave a queue that does not exist.
+        InvalidMessage: The strategy raised something, or gave a queue that does not exist.
     """
     if me not in members or not queues:
         return []
     ordered = sorted(queues)
-    share = list(strategy(ordered, sorted(set(members), key=java_order), me))
-    unknown = set(share) - set(ordered)
+    try:
+        share = list(strategy(ordered, sorted(set(members), key=java_order), me))
+        unknown = set(share) - set(ordered)
+    except BaseException as error:  # it is the user's, and may raise anything
+        raise InvalidMessage(f"the strategy failed with {error!r}") from error
     if unknown:
         names = ", ".join(str(one) for one in sorted(unknown))
         raise InvalidMessage(f"the strategy gave {names}, which the topic does not have")

@@ -44,7 +44,7 @@ class Selection(Struct, frozen=True):
         """
         try:
             queue = self.selector(queues, self.message)
-        except Exception as error:  # it is the user's, and may raise anything
+        except BaseException as error:  # it is the user's, and may raise anything
             raise InvalidMessage(f"the selector failed with {error!r}") from error
         if queue not in queues:
             raise InvalidMessage(f"the selector gave {queue!r}, which is none of the queues it got")

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consume import Calls, ConcurrentConsumption, OrderlyConsumption
 from sprocket.rocketmq.client.held import Held
@@ -181,6 +183,34 @@ def test_the_listener_gets_a_list_of_its_own() -> None:
         bench.concurrent().pulled(bench.held, bench.put(2, 2))
         await asyncio.sleep(1)
         assert bench.offsets.get(QUEUE) == 2
+        await bench.tasks.close()
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), SystemExit(), StopIteration()], ids=repr
+)
+@pytest.mark.parametrize("make", [Bench.concurrent, Bench.orderly])
+def test_no_error_of_a_listener_ends_its_worker(make: Any, error: BaseException) -> None:
+    """The message comes again, and those behind it are handed out."""
+
+    async def main() -> None:
+        got: list[int] = []
+
+        async def listener(messages: list[ReceivedMessage]) -> None:
+            got.extend(one.queue_offset for one in messages)
+            if len(got) == 1:
+                raise error
+
+        bench = Bench(listener, call_count_max=1)
+        consumption = make(bench)
+        consumption.began(bench.held)
+        consumption.pulled(bench.held, bench.put(2))
+        await asyncio.sleep(60)
+        assert sorted(got) == [0, 0, 1]
+        assert bench.offsets.get(QUEUE) == 2
+        assert bench.held.counts.failed == 1
         await bench.tasks.close()
 
     virtual_time.run(main())

@@ -1,6 +1,7 @@
 """What a listener raises decides what becomes of its messages."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def messages(count: int) -> list[ReceivedMessage]:
     ]
 
 
-def outcome(error: Exception | None, count: int = 4, *, waits: bool = False) -> Failure | None:
+def outcome(error: BaseException | None, count: int = 4, *, waits: bool = False) -> Failure | None:
     """Call a listener that raises `error`."""
 
     def plain(_: Any) -> None:
@@ -81,3 +82,65 @@ def test_withdrawing_decides_nothing() -> None:
     failure = outcome(Withdrawn())
     assert failure is not None
     assert failure.is_withdrawn
+
+
+ANYTHING = (
+    asyncio.CancelledError("not asked for"),
+    StopIteration(1),
+    StopAsyncIteration(),
+    GeneratorExit(),
+    KeyboardInterrupt(),
+    SystemExit(1),
+    BaseException("bare"),
+    BaseExceptionGroup("several", [SystemExit(1), ValueError("no")]),
+)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("error", ANYTHING, ids=repr)
+def test_anything_at_all_that_is_raised_is_a_failure(error: BaseException, waits: bool) -> None:
+    """Whatever its class: the messages of the call are not done, and the caller goes on."""
+    failure = outcome(error, waits=waits)
+    assert failure is not None
+    assert len(failure.rest) == 4
+    assert error in (failure.error, failure.error.__cause__)
+
+
+def test_a_cancellation_of_the_caller_passes() -> None:
+    """Who closes a consumer ends the listener's call, and nothing is decided."""
+
+    async def hang(_: Any) -> None:
+        await asyncio.sleep(3600)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(listeners.call(hang, messages(1)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_a_listener_that_keeps_a_cancellation_to_itself_does_not_hold_up_the_end() -> None:
+    """The call ends as cancelled, though the listener returned as if nothing were."""
+
+    async def stubborn(_: Any) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(listeners.call(stubborn, messages(1)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", [{"level": "3"}, {"done": None}, {"pause_ms": 1.5}], ids=str)
+def test_numbers_that_are_none_are_refused_where_they_are_given(wrong: dict[str, Any]) -> None:
+    """So that what a listener raises never breaks who handles it."""
+    with pytest.raises(ValueError, match="expected an integer"):
+        DeliverLater(**wrong)

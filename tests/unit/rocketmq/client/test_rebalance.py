@@ -164,3 +164,15 @@ def test_a_stranger_gets_nothing() -> None:
     """Somebody who is not in the list of members reads no queue."""
     assert allocate(averagely, queues(4), ["a"], "b") == []
     assert allocate(averagely, [], ["a"], "a") == []
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), ValueError("no")], ids=repr)
+def test_whatever_a_strategy_raises_is_said(error: BaseException) -> None:
+    """As what is wrong with the strategy; it never ends who shares out."""
+
+    def fails(*_: object) -> list[MessageQueue]:
+        raise error
+
+    with pytest.raises(InvalidMessage, match="the strategy failed with") as raised:
+        allocate(fails, queues(2), ["me"], "me")
+    assert raised.value.__cause__ is error

@@ -19,7 +19,11 @@ class ListenerThreads:
         self._all: list[DiskThread] = []
 
     async def call(self, messages: list[ReceivedMessage]) -> None:
-        """Run one call of the listener and wait for it; what it raises is raised here."""
+        """Run one call of the listener and wait for it; what it raises is raised here.
+
+        Raises:
+            RuntimeError: It raised StopIteration, which no future and no coroutine can carry.
+        """
         if self._idle:
             thread = self._idle.pop()
         else:
@@ -33,6 +37,10 @@ class ListenerThreads:
                 return
             if error is None:
                 ended.set_result(None)
+            elif isinstance(error, StopIteration):
+                failure = RuntimeError("the listener raised StopIteration")
+                failure.__cause__ = error
+                ended.set_exception(failure)
             else:
                 ended.set_exception(error)
 

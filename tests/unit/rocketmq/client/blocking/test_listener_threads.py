@@ -1,8 +1,11 @@
 """Listeners that block have threads of their own."""
 
+import asyncio
 import threading
 from queue import SimpleQueue
 from typing import Any
+
+import pytest
 
 from sprocket.rocketmq.client.blocking import Producer, PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -36,3 +39,27 @@ def test_a_listener_may_block_in_threads_of_its_own(world: Any, names: str) -> N
         assert len(c.queues) == 2
         c.unsubscribe("t")
     assert world.cluster.committed["g", "t", 0] == 1
+
+
+@pytest.mark.parametrize(
+    "error", [StopIteration(), SystemExit(), asyncio.CancelledError()], ids=repr
+)
+def test_what_a_blocking_listener_raises_brings_its_message_again(
+    world: Any, names: str, error: BaseException
+) -> None:
+    """Whatever it is: no call hangs, and none ends the consumer."""
+    world.cluster.topics["t"] = 1
+    with Producer(names) as sender:
+        sender.send(Message("t", b"0"), queue=world.queue(0))
+    got: SimpleQueue[int] = SimpleQueue()
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        (message,) = messages
+        got.put(message.reconsume_times)
+        if message.reconsume_times == 0:
+            raise error
+
+    settings = ConsumerSettings(redeliver_ms=10)
+    with PushConsumer(names, group="g", listener=listener, start="first", settings=settings) as c:
+        c.subscribe("t")
+        assert [got.get(timeout=10) for _ in range(2)] == [0, 1]
