@@ -10,10 +10,29 @@ import pytest
 from bench.load import Load, LoadError, Row
 from tests.interop import link
 
+from sprocket.rocketmq.codec import batch, command, properties
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.headers import SendMessageV2
+
+RECORDED = (
+    "KEYS\x01key-1\x02UNIQ_KEY\x017F000001228B030946E097129538A000\x02"
+    "WAIT\x01true\x02TAGS\x01TagA\x02"
+)
+"""Properties that the Java client 5.3.3 sent, for `new Message("T", "TagA", "key-1", body)`, alone
+and in a batch: origin a recording of its frames, the address in the unique key made 127.0.0.1."""
+
+RECORDED_OF_BATCH = "UNIQ_KEY\x017F000001228B030946E097129538A001\x02WAIT\x01true\x02"
+"""And for the batch itself."""
+
 
 @contextmanager
-def broker(answer: Callable[[int], bytes]) -> Iterator[tuple[str, list[int]]]:
-    """Answer each send by `answer(opaque)`; yield the address and the most that waited at once."""
+def broker(
+    answer: Callable[[int], bytes], frames: list[bytes] | None = None
+) -> Iterator[tuple[str, list[int]]]:
+    """Answer each send by `answer(opaque)`; yield the address and the most that waited at once.
+
+    What was sent is added to `frames`.
+    """
     windows: list[int] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -27,6 +46,8 @@ def broker(answer: Callable[[int], bytes]) -> Iterator[tuple[str, list[int]]]:
                     while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
                         end = 4 + int.from_bytes(data[:4], "big")
                         requests.append(link.decode(data[4:end]).opaque)
+                        if frames is not None:
+                            frames.append(data[:end])
                         data = data[end:]
                     windows.append(len(requests))
                     connection.sendall(b"".join(map(answer, requests)))
@@ -85,3 +106,31 @@ def test_a_batch_is_one_request_of_many_messages() -> None:
         run = load.run(messages=60)
         assert run.messages == 3 * len(run.latencies) >= 60
         assert max(windows) <= row.outstanding
+
+
+def shape(text: str) -> list[tuple[str, int]]:
+    """Return names of properties in their order and the lengths of values, but that of the key."""
+    pairs = properties.decode(text).items()
+    return [(name, 0 if name == "KEYS" else len(value)) for name, value in pairs]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_messages_carry_what_the_java_client_sends(size: int) -> None:
+    """Properties of messages and of batches have names, order and lengths of the recorded ones."""
+    frames: list[bytes] = []
+    row = Row(connections=1, outstanding=1, batch=size)
+    with broker(ok, frames) as (address, _), Load(address, "T", row, queues=4) as load:
+        load.run(messages=3 * size)
+    keys = set()
+    for frame in frames:
+        (request,) = Connection().receive(frame)
+        assert isinstance(request, command.Command)
+        sent = request.header(SendMessageV2)
+        texts = [sent.properties]
+        if size > 1:
+            assert shape(sent.properties) == shape(RECORDED_OF_BATCH)
+            keys.add(properties.decode(sent.properties)["UNIQ_KEY"])
+            texts = [text.decode() for text in batch.split(request.body).properties]
+        assert [shape(text) for text in texts] == [shape(RECORDED)] * size
+        keys |= {properties.decode(text)["UNIQ_KEY"] for text in texts}
+    assert len(keys) == 3 * size + (3 if size > 1 else 0)
