@@ -13,6 +13,7 @@ from sprocket.base.compression import Method
 from sprocket.base.errors import InvalidMessage
 from sprocket.base.units import KIB
 from sprocket.rocketmq.client.settings import ProducerSettings
+from sprocket.rocketmq.client.validation import check_message
 from sprocket.rocketmq.codec import batch, compression, properties
 from sprocket.rocketmq.codec.ids import UniqueIds
 from sprocket.rocketmq.model.message import Message
@@ -140,7 +141,7 @@ def check_group(group: str) -> str:
         InvalidMessage: It is empty, longer than 255 characters, or has others than letters,
             digits and `%|_-`.
     """
-    if not _NAME.fullmatch(group) or len(group) > GROUP_BYTES_MAX:
+    if not isinstance(group, str) or not _NAME.fullmatch(group) or len(group) > GROUP_BYTES_MAX:
         raise InvalidMessage(
             f"group {group!r}: expected 1 to {GROUP_BYTES_MAX} letters, digits or %|_-"
         )
@@ -171,8 +172,8 @@ def prepare(
     Raises:
         InvalidMessage: A rule of `Validators` or of the property format is broken.
     """
+    body = check_message(message, settings.delay_level_max)
     check_topic(message.topic)
-    body = message.body
     if not body or len(body) > settings.body_bytes_max:
         raise InvalidMessage(
             f"message to {message.topic} has a body of {len(body)} bytes;"
@@ -202,35 +203,37 @@ def prepare(
 
 
 def prepare_batch(
-    messages: Sequence[Message], ids: UniqueIds, born_at_ms: int, *, body_bytes_max: int
+    messages: Sequence[Message], ids: UniqueIds, born_at_ms: int, settings: ProducerSettings
 ) -> Outgoing:
     """Make messages ready that go into one queue, one behind the other, or not at all.
 
     Raises:
         InvalidMessage: There is none, they differ in topic, one is delayed or goes to a retry
-            topic, or together they exceed `body_bytes_max` bytes.
+            topic, or together they exceed the setting `body_bytes_max`.
     """
-    if not messages:
-        raise InvalidMessage("a batch needs at least one message")
-    topic = check_topic(messages[0].topic)
+    if isinstance(messages, Message) or not messages:
+        raise InvalidMessage("a batch is a list of at least one message")
     parts, keys = [], []
+    topic = ""
     for message in messages:
+        body = check_message(message, settings.delay_level_max)
+        topic = topic or check_topic(message.topic)
         if message.topic != topic:
             raise InvalidMessage(f"a batch has one topic, not {topic} and {message.topic}")
-        if not message.body:
+        if not body:
             raise InvalidMessage(f"a message of a batch to {topic} has an empty body")
         encoded, unique_key, is_delayed = _properties(message, ids)
         if is_delayed or topic.startswith("%RETRY%"):
             raise InvalidMessage("a delayed message, or one to a retry topic, cannot be batched")
-        parts.append((message.flag, message.body, encoded))
+        parts.append((message.flag, body, encoded))
         keys.append(unique_key)
-    body = batch.join(parts)
-    if len(body) > body_bytes_max:
+    joined = batch.join(parts)
+    if len(joined) > settings.body_bytes_max:
         raise InvalidMessage(
-            f"a batch of {len(parts)} messages has {len(body)} bytes;"
-            f" split it to at most {body_bytes_max} (setting body_bytes_max)"
+            f"a batch of {len(parts)} messages has {len(joined)} bytes;"
+            f" split it to at most {settings.body_bytes_max} (setting body_bytes_max)"
         )
-    return Outgoing(topic, body, b"", 0, 0, born_at_ms, tuple(keys), True, True)
+    return Outgoing(topic, joined, b"", 0, 0, born_at_ms, tuple(keys), True, True)
 
 
 def split_batch(
@@ -274,11 +277,9 @@ def _properties(message: Message, ids: UniqueIds) -> tuple[bytes, str, bool]:
     if message.tag:
         pairs[properties.TAGS] = message.tag
     if message.keys:
-        pairs[properties.KEYS] = _keys(message.keys)
+        pairs[properties.KEYS] = " ".join(message.keys)
     is_delayed = False
     if message.delay_level:
-        if message.delay_level < 0:
-            raise InvalidMessage(f"delay_level {message.delay_level}: expected 1 to 18, or 0")
         pairs[properties.DELAY] = str(message.delay_level)
         is_delayed = True
     if own:
@@ -294,12 +295,3 @@ def _properties(message: Message, ids: UniqueIds) -> tuple[bytes, str, bool]:
             f" {properties.PROPERTIES_BYTES_MAX}"
         )
     return encoded, unique_key, is_delayed
-
-
-def _keys(keys: Sequence[str]) -> str:
-    if isinstance(keys, str):
-        raise InvalidMessage(f"keys is a list of words, not the text {keys!r}")
-    for key in keys:
-        if not key or " " in key:
-            raise InvalidMessage(f"key {key!r}: expected a word without blanks")
-    return " ".join(keys)

@@ -39,6 +39,7 @@ from sprocket.rocketmq.client.topic_lanes import (
     TopicLanes,
     queue_at,
 )
+from sprocket.rocketmq.client.validation import check_message, check_place, check_timeout
 from sprocket.rocketmq.codec.ids import UniqueIds, host_bytes
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
@@ -240,7 +241,7 @@ class Producer:
             messages,
             parts.ids,
             parts.instance.clock.now_ms(),
-            body_bytes_max=self._settings.body_bytes_max,
+            self._settings,
         )
         place = _place(messages[0], sharding_key, queue, selector)
         results: list[SendResult] = await self._accept(one, place, timeout_ms)
@@ -298,7 +299,8 @@ class Producer:
         """
         parts = self._started()
         clock = parts.instance.clock
-        deadline = clock.monotonic() + timeout_ms / 1000
+        deadline = clock.monotonic() + check_timeout(timeout_ms) / 1000
+        check_message(message, self._settings.delay_level_max)
         await self._be_known(message.topic)
         number, marked, reply = parts.requests.expect(message, timeout_ms)
         try:
@@ -347,7 +349,7 @@ class Producer:
             RequestTimeout: There was none in time; the message was not accepted.
         """
         clock = self._started().instance.clock
-        wait_ms = self._settings.timeout_ms if timeout_ms is None else timeout_ms
+        wait_ms = self._wait_ms(timeout_ms)
         began = clock.monotonic()
         try:
             async with asyncio.timeout(wait_ms / 1000):
@@ -358,6 +360,9 @@ class Producer:
                 " this one was not sent"
             ) from None
         return max(1, wait_ms - int((clock.monotonic() - began) * 1000))
+
+    def _wait_ms(self, timeout_ms: int | None) -> int:
+        return self._settings.timeout_ms if timeout_ms is None else check_timeout(timeout_ms)
 
     def _prober(self, faults: Faults) -> Prober:
         instance = self._lease.instance
@@ -380,8 +385,7 @@ class Producer:
         parts = self._started()
         if isinstance(place, MessageQueue) and place.topic != one.topic:
             raise InvalidMessage(f"queue {place} is none of topic {one.topic}")
-        wait_ms = self._settings.timeout_ms if timeout_ms is None else timeout_ms
-        one.deadline = parts.instance.clock.monotonic() + wait_ms / 1000
+        one.deadline = parts.instance.clock.monotonic() + self._wait_ms(timeout_ms) / 1000
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         one.reply = reply
         self._unanswered += 1
@@ -466,9 +470,8 @@ def _place(
     queue: MessageQueue | None,
     selector: Selector | None,
 ) -> Place | None:
-    """Return how the queue of a message is decided. Raises InvalidMessage if in two ways."""
+    """Return how the queue of a message is decided. Raises InvalidMessage as `check_place`."""
+    check_place(sharding_key, queue, selector)
     if queue is None and selector is None:
         return sharding_key
-    if (sharding_key, queue, selector).count(None) != 2:
-        raise InvalidMessage("give one of sharding_key, queue and selector")
     return Selection(selector, message) if selector is not None else queue

@@ -95,6 +95,14 @@ class ProducerSettings:
         int,
         Meta(ge=1, description="Refuse a longer body before sending; the broker has a limit too."),
     ] = 4 * MIB
+    delay_level_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Refuse a higher delay level before sending: a broker would take it for"
+            " its highest. More for brokers whose `store.delay_levels` have more than 18.",
+        ),
+    ] = 18
     compress_bytes_min: Annotated[
         int, Meta(ge=1, description="Bodies from this size on are packed.")
     ] = 4 * KIB

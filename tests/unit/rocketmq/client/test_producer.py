@@ -534,3 +534,41 @@ def test_what_is_stored_unsafely_is_tried_elsewhere_if_asked_to(world: Any) -> N
             assert (sent.status, len(tries)) == (SendStatus.OK, 1)
 
     world.run(main)
+
+
+@pytest.mark.parametrize(
+    ("given", "how"),
+    [
+        (Message("t", "text"), {}),  # type: ignore[arg-type]
+        (Message("t", {"a": 1}), {}),  # type: ignore[arg-type]
+        (Message("t", b"x", properties={"n": 1}), {}),  # type: ignore[dict-item]
+        (Message("t", b"x", delay_level=99), {}),
+        (Message("t", b"x"), {"timeout_ms": -5}),
+        (Message("t", b"x"), {"sharding_key": 7}),
+    ],
+    ids=repr,
+)
+def test_what_is_wrong_with_a_message_is_said_before_it_is_accepted(
+    world: Any, given: Message, how: dict[str, Any]
+) -> None:
+    """It used to end in RequestTimeout; nothing of it is sent, and the others are not held up."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        async with producer(world) as sender:
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(InvalidMessage):
+                sender.send_soon(given, **how)
+            with pytest.raises(InvalidMessage):
+                await sender.send(given, **how)
+            with pytest.raises(InvalidMessage):
+                await sender.request(given, **{"timeout_ms": 3_000, **how})
+            with pytest.raises(InvalidMessage):
+                await sender.send_batch([given], **how)
+            with pytest.raises(InvalidMessage):
+                await sender.send_batch(given, **how)  # type: ignore[arg-type]
+            assert sender.unanswered == 0
+            assert asyncio.get_running_loop().time() == began
+            assert (await sender.send(Message("t", b"x"))).queue_offset == 0
+
+    world.run(main)
