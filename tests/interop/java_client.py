@@ -69,11 +69,19 @@ class JavaClient:
         return sorted(sent, key=lambda one: one.number)
 
     def start_consumer(
-        self, nameserver: str, topic: str, tag: str, *, group: str, count: int
+        self,
+        nameserver: str,
+        topic: str,
+        tag: str,
+        *,
+        group: str,
+        count: int,
+        broadcast: bool = False,
     ) -> "Consumer":
         """Start a push consumer; it ends when it got `count` and then nothing for 3 seconds."""
         out = self.folder / f"received-{group}.jsonl"
-        child = self._start("consume", nameserver, topic, tag, group, count, 3_000, 200_000, out)
+        command = "listen" if broadcast else "consume"
+        child = self._start(command, nameserver, topic, tag, group, count, 3_000, 200_000, out)
         return Consumer(child, out)
 
     def read(

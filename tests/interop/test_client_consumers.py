@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.interop.both import Peer, run, until
+from tests.interop.java_client import JavaClient
 
 from sprocket.rocketmq.client import (
     Admin,
@@ -108,6 +109,36 @@ def test_everybody_gets_what_is_broadcast(
             await until(lambda: len(got[2]) >= 10, "the rest")
         assert sorted(numbers(got[0])) == sorted(numbers(got[1])) == list(range(200))
         assert sorted(numbers(got[2])) == list(range(200, 210))
+
+    run(main)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_who_moves_here_from_java_goes_on_from_its_offsets(
+    peer: Peer, topic: str, java: JavaClient, host: str
+) -> None:
+    """Java's file lies under another address of the machine than the one towards the NameServer."""
+    nameserver = f"{host}:{peer.nameserver.rpartition(':')[2]}"
+    group = f"g_{topic}"
+
+    async def main() -> None:
+        await fill(peer, topic, 50)
+        moving = java.start_consumer(nameserver, topic, "*", group=group, count=50, broadcast=True)
+        assert len(await asyncio.to_thread(moving.finish)) == 50
+        await send(peer, topic, range(50, 60))
+        got: list[ReceivedMessage] = []
+        folder = ConsumerSettings(broadcast_folder=str(java.folder / ".rocketmq_offsets"))
+        async with PushConsumer(
+            nameserver,
+            group=group,
+            listener=got.extend,
+            broadcast=True,
+            start="first",
+            settings=folder,
+        ) as consumer:
+            await consumer.subscribe(topic)
+            await until(lambda: len(got) >= 10, "what came after the move")
+        assert sorted(numbers(got)) == list(range(50, 60))
 
     run(main)
 

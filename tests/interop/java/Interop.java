@@ -30,6 +30,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * <pre>
  * send    NAMESERVER MESSAGES RESULTS                            send what MESSAGES lists
  * consume NAMESERVER TOPIC TAG GROUP COUNT QUIET_MS MAX_MS OUT   push consumer with a tag
+ * listen  NAMESERVER TOPIC TAG GROUP COUNT QUIET_MS MAX_MS OUT   the same, and everybody gets everything
  * read    NAMESERVER TOPIC QUESTIONS OUT                         pull every queue, then query
  * show    NAMESERVER PREFIX KILLED OUT                           every scenario, see Scenarios.java
  * victim  NAMESERVER TOPIC GROUP OUT                             an ordered consumer, to be killed
@@ -59,7 +60,7 @@ public final class Interop {
     private static void run(String[] arguments) throws Exception {
         switch (arguments[0]) {
             case "send" -> send(arguments[1], Path.of(arguments[2]), Path.of(arguments[3]));
-            case "consume" -> consume(arguments);
+            case "consume", "listen" -> consume(arguments);
             case "read" -> read(arguments[1], arguments[2], Path.of(arguments[3]), Path.of(arguments[4]));
             case "show" -> Scenarios.show(arguments[1], arguments[2], Path.of(arguments[3]), Path.of(arguments[4]));
             case "victim" -> Scenarios.victim(arguments[1], arguments[2], arguments[3], Path.of(arguments[4]));
@@ -172,6 +173,9 @@ public final class Interop {
         consumer.setNamesrvAddr(arguments[1]);
         consumer.setMqClientApiTimeout(API_TIMEOUT_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        if (arguments[0].equals("listen")) {
+            consumer.setMessageModel(Scenarios.named(consumer.getMessageModel(), "BROADCASTING"));
+        }
         consumer.subscribe(arguments[2], arguments[3]);
         AtomicLong received = new AtomicLong();
         AtomicLong lastAt = new AtomicLong(System.currentTimeMillis());

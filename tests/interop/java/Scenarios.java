@@ -554,7 +554,7 @@ final class Scenarios {
     }
 
     /** Return the constant `name` of the enumeration that `any` belongs to, whose package moved in 5.x. */
-    private static <E extends Enum<E>> E named(E any, String name) {
+    static <E extends Enum<E>> E named(E any, String name) {
         return Enum.valueOf(any.getDeclaringClass(), name);
     }
 

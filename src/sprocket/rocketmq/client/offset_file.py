@@ -1,13 +1,18 @@
 """The offsets of a broadcasting consumer, which concern nobody else, in a file of this machine.
 
 The file is JSON: `{"offsets": [{"topic": …, "brokerName": …, "queueId": …, "offset": …}, …]}`. A
-Java client keeps its own beside it under the name `offsets.json`, in a dialect that is no JSON;
-where ours is missing, that one is read, so a consumer that moved from Java goes on where it was.
+Java client keeps its own under the name `offsets.json`, in a dialect that is no JSON; where ours is
+missing, that one is read, so a consumer that moved from Java goes on where it was. It lies in the
+same folder if Java named the folder after the same address of this machine; if not, as happens when
+the NameServer is given by name or as 127.0.0.1, it is looked for under the machine's others.
+
+Source: RocketMQ `LocalFileOffsetStore`, `ClientConfig.buildMQClientId`.
 """
 
 import asyncio
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
 
 from sprocket.base import log
 from sprocket.base.disk import Disk, Lock
@@ -22,8 +27,21 @@ FILE_NAME = "sprocket-offsets.json"
 _LOCK_NAME = "sprocket.lock"
 _FOLDERS_MAX = 1_000
 _JAVA_NAMES = ("offsets.json", "offsets.json.bak")
+_JAVA_INSTANCE = "DEFAULT"
+"""How Java's broadcasting consumers call themselves behind the address, unless they are told."""
 
 _log = log.get_logger(__name__)
+
+
+def is_own_address(ip: str) -> bool:
+    """Return whether an IP address is one of this machine's: only these can be bound to."""
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((ip, 0))
+    except OSError:
+        return False
+    return True
 
 
 class FileLedger:
@@ -36,15 +54,31 @@ class FileLedger:
         root: Below which the folders are.
         owner: Whose they are, `<ip>@DEFAULT` as Java's clients name themselves.
         group: The consumer group.
+        unit: The client's unit, which Java's clients put behind their names.
+        is_own_address: Tells which addresses are this machine's.
 
     Raises:
         ClientError: No folder can be made or locked.
     Durability: what `write` has returned from is on the disk.
     """
 
-    def __init__(self, disk: Disk, root: str, owner: str, group: str) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        owner: str,
+        group: str,
+        *,
+        unit: str = "",
+        is_own_address: Callable[[str], bool] = is_own_address,
+    ) -> None:
         self._disk = disk
+        self._root = root
+        self._group = group
+        self._java_owner = f"@{_JAVA_INSTANCE}@{unit}" if unit else f"@{_JAVA_INSTANCE}"
+        self._is_own_address = is_own_address
         self._folder, self._lock = _claim(disk, root, owner, group)
+        self._is_first = self._folder == os.path.join(root, owner, group)
         self._thread = DiskThread("sprocket-offsets")
         self._offsets: dict[MessageQueue, QueueOffset] | None = None
 
@@ -84,9 +118,10 @@ class FileLedger:
         return self._offsets
 
     def _load(self) -> dict[MessageQueue, QueueOffset]:
-        for name in (FILE_NAME, FILE_NAME + ".bak", *_JAVA_NAMES):
-            path = os.path.join(self._folder, name)
-            decode = consumer_bodies.decode_offsets if name in _JAVA_NAMES else _decode
+        """Return what the best file says that can be read."""
+        for path in self._candidates():
+            is_java = os.path.basename(path) in _JAVA_NAMES
+            decode = consumer_bodies.decode_offset_file if is_java else _decode
             try:
                 found = decode(read_file(self._disk, path))
             except FileMissing:
@@ -94,8 +129,39 @@ class FileLedger:
             except (StoreError, WireError) as error:
                 _log.error("file of offsets not read", path=path, error=str(error))
                 continue
+            if is_java:
+                _log.info("going on from the offsets of a Java client", path=path)
             return {queue: QueueOffset(offset) for queue, offset in found.items()}
         return {}
+
+    def _candidates(self) -> Iterator[str]:
+        """Return the files to try, best first; one of Java is for one consumer only."""
+        for name in (FILE_NAME, FILE_NAME + ".bak", *_JAVA_NAMES):
+            yield os.path.join(self._folder, name)
+        if self._is_first:
+            for folder in self._java_folders():
+                for name in _JAVA_NAMES:
+                    yield os.path.join(folder, name)
+
+    def _java_folders(self) -> list[str]:
+        """Return where Java has offsets of this group under this machine's addresses, newest first.
+
+        Those of other machines may lie beside them, in a home that several machines share.
+        """
+        found: list[tuple[int, str]] = []
+        try:
+            for name in self._disk.list(self._root):
+                folder = os.path.join(self._root, name, self._group)
+                ip = name.removesuffix(self._java_owner)
+                if ip == name or folder == self._folder or not self._is_own_address(ip):
+                    continue
+                paths = [os.path.join(folder, one) for one in _JAVA_NAMES]
+                times = [self._disk.modified_at_ms(p) for p in paths if self._disk.exists(p)]
+                if times:
+                    found.append((max(times), folder))
+        except StoreError as error:
+            _log.error("offsets of Java not looked for", path=self._root, error=str(error))
+        return [folder for _, folder in sorted(found, reverse=True)]
 
 
 def _claim(disk: Disk, root: str, owner: str, group: str) -> tuple[str, Lock]:

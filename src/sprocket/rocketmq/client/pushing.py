@@ -117,7 +117,8 @@ class Pushing:
             return BrokerLedger(self._plan.group, self._instance.brokers)
         root = os.path.expanduser(self._plan.settings.broadcast_folder)
         owner = f"{self._instance.ip}@DEFAULT"
-        ledger = FileLedger(RealDisk(), root, owner, self._plan.group)
+        unit = self._instance.settings.unit_name
+        ledger = FileLedger(RealDisk(), root, owner, self._plan.group, unit=unit)
         self._at_end.push_async_callback(ledger.close)
         return ledger
 

@@ -82,7 +82,7 @@ def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[MessageQueue, int]:
-    """Read the body of RESET_CONSUMER_CLIENT_OFFSET 220 in either form, and Java's offset files.
+    """Read the body of RESET_CONSUMER_CLIENT_OFFSET 220 in either form.
 
     Raises:
         WireError: A part of it cannot be read.
@@ -92,6 +92,12 @@ def decode_offsets(data: bytes) -> dict[MessageQueue, int]:
         entries = [values.mapping(one, "an offset") for one in table]
         return {body_parts.message_queue(one): values.member(one, "offset", 0) for one in entries}
     return _read_by_queue(table, "offsetTable")
+
+
+def decode_offset_file(data: bytes) -> dict[MessageQueue, int]:
+    """Read a Java client's file of offsets, which may be of any size. Raises WireError."""
+    body = body_parts.read_answer(data, "a file of offsets")
+    return _read_by_queue(body.get("offsetTable"), "offsetTable")
 
 
 def encode_status(offsets: Mapping[MessageQueue, int]) -> bytes:

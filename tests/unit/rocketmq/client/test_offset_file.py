@@ -21,7 +21,7 @@ FOLDER = "/offsets/10.0.0.9@DEFAULT/g"
 
 def ledger(disk: Disk) -> FileLedger:
     """Return the ledger of group `g`."""
-    return FileLedger(disk, "/offsets", "10.0.0.9@DEFAULT", "g")
+    return FileLedger(disk, "/offsets", "10.0.0.9@DEFAULT", "g", is_own_address=lambda _: True)
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -89,6 +89,91 @@ def test_a_file_of_java_is_taken_over(name: str) -> None:
         again = ledger(disk)
         assert await again.read(ONE) == 43
         await again.close()
+
+    run(main)
+
+
+JAVA_FILE = b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:%d}}'
+
+
+@pytest.mark.parametrize("owner", ["127.0.0.1@DEFAULT", "10.0.0.9@DEFAULT"])
+def test_javas_file_is_found_under_any_address_of_this_machine(owner: str) -> None:
+    """Java names its folder after another address when the NameServer is given by name."""
+
+    async def main() -> None:
+        disk = SimulatedDisk()
+        for ip, offset in (("192.168.7.1", 42), ("192.168.7.2", 99)):
+            disk.make_folder(f"/offsets/{ip}@DEFAULT/g")
+            replace_file(disk, f"/offsets/{ip}@DEFAULT/g/offsets.json", JAVA_FILE % offset)
+        disk.make_folder("/offsets/192.168.7.1@DEFAULT/other")
+        one = FileLedger(disk, "/offsets", owner, "g", is_own_address="192.168.7.1".__eq__)
+        assert await one.read(ONE) == 42
+        await one.close()
+
+    run(main)
+
+
+def test_of_javas_files_under_several_addresses_the_newest_counts() -> None:
+    """The machine had another address before; a damaged one gives way to its backup."""
+
+    async def main() -> None:
+        disk = SimulatedDisk()
+        for ip, offset in (("10.0.0.3", 42), ("10.0.0.1", 43), ("10.0.0.2", 41)):
+            disk.now_ms += 1
+            disk.make_folder(f"/offsets/{ip}@DEFAULT/g")
+            replace_file(disk, f"/offsets/{ip}@DEFAULT/g/offsets.json", JAVA_FILE % offset)
+            if offset == 41:
+                replace_file(disk, f"/offsets/{ip}@DEFAULT/g/offsets.json.bak", JAVA_FILE % 40)
+                replace_file(disk, f"/offsets/{ip}@DEFAULT/g/offsets.json", b"{{")
+        one = ledger(disk)
+        assert await one.read(ONE) == 40
+        await one.close()
+
+    run(main)
+
+
+def test_javas_file_of_a_unit_is_the_one_of_that_unit() -> None:
+    """Java's clients put the unit behind their name."""
+
+    async def main() -> None:
+        disk = SimulatedDisk()
+        for name, offset in (("DEFAULT", 1), ("DEFAULT@u", 2)):
+            disk.make_folder(f"/offsets/10.0.0.3@{name}/g")
+            replace_file(disk, f"/offsets/10.0.0.3@{name}/g/offsets.json", JAVA_FILE % offset)
+        one = FileLedger(
+            disk, "/offsets", "127.0.0.1@DEFAULT", "g", unit="u", is_own_address=lambda _: True
+        )
+        assert await one.read(ONE) == 2
+        await one.close()
+
+    run(main)
+
+
+def test_a_second_consumer_does_not_take_javas_file_of_another_folder() -> None:
+    """One consumer moved here, and one goes on from its offsets; the next is a new one."""
+
+    async def main() -> None:
+        disk = SimulatedDisk()
+        disk.make_folder("/offsets/10.0.0.3@DEFAULT/g")
+        replace_file(disk, "/offsets/10.0.0.3@DEFAULT/g/offsets.json", JAVA_FILE % 1)
+        first, second = ledger(disk), ledger(disk)
+        assert (await first.read(ONE), await second.read(ONE)) == (1, None)
+        await first.close()
+        await second.close()
+
+    run(main)
+
+
+def test_a_large_file_of_java_is_read() -> None:
+    """What is bounded for bodies from the network is not for a file of this machine."""
+
+    async def main() -> None:
+        disk = SimulatedDisk()
+        disk.make_folder(FOLDER)
+        replace_file(disk, f"{FOLDER}/offsets.json", b" " * 600_000 + JAVA_FILE % 42)
+        one = ledger(disk)
+        assert await one.read(ONE) == 42
+        await one.close()
 
     run(main)
 
