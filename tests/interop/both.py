@@ -23,6 +23,7 @@ class Peer(Protocol):
     """A NameServer and a broker; the broker can be killed and come back on its port."""
 
     nameserver: str
+    address: str
 
     def kill_broker(self) -> None:
         """End the broker with SIGKILL."""

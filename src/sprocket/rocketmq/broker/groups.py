@@ -5,6 +5,7 @@ A group that nobody made is made, with default settings, when it is first used, 
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -104,12 +105,26 @@ class Groups:
         return group
 
     def put(self, groups: Iterable[SubscriptionGroup]) -> None:
-        """Add or replace groups, all of them or none.
+        """Add or replace groups, all of them or none; attributes that a group has stay.
 
         Raises:
+            RequestRefused: SYSTEM_ERROR; attributes are to be changed. RocketMQ 5.3.3 knows none
+                of groups, and refuses each.
             StoreError: The file could not be written; the table is as before.
         """
-        self._change(self._table | {group.name: group for group in groups})
+        changed: dict[str, SubscriptionGroup] = {}
+        for group in groups:
+            if group.attributes:
+                names = ", ".join(group.attributes)
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"group {group.name}: attributes {names} are not supported, a group has none",
+                )
+            old = self._table.get(group.name)
+            changed[group.name] = (
+                group if old is None else replace(group, attributes=old.attributes)
+            )
+        self._change(self._table | changed)
 
     def remove(self, name: str) -> None:
         """Take a group out of the table, if it is there.

@@ -154,7 +154,9 @@ class Members:
 
         Returns:
             Whether the client must send its full heartbeat again: always for an old one, otherwise
-            if the group's fingerprint changed.
+            if the group's fingerprint changed, or if a heartbeat without subscriptions names a
+            group of which none are known: the broker was started again. RocketMQ does not say the
+            latter, and refuses the pulls of such a group until its client sends them by itself.
         """
         client = Client(data.client_id, language, version, self._clock.monotonic())
         producer_groups, consumer_groups = self._groups_of.setdefault(link, (set(), set()))
@@ -233,12 +235,14 @@ class Members:
         group.clients[link] = client
         has_changed = group.fingerprint is not None and group.fingerprint != data.fingerprint
         group.fingerprint = data.fingerprint
+        group.consume_type = wanted.consume_type
+        group.message_model = wanted.message_model
+        group.consume_from_where = wanted.consume_from_where
         topics_changed = False
         if not data.without_sub:
-            group.consume_type = wanted.consume_type
-            group.message_model = wanted.message_model
-            group.consume_from_where = wanted.consume_from_where
             topics_changed = _subscribe(group, wanted.subscriptions)
+        elif not group.subscriptions:
+            has_changed = True  # a short form, and nothing here that it could stand for
         if (is_new or topics_changed) and self._is_told(group.name):
             self._tell(group)
         return has_changed

@@ -184,13 +184,15 @@ class Puller:
         return subscription
 
     def _carried(self, header: PullMessage) -> Subscription:
-        """Return the subscription that the request itself carries."""
+        """Return the subscription that the request itself carries.
+
+        A text of nothing but `||` has no parts for RocketMQ; blank parts are parts, and hold no
+        tag.
+        """
         text = header.subscription or ""
         kind = header.expression_type or TAG
-        is_empty = not text or (
-            kind == TAG and text != "*" and not any(part.strip() for part in text.split("||"))
-        )
-        if is_empty:
+        is_unreadable = bool(text) and not text.replace("||", "") if kind == TAG else not text
+        if is_unreadable:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "the subscription cannot be parsed"
             )

@@ -116,6 +116,24 @@ def test_groups_are_put_and_removed() -> None:
     assert again.forbidden == {}
 
 
+def test_attributes_of_a_group_are_refused_and_those_it_has_stay() -> None:
+    """RocketMQ 5.3.3 knows none; they were taken and kept. One group's refuse the whole list."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    old = b'{"subscriptionGroupTable":{"g":{"groupName":"g","attributes":{"later.version":"yes"}}}}'
+    replace_file(disk, FILE, old)
+    groups = opened(disk)
+    wanted = [SubscriptionGroup(name="h"), SubscriptionGroup(name="i", attributes={"+a": "b"})]
+    with pytest.raises(RequestRefused, match=r"group i: .*\+a") as refused:
+        groups.put(wanted)
+    assert refused.value.code == 1
+    assert groups.get("h") is None
+    groups.put([SubscriptionGroup(name="g", retry_times_max=3)])
+    kept = opened(disk).get("g")
+    assert kept is not None
+    assert (kept.retry_times_max, kept.attributes) == (3, {"later.version": "yes"})
+
+
 def test_members_are_told_unless_their_group_says_no() -> None:
     """As those of a group that is not there yet."""
     groups = opened(SimulatedDisk())

@@ -176,6 +176,36 @@ def test_fingerprints() -> None:
     assert not table.beat(a, "T", fingerprint=6)
 
 
+def test_a_short_heartbeat_says_how_an_unknown_group_consumes() -> None:
+    """A broadcasting group became a clustering one when its broker was started again."""
+    table = Table()
+    table.beat(Link(), model=BROADCASTING, fingerprint=7, without_sub=True)
+    group = table.members.consumers("g")
+    assert group is not None
+    assert group.message_model == BROADCASTING
+    assert table.told == []
+
+
+def test_a_short_heartbeat_changes_how_a_group_consumes_but_not_what() -> None:
+    """Its subscriptions stay, though it names none."""
+    table = Table()
+    a = Link()
+    table.beat(a, "T", fingerprint=7)
+    table.beat(a, model=BROADCASTING, fingerprint=7, without_sub=True)
+    group = table.members.consumers("g")
+    assert group is not None
+    assert (group.message_model, table.topics()) == (BROADCASTING, {"T": 1})
+
+
+def test_a_short_heartbeat_of_a_group_without_subscriptions_asks_for_the_full_one() -> None:
+    """Else its consumers could not pull until something else changes."""
+    table = Table()
+    a = Link()
+    assert table.beat(a, fingerprint=7, without_sub=True)
+    assert not table.beat(a, "T", fingerprint=7)
+    assert not table.beat(a, fingerprint=7, without_sub=True)
+
+
 def test_a_pull_brings_its_own_subscription() -> None:
     """For a group that sends no heartbeats; a newer version replaces, an older does not."""
     table = Table()

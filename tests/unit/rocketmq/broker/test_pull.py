@@ -102,6 +102,34 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
     assert (desk.store.asked["max_count"], desk.store.asked["tags"]) == (1, None)
 
 
+@pytest.mark.parametrize("text", ["", None])
+def test_an_empty_or_absent_tag_expression_wants_everything(text: str | None) -> None:
+    """As the real broker reads it; it was refused."""
+    desk = Desk()
+    assert desk.puller.pull(header(subscription=text)).code == 0
+    assert desk.store.asked["tags"] is None
+
+
+@pytest.mark.parametrize("text", [" ", "\t", " || ", "|| ||"])
+def test_a_tag_expression_without_a_tag_wants_nothing(text: str) -> None:
+    """`DefaultMQPullConsumer.pull(queue, " ", …)` sends a blank; it was refused."""
+    desk = Desk()
+    assert desk.puller.pull(header(subscription=text)).code == 0
+    assert desk.store.asked["tags"] == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("||", "TAG"), ("||||", "TAG"), ("", "SQL92"), (None, "SQL92")]
+)
+def test_bars_alone_and_an_empty_expression_of_another_type_cannot_be_read(
+    text: str | None, kind: str
+) -> None:
+    """These, and no other texts."""
+    with pytest.raises(RequestRefused) as refused:
+        Desk().puller.pull(header(subscription=text, expression_type=kind))
+    assert refused.value.code == 23
+
+
 def test_a_read_is_a_readers_and_waits_only_if_it_may() -> None:
     """Who reads is the group, in one queue."""
     desk = Desk()
