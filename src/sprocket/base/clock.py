@@ -1,7 +1,22 @@
-"""Time enters here and nowhere else."""
+"""Time enters here and nowhere else.
+
+The wall clock may be set, by an administrator or after a machine has slept; the monotonic clock
+goes on evenly but means nothing to the next process. Waits are measured on the monotonic clock.
+What is written down is wall time, made even by a `LogClock` where something hangs on it.
+"""
 
 import time
-from typing import Protocol
+from bisect import bisect_right
+from typing import NamedTuple, Protocol
+
+NEAR_MS = 50
+"""A wall clock that is off by no more was not set: that is the grain of what a wait promises."""
+
+PARTS_MAX = 64
+"""Steps of the wall clock that a `LogClock` remembers; a message waits for hours, not for years."""
+
+_SLOW = 2
+"""Milliseconds that pass for each one of a `LogClock` that is ahead of the wall."""
 
 
 class Clock(Protocol):
@@ -24,3 +39,78 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return seconds on the machine's monotonic clock."""
         return time.monotonic()
+
+
+class _Part(NamedTuple):
+    """A stretch of log time that passes evenly: where it began, and what one millisecond takes."""
+
+    log_ms: int
+    monotonic_ms: float
+    pace: int
+
+
+class LogClock:
+    """Wall time that never goes down, and that can tell how long ago one of its times was.
+
+    It shows the wall time. When the wall clock is set forward it follows at once; when that is set
+    back, it goes on at half speed until the wall has caught up, so that each moment keeps a time of
+    its own. It remembers these steps: `elapsed_ms` gives what has really passed, whatever the
+    difference of two times says.
+
+    Args:
+        clock: The machine's.
+        last_ms: The last time that was written down, by an earlier process; it begins no earlier.
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, clock: Clock, last_ms: int = 0) -> None:
+        self._clock = clock
+        now_ms = clock.now_ms()
+        self._last_ms = max(now_ms, last_ms)
+        self._is_ahead = last_ms > now_ms
+        pace = _SLOW if self._is_ahead else 1
+        self._parts = [_Part(self._last_ms, self._monotonic_ms(), pace)]
+
+    def now_ms(self) -> int:
+        """Return the time, at least what it was the last time; milliseconds since 1970."""
+        now_ms = self._clock.now_ms()
+        if 0 <= now_ms - self._last_ms <= NEAR_MS and not self._is_ahead:
+            self._last_ms = now_ms
+        else:
+            self._look(now_ms)
+        return self._last_ms
+
+    def elapsed_ms(self, since_ms: int) -> int:
+        """Return how many milliseconds have passed since this clock showed a time.
+
+        Times from before the first step that is remembered, an earlier process's for example, are
+        taken as they are.
+        """
+        self.now_ms()
+        number = bisect_right(self._parts, since_ms, key=lambda part: part.log_ms) - 1
+        part = self._parts[max(number, 0)]
+        pace = part.pace if number >= 0 else 1
+        passed_at = part.monotonic_ms + (since_ms - part.log_ms) * pace
+        if number + 1 < len(self._parts):
+            passed_at = min(passed_at, self._parts[number + 1].monotonic_ms)
+        return round(self._monotonic_ms() - passed_at)
+
+    def _look(self, now_ms: int) -> None:
+        """Find out whether the wall clock was set, and take note of it if so."""
+        part = self._parts[-1]
+        monotonic_ms = self._monotonic_ms()
+        even_ms = part.log_ms + (monotonic_ms - part.monotonic_ms) / part.pace
+        if self._is_ahead and now_ms < even_ms:
+            self._last_ms = max(self._last_ms, int(even_ms))
+        elif abs(now_ms - even_ms) <= NEAR_MS and not self._is_ahead:
+            self._last_ms = max(self._last_ms, now_ms)
+        else:
+            self._is_ahead = now_ms < even_ms
+            self._last_ms = max(self._last_ms, now_ms, int(even_ms))
+            pace = _SLOW if self._is_ahead else 1
+            self._parts.append(_Part(self._last_ms, monotonic_ms, pace))
+            del self._parts[:-PARTS_MAX]
+
+    def _monotonic_ms(self) -> float:
+        return 1000 * self._clock.monotonic()

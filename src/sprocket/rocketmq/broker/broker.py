@@ -114,7 +114,7 @@ class Broker:
             disk, folder, clock, store, is_whole=not store.report.damage
         )
         self.delays = Delays(
-            store, self.durable, self.delay_progress, levels, store_host, loop, clock
+            store, self.durable, self.delay_progress, levels, store_host, loop, store.log_clock
         )
         self.puller = Puller(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store)

@@ -8,8 +8,12 @@ holds the time of its delivery; see `broker.delay_levels`. Each level has one ti
 through `broker.durable` like any send, which shares its write and sync with whatever else comes.
 When all copies are answered the level's progress is noted (`broker.delay_progress`), and it looks
 again: at once if more may be due, at the time of the next message, or, with nothing waiting, after
-the level's own delay, since what comes meanwhile cannot be due before. A clock that was set is
-noticed within `LOOK_SECONDS_MAX`.
+the level's own delay, since what comes meanwhile cannot be due before.
+
+A message is due when its delay has really passed since it was stored, by the log's clock: setting
+the machine's clock, in either direction, brings no message early or twice and holds none up. What
+an earlier process stored is due by its times, or, if the clock was set back meanwhile, after its
+delay once more.
 
 A copy keeps everything of the message, `DELAY`, `REAL_TOPIC` and `REAL_QID` included, as those of
 RocketMQ do. Its topic is not looked up: one that was deleted meanwhile gets its message all the
@@ -30,7 +34,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
+from sprocket.base.clock import LogClock
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import (
     CorruptRecord,
@@ -131,7 +135,7 @@ class Delays:
         levels: How long each lasts.
         store_host: The broker's address, for the copies.
         timers: The event loop's.
-        clock: Says what is due.
+        clock: The log's, which says what is due.
     Threads: event loop only.
     """
 
@@ -143,7 +147,7 @@ class Delays:
         levels: DelayLevels,
         store_host: bytes,
         timers: Timers,
-        clock: Clock,
+        clock: LogClock,
     ) -> None:
         self._store = store
         self._durable = durable
@@ -175,6 +179,21 @@ class Delays:
         """Look at every level now: after the clock was set, in tests."""
         for level in self._levels:
             self._look(level)
+
+    def next_due_ms(self) -> int | None:
+        """Return how long until the next message is due, at most 0 if one is; None without any.
+
+        Raises:
+            StoreError: A level cannot be read.
+        """
+        waits = [self._next_due_ms(level) for level in self._levels]
+        return min((one for one in waits if one is not None), default=None)
+
+    def _next_due_ms(self, level: _Level) -> int | None:
+        if level.pending:
+            return 0
+        units = self._store.units(SCHEDULE_TOPIC, level.number - 1, level.offset, 1)
+        return self._wait_ms(level, units[0][3]) if units else None
 
     def stop(self) -> None:
         """Begin no further batch; the one under way is answered by `Durable.settle` or `close`."""
@@ -209,16 +228,15 @@ class Delays:
             _log.error("a delay level cannot be read", level=level.number, why=str(error))
             self._later(level, RETRY_SECONDS)
             return
-        delay_ms = self._delays.delay_ms(level.number)
         if not units:
-            self._later(level, delay_ms / 1000)
+            self._later(level, self._delays.delay_ms(level.number) / 1000)
             return
-        now = self._clock.now_ms()
         level.end, level.failed_at, level.wait_ms = level.offset, None, None
         level.pending = 1  # this loop, so that an answer within it does not end the batch
         for offset, place, size, due_at_ms, count in units:
-            if now < due_at_ms <= now + delay_ms:  # later still: the clock was set back
-                level.wait_ms = due_at_ms - now
+            wait_ms = self._wait_ms(level, due_at_ms)
+            if wait_ms > 0:
+                level.wait_ms = wait_ms
                 break
             level.end = offset + count
             if size == FILLER_SIZE:
@@ -231,6 +249,13 @@ class Delays:
             level.pending += 1
             self._durable.append(record, self._stored, level, offset)
         self._answered(level, 1)
+
+    def _wait_ms(self, level: _Level, due_at_ms: int) -> int:
+        """Return how long a message has to wait yet, at most 0 if it is due."""
+        delay_ms = self._delays.delay_ms(level.number)
+        if due_at_ms > self._clock.now_ms() + delay_ms:
+            return 0  # the level was longer when it was stored, or the unit is damaged
+        return delay_ms - self._clock.elapsed_ms(due_at_ms - delay_ms)
 
     def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:
         """Return the copy of a message that is due. Raises one of `_UNREADABLE`."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from sprocket.base.clock import Clock
+from sprocket.base.clock import LogClock
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import extra
@@ -74,7 +74,7 @@ class Appender:
     Args:
         log: Where the records go.
         flush: Says when a write must wait for zeros in flight.
-        clock: Gives store times.
+        clock: Gives store times, which never go down.
         next_offsets: The next offset of each queue that has had a message; taken over.
         message_bytes_max: Longest body, and longest batch of them.
         placing: Gives places to records that take other than one.
@@ -88,7 +88,7 @@ class Appender:
         self,
         log: CommitLog,
         flush: Flush,
-        clock: Clock,
+        clock: LogClock,
         next_offsets: Mapping[tuple[str, int], int],
         message_bytes_max: int,
         placing: Placing | None = None,
@@ -186,7 +186,7 @@ class Appender:
         if self._is_refusing:
             self._refuse()
         if not self._has_unwritten:
-            self.stored_at_ms = max(self.stored_at_ms, self._clock.now_ms())
+            self.stored_at_ms = self._clock.now_ms()
         return self.stored_at_ms
 
     def _took(self, following: Mapping[Key, int], places: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ Threads: one, but for `SyncJob.run`, `FillJob.run` and the calls that `maintain_
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from sprocket.base import steps
-from sprocket.base.clock import Clock
+from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.steps import Steps
@@ -79,7 +79,10 @@ class Store:
         self._bytes_in_memory = read.memory_bytes(parts.settings.bytes_in_memory)
         self.page_cache = PageCache(opened.log, self._flush, self.settings, opened.clock)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
-        self._appender = self._make_appender(opened.clock)
+        self.log_clock = LogClock(
+            opened.clock, opened.report.last_stored_at_ms if opened.report else 0
+        )
+        self._appender = self._make_appender(self.log_clock)
         # Bound here: a method that only passes the call on would cost every send.
         self.append = self._appender.append
         self.append_all = self._appender.append_all
@@ -91,7 +94,7 @@ class Store:
         self._is_sync = parts.settings.flush == "sync"
         self._is_open = True
 
-    def _make_appender(self, clock: Clock) -> Appender:
+    def _make_appender(self, clock: LogClock) -> Appender:
         appender = Appender(
             self._log,
             self._flush,

@@ -78,7 +78,7 @@ class Desk:
             self.levels,
             HERE,
             self.timers,
-            self.clock,
+            self.store.log_clock,
         )
 
     def start(self) -> "Desk":
@@ -364,12 +364,37 @@ def test_levels_that_the_settings_lost_are_delivered_all_the_same() -> None:
     assert again.bodies() == [b"x"]
 
 
-def test_a_clock_that_is_set_back_does_not_hold_messages_for_long() -> None:
-    """Nothing waits longer than its level, whatever its unit says."""
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000, 60, -60, 1, -1])
+def test_a_clock_that_is_set_brings_no_message_early_and_holds_none_up(step_ms: int) -> None:
+    """Neither those that wait already nor those that come later; each comes once."""
+    desk = Desk().start()
+    desk.wait(2, b"a")
+    desk.timers.advance(2000)
+    desk.clock.step_wall(step_ms)
+    desk.wait(2, b"b")
+    desk.delays.look()
+    desk.timers.advance(2900)
+    assert desk.bodies() == []
+    desk.timers.advance(200)
+    assert desk.bodies() == [b"a"]
+    desk.clock.step_wall(-step_ms)
+    desk.wait(1, b"c")
+    desk.timers.advance(900)
+    assert desk.bodies() == [b"a"]
+    desk.timers.advance(1100)
+    assert sorted(desk.bodies()) == [b"a", b"b", b"c"]
+    desk.timers.advance(7_200_000)
+    assert len(desk.bodies()) == 3
+
+
+def test_a_clock_set_back_between_two_processes_holds_messages_for_one_delay_more() -> None:
+    """How long nobody was there is not known; none comes early."""
     desk = Desk(clock=FakeClock(2_000_000_000_000))
     desk.wait(2)
     again = Desk(desk.disk.kill(), clock=FakeClock(1_000_000_000_000)).start()
-    again.timers.advance(1)
+    again.timers.advance(4900)
+    assert again.bodies() == []
+    again.timers.advance(200)
     assert again.bodies() == [b"x"]
 
 

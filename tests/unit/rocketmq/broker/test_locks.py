@@ -1,5 +1,7 @@
 """A queue has one owner, until it gives the lock up or stops renewing it."""
 
+import pytest
+
 from sprocket.rocketmq.broker.locks import LOCK_SECONDS, QueueLocks
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.testing.clock import FakeClock
@@ -30,6 +32,20 @@ def test_a_lock_lasts_60_seconds_from_its_last_renewal() -> None:
     assert locks.lock("g", "b", [Q0]) == []
     clock.advance(1)
     assert not locks.is_held("g")
+    assert locks.lock("g", "b", [Q0]) == [Q0]
+
+
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_is_set_ends_no_lock_and_keeps_none(step_ms: int) -> None:
+    """Its 60 seconds pass on the monotonic clock."""
+    clock = FakeClock()
+    locks = QueueLocks(clock)
+    locks.lock("g", "a", [Q0])
+    clock.step_wall(step_ms)
+    clock.advance(int(LOCK_SECONDS * 1000) - 1)
+    locks.expire()
+    assert locks.lock("g", "b", [Q0]) == []
+    clock.advance(1)
     assert locks.lock("g", "b", [Q0]) == [Q0]
 
 
