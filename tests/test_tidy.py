@@ -1,7 +1,7 @@
 """Reads the source: what the style rules say and no linter knows.
 
-Sizes, banned calls, docstrings, units in the names of settings, a test file for each module, dead
-links in the docs, and texts that must not be in the repository.
+Banned calls, docstrings, units in the names of settings, a test file for each module, dead links in
+the docs, and texts that must not be in the repository. It counts no lines.
 """
 
 import ast
@@ -15,9 +15,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sprocket"
 UNIT_TESTS = ROOT / "tests" / "unit"
-MODULE_LINES_MAX = 500
-FUNCTION_LINES_MAX = 60
-EXAMPLE_LINES_MAX = 300
 
 BANNED = {
     # call: the modules it may stand in
@@ -93,28 +90,6 @@ def tracked() -> list[Path]:
     return sorted(p for p in paths if p.is_file() and not p.is_symlink())
 
 
-def is_exempt(text: str) -> bool:
-    """Generated code and pure tables say so in their first line."""
-    first = text.split("\n", 1)[0].lower()
-    return "generated" in first or "pure table" in first
-
-
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function and method, nested ones too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
-def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, without the docstring."""
-    lines = (function.end_lineno or function.lineno) - function.lineno + 1
-    if ast.get_docstring(function) is not None:
-        first = function.body[0]
-        lines -= (first.end_lineno or first.lineno) - first.lineno + 1
-    return lines
-
-
 def dotted(node: ast.expr) -> str:
     """`a.b.c` for such an expression, else an empty string."""
     if isinstance(node, ast.Name):
@@ -159,32 +134,6 @@ def task_groups(tree: ast.AST) -> set[str]:
 def is_anonymous_mapping(node: ast.Call, called: str) -> bool:
     """Say whether a mapping is plain memory, without a file behind it."""
     return called == "mmap.mmap" and bool(node.args) and ast.unparse(node.args[0]) == "-1"
-
-
-def test_modules_are_short() -> None:
-    """No module has more than 500 lines, no module of an example more than 300."""
-    limits = [(path, MODULE_LINES_MAX) for path in modules()]
-    limits += [(path, EXAMPLE_LINES_MAX) for path in ROOT.joinpath("examples").rglob("*.py")]
-    sizes = {p: p.read_text(encoding="utf-8") for p, _ in limits}
-    long = [
-        f"{path.relative_to(ROOT)}: {sizes[path].count(chr(10))} lines"
-        for path, limit in limits
-        if sizes[path].count("\n") > limit and not is_exempt(sizes[path])
-    ]
-    assert long == []
-
-
-def test_functions_are_short() -> None:
-    """No function has more than 60 lines without its docstring."""
-    long = []
-    for path in modules():
-        text = path.read_text(encoding="utf-8")
-        if is_exempt(text):
-            continue
-        for function in functions(ast.parse(text)):
-            if lines_of(function) > FUNCTION_LINES_MAX:
-                long.append(f"{name(path)}:{function.lineno} {function.name} {lines_of(function)}")
-    assert long == []
 
 
 def test_calls_have_one_place() -> None:
