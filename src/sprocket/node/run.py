@@ -37,7 +37,6 @@ from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
 
@@ -76,14 +75,20 @@ class Node:
     def __init__(
         self,
         addresses: Addresses,
-        report: RecoveryReport,
+        broker: Broker,
+        broker_name: str,
+        calls: Calls,
         pressure: Pressure,
         parts: AsyncExitStack,
     ) -> None:
         self.addresses = addresses
+        self.broker = broker
+        self.broker_name = broker_name
+        self.calls = calls
+        """What the broker asks of its clients."""
         self.pressure = pressure
         """How much waits for the disk."""
-        self.report = report
+        self.report = broker.store.report
         """What recovery did when the store was opened."""
         self._parts = parts
 
@@ -158,7 +163,8 @@ class Node:
             parts.push_async_callback(broker.settle)
             parts.push_async_callback(registration.stop)
             await registration.start()
-            return cls(addresses, store.report, pressure, parts.pop_all())
+            name = settings.broker.name
+            return cls(addresses, broker, name, calls, pressure, parts.pop_all())
         raise AssertionError("unreachable")
 
     async def stop(self) -> None:

@@ -62,11 +62,7 @@ class Portal:
         Raises:
             NotConnected: The portal is closed, or was closed meanwhile.
         """
-        self.assert_elsewhere()
-        with self._lock:
-            if self._is_closed:
-                raise NotConnected("the client is closed")
-            waiting = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
+        waiting = self._begin(function, *args, **kwargs)
         try:
             return waiting.result()
         except CancelledError:
@@ -74,6 +70,29 @@ class Portal:
         except BaseException:
             waiting.cancel()
             raise
+
+    async def acall(
+        self,
+        function: Callable[P, Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Do what `call` does for a coroutine of another event loop, which goes on meanwhile."""
+        return await asyncio.wrap_future(self._begin(function, *args, **kwargs))
+
+    def _begin(
+        self,
+        function: Callable[P, Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> "Future[T]":
+        self.assert_elsewhere()
+        with self._lock:
+            if self._is_closed:
+                raise NotConnected("the client is closed")
+            return asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
 
     def assert_elsewhere(self) -> None:
         """Fail in the loop's own thread, before it waits for what the loop has to do."""

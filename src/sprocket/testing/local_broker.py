@@ -16,17 +16,21 @@ What is like `sprocket up`, and what is not
 
 import asyncio
 import contextlib
+import difflib
 import random
 import shutil
 import socket
 import tempfile
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sprocket.base.clock import SystemClock
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import NoRoute, StoreError
 from sprocket.base.units import MIB
 from sprocket.node.run import Node
+from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.settings import (
     IndexGeometry,
     LogGeometry,
@@ -40,12 +44,21 @@ from sprocket.rocketmq.settings import (
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.runtime.blocking import Portal
 from sprocket.runtime.carrier import carrier
+from sprocket.testing import quiet
 from sprocket.testing.clock import FakeClock
+from sprocket.testing.quiet import NotQuiet
 from sprocket.testing.shifted_loop import ShiftedLoop
 from sprocket.testing.twin_disk import TwinDisk
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 TURNS = 25
 """Turns of the loop after a jump: more than any chain of callbacks in the broker is long."""
+SETTLE_SECONDS = 10.0
+"""How long a broker may take to become quiet; a listener that hangs is told of by then."""
+LIMIT_SECONDS = 30 * 24 * 3600.0
+"""Longer than all tries of a message together."""
 YEAR_MS = 366 * 24 * 3600 * 1000
 PORTS = range(20_000, 32_000)
 """Below those that outgoing connections are given, which could hold one at a restart."""
@@ -177,6 +190,82 @@ class LocalBroker:
         assert self._portal is not None, "it has not been started"
         self._portal.call(self._advance, ms + round(seconds * 1000))
 
+    def settle(self, *, seconds: float = SETTLE_SECONDS) -> None:
+        """Wait until nothing more happens by itself; what that means `testing.quiet` tells.
+
+        Afterwards every message is where it belongs: consumed, waiting for its delay, or in the
+        dead letters. Clients of the calling thread's event loop cannot go on meanwhile; a coroutine
+        awaits `asettle`.
+
+        Args:
+            seconds: How long at most, of the machine's time; a listener may never return.
+
+        Raises:
+            NotQuiet: Something was still going on then; the text says what.
+        """
+        _refuse_in_a_loop("settle", "asettle")
+        self._on_node(quiet.settle, seconds)
+
+    async def asettle(self, *, seconds: float = SETTLE_SECONDS) -> None:
+        """Do what `settle` does, while the calling event loop goes on."""
+        portal, node = self._running()
+        await portal.acall(quiet.settle, node, seconds)
+
+    def advance_until(
+        self, condition: Callable[[], bool], *, limit_seconds: float = LIMIT_SECONDS
+    ) -> int:
+        """Move the clock from one delayed message to the next until something is so.
+
+        Before each look, and at the end, all is quiet as after `settle`.
+
+            broker.advance_until(lambda: broker.dead_letters("kitchen"))
+
+        Args:
+            condition: Looked at in the calling thread.
+            limit_seconds: How far to move the clock at most.
+
+        Returns:
+            By how many milliseconds the clock was moved.
+
+        Raises:
+            NotQuiet: It is not so, and nothing waits for a later time that comes within the limit;
+                or something did not become quiet.
+        """
+        _refuse_in_a_loop("advance_until", "aadvance_until")
+        moved_ms = 0
+        while True:
+            self.settle()
+            if condition():
+                return moved_ms
+            moved_ms += self._advance_to_next(limit_seconds * 1000 - moved_ms)
+
+    async def aadvance_until(
+        self, condition: Callable[[], bool], *, limit_seconds: float = LIMIT_SECONDS
+    ) -> int:
+        """Do what `advance_until` does, while the calling event loop goes on."""
+        moved_ms = 0
+        while True:
+            await self.asettle()
+            if condition():
+                return moved_ms
+            moved_ms += self._advance_to_next(limit_seconds * 1000 - moved_ms)
+
+    def messages(self, topic: str) -> list[StoredMessage]:
+        """Return every message of a topic, in the order in which they were stored.
+
+        Raises:
+            NoRoute: The broker has no such topic; the text names the nearest.
+        """
+        return self._on_node(_messages, topic)
+
+    def dead_letters(self, group: str) -> list[StoredMessage]:
+        """Return the messages that a consumer group has given up, in the order in which it did.
+
+        Raises:
+            NoRoute: No such group was ever here; the text names the nearest.
+        """
+        return self._on_node(_dead_letters, group)
+
     def close(self) -> None:
         """Stop it for good; a temporary folder is removed. May be called again."""
         try:
@@ -205,6 +294,34 @@ class LocalBroker:
         self._loop.jump(ms / 1000)
         await _turns()
 
+    def _advance_to_next(self, ms_max: float) -> int:
+        """Move the clock to the next message that waits for its time; return by how much."""
+        wait_ms = self._on_node(_next_due_ms)
+        if wait_ms is None:
+            raise NotQuiet("the condition does not hold, and no message waits for a later time")
+        if wait_ms > ms_max:
+            raise NotQuiet(
+                f"the condition does not hold, and the next message is due in {wait_ms} ms"
+            )
+        self.advance(max(wait_ms, 1))
+        return max(wait_ms, 1)
+
+    def _on_node(
+        self,
+        function: Callable[Concatenate[Node, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call one of this module's functions with the node, in its loop."""
+        portal, node = self._running()
+        return portal.call(function, node, *args, **kwargs)
+
+    def _running(self) -> tuple[Portal, Node]:
+        assert self._portal is not None, "it has not been started"
+        assert self._node is not None, "it does not run"
+        return self._portal, self._node
+
     def _fall(self) -> None:
         """End what runs without a word to anybody; its disk refuses every change by now."""
         node, self._node = self._node, None
@@ -215,6 +332,45 @@ class LocalBroker:
 async def _turns() -> None:
     for _ in range(TURNS):
         await asyncio.sleep(0)
+
+
+async def _next_due_ms(node: Node) -> int | None:
+    return node.broker.delays.next_due_ms()
+
+
+async def _messages(node: Node, topic: str) -> list[StoredMessage]:
+    if node.broker.topics.get(topic) is None:
+        raise NoRoute(_not_there("topic", topic, [one.name for one in node.broker.topics.all()]))
+    return _of_topic(node, topic)
+
+
+async def _dead_letters(node: Node, group: str) -> list[StoredMessage]:
+    groups = {
+        *(one.name for one in node.broker.groups.all()),
+        *node.broker.members.consumer_groups(),
+    }
+    if group not in groups:
+        raise NoRoute(_not_there("group", group, groups))
+    return _of_topic(node, f"%DLQ%{group}")
+
+
+def _of_topic(node: Node, topic: str) -> list[StoredMessage]:
+    found = [record.decode(one) for _, one in node.broker.store.records()]
+    return [one for one in found if one.topic == topic]
+
+
+def _not_there(kind: str, name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(names), 1, 0.0)
+    return f"the broker has no {kind} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _refuse_in_a_loop(name: str, instead: str) -> None:
+    """Raise RuntimeError in a coroutine: its clients could not answer while it waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"{name} waits for clients of this event loop too: await {instead}")
 
 
 async def _kill(node: Node) -> None:

@@ -112,6 +112,10 @@ class Members:
         """Return the group of consumers; None when nobody is or was lately in it."""
         return self._consumers.get(group)
 
+    def consumer_groups(self) -> list[str]:
+        """Return the groups of consumers in which somebody is or was lately."""
+        return list(self._consumers)
+
     def producers(self, group: str) -> dict[Link, Client]:
         """Return the producers of a group."""
         return self._producers.get(group, {})

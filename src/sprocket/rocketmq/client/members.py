@@ -1,6 +1,7 @@
 """Being a member of a group: who else is there, and which queues are ours."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,6 +11,7 @@ from sprocket.rocketmq.client.assignment import Assignment
 from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.client.rebalance import Strategy, allocate
 from sprocket.rocketmq.client.received import RETRY_PREFIX
+from sprocket.rocketmq.client.routes import TEMPLATE_TOPIC
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
@@ -87,10 +89,19 @@ class GroupMember:
         except ClientError as error:
             if isinstance(error, NoRoute) and error.__cause__ is None:
                 self._assignment.expect(topic)
+                await self._find_brokers()
             if not topic.startswith(RETRY_PREFIX):
                 _log.warning("topic cannot be read yet; trying on", topic=topic, error=str(error))
         await self._instance.heartbeat_all()
         self.wake()
+
+    async def _find_brokers(self) -> None:
+        """Learn which brokers there are where no route says so: by the template of new topics.
+
+        They hear of the group before its topic is there, as do administrators.
+        """
+        with contextlib.suppress(ClientError):  # where topics are not made by themselves
+            await self._instance.routes.find(TEMPLATE_TOPIC)
 
     def _route_changed(self, topic: str) -> None:
         if topic in self._subscriptions:
