@@ -5,12 +5,14 @@ connection of its own.
 """
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import ForeignStore
+from sprocket.base.units import GIB
 from sprocket.node import administration
 from sprocket.node.encryption import client_context
 from sprocket.node.listening import Listening, address, advertised_host, own_host
@@ -53,6 +55,9 @@ NOT_ON_VIP = frozenset(
 """What a broker does not answer on its second port, so that pulls never crowd out sends there."""
 VIP_DISTANCE = 2
 """How far below a broker's port its second one is; clients work it out by themselves."""
+ASYNC_MEMORY_PART = 16
+"""This part of the machine's memory may wait for the disk under async flush. Linux makes writers
+stand still, and with them the event loop, when 15 % of what is free does."""
 NAMESERVER_FOLDER = "namesrv"
 """What the NameServer of this process keeps, in the store's folder."""
 
@@ -132,9 +137,7 @@ class Node:
             calls = Calls(asyncio.get_running_loop())
             dispatcher = Dispatcher({}, calls.answered)
             listening = Listening.of(settings, disk, clock)
-            pressure = Pressure(
-                settings.limits.unsynced_bytes_max, settings.limits.connection_unsynced_bytes_max
-            )
+            pressure = _pressure(settings)
             remoting = await listening.open(dispatcher, settings.server.broker_port, pressure)
             parts.push_async_callback(remoting.close)
             _refuse_foreign(disk, folder)
@@ -170,6 +173,16 @@ class Node:
     async def stop(self) -> None:
         """Take leave, answer what waits, close everything; what was answered is on the disk."""
         await self._parts.aclose()
+
+
+def _pressure(settings: Settings) -> Pressure:
+    """Return what says how much may wait for the disk."""
+    limits = settings.limits
+    if settings.store.flush == "sync":
+        return Pressure(limits.unsynced_bytes_max, limits.connection_unsynced_bytes_max)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    unsynced = limits.async_unsynced_bytes_max or min(memory // ASYNC_MEMORY_PART, GIB)
+    return Pressure(unsynced, limits.connection_unsynced_bytes_max)
 
 
 def _nameservers(settings: Settings, own: NameServerNode | None) -> list[str]:

@@ -53,11 +53,20 @@ class LimitSettings:
             "SYSTEM_BUSY, and their clients try another broker.",
         ),
     ] = 256 * MIB
+    async_unsynced_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="The same under async flush, where nobody waits for the disk and so "
+            "nobody else slows senders down: what the system has in memory and not on the disk. 0 "
+            "is a sixteenth of the machine's memory, a GiB at most.",
+        ),
+    ] = 0
     connection_unsynced_bytes_max: Annotated[
         int,
         Meta(
             ge=1,
-            description="When half of `unsynced_bytes_max` waits, a connection that brought more "
+            description="When half of what may be unsynced waits, a connection that brought more "
             "than this since its last answer is not read until the disk has caught up.",
         ),
     ] = 4 * MIB

@@ -211,13 +211,14 @@ class GroupSettings:
 class DurabilitySettings:
     """When an append is acknowledged under sync flush."""
 
-    sync_on_loop_ms_max: Annotated[
+    sync_wait_ms_max: Annotated[
         float,
         Meta(
             ge=0,
             le=100,
-            description="Syncs run on the event loop while they take less than this on average, "
-            "on a thread otherwise, which costs about 40 µs a message. 0 is always the thread.",
+            description="The event loop stands still for a sync for so long at most, and not at "
+            "all while syncs take longer on average: to be called back costs more than a quick "
+            "disk takes. 0 is never.",
         ),
     ] = 1.0
     sync_timeout_ms: Annotated[

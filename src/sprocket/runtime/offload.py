@@ -1,8 +1,12 @@
-"""The one thread for work that waits for the disk: slow syncs, filling ahead, recovery.
+"""Threads for work that waits for the disk: syncs, cold reads, filling ahead, upkeep.
 
-Jobs run one after the other in the order in which they were given. What a job gives back is handed
-over on the event loop. A `queue.SimpleQueue` carries the jobs: a semaphore between loop and thread
-costs several times as much (DESIGN D4).
+Jobs begin in the order in which they were given; a thread has one at a time. What a job gives back
+is handed over on the event loop. A `queue.SimpleQueue` carries the jobs: a semaphore between loop
+and thread costs several times as much.
+
+The loop may wait for a job, but only for so long (`run_within`): a disk mostly answers within a
+fraction of a millisecond, which is less than going on with something else and being called back
+costs, and when it does not, for whatever reason, the loop goes on without it.
 """
 
 import asyncio
@@ -23,22 +27,55 @@ JOBS_MAX = 1000
 _log = log.get_logger(__name__)
 
 
+class _Job:
+    """A job, and how it went.
+
+    Args:
+        run: What to do.
+        done: Who is told.
+        is_awaited: Whether the loop stands still until `ended` is released; changed under `lock`.
+
+    Attributes:
+        is_over: It has run.
+    """
+
+    __slots__ = ("done", "ended", "error", "is_awaited", "is_over", "lock", "result", "run")
+
+    def __init__(self, run: Callable[[], Any], done: Done[Any], *, is_awaited: bool) -> None:
+        self.run = run
+        self.done = done
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.is_awaited, self.is_over = is_awaited, False
+        if is_awaited:
+            self.lock, self.ended = threading.Lock(), threading.Lock()
+            self.ended.acquire()
+
+
 class DiskThread:
-    """A thread that runs jobs for the event loop that made it.
+    """Threads that run jobs for the event loop that made them; mostly one.
 
     Args:
         name: The thread's name, for debuggers.
+        threads: How many; so many jobs run at once.
+        jobs_max: Jobs that may wait.
 
     Threads: event loop only, but for what a job does.
     """
 
-    def __init__(self, name: str = "sprocket-disk") -> None:
+    def __init__(
+        self, name: str = "sprocket-disk", *, threads: int = 1, jobs_max: int = JOBS_MAX
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], Done[Any]] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Job | Callable[[], None]] = SimpleQueue()
+        self._jobs_max = jobs_max
         self._waiting_count = 0
         self._is_stopped = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def waiting_count(self) -> int:
@@ -50,6 +87,11 @@ class DiskThread:
         """Whether it takes no more jobs."""
         return self._is_stopped
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another job may be given."""
+        return self._waiting_count < self._jobs_max and not self._is_stopped
+
     def submit(self, job: Callable[[], T], done: Done[T]) -> None:
         """Run `job` in the thread, then `done` on the loop.
 
@@ -60,40 +102,69 @@ class DiskThread:
         Raises:
             RuntimeError: The thread was stopped, or too many jobs wait.
         """
+        self._give(_Job(job, done, is_awaited=False))
+
+    def run_within(self, seconds: float, job: Callable[[], T], done: Done[T]) -> None:
+        """Do what `submit` does, but wait for the job, which calls `done` before this returns.
+
+        If it takes longer than `seconds`, this returns, and `done` is called in a later turn.
+        """
+        one = _Job(job, done, is_awaited=True)
+        self._give(one)
+        if not one.ended.acquire(timeout=seconds):
+            with one.lock:
+                one.is_awaited = False
+                if not one.is_over:
+                    return
+        self._hand_back(one)
+
+    def _give(self, one: _Job) -> None:
         if self._is_stopped:
             raise RuntimeError("the disk thread is stopped")
-        if self._waiting_count >= JOBS_MAX:
-            raise RuntimeError(f"{JOBS_MAX} jobs wait for the disk thread already")
+        if self._waiting_count >= self._jobs_max:
+            raise RuntimeError(f"{self._jobs_max} jobs wait for the disk thread already")
         self._waiting_count += 1
-        self._jobs.put((job, done))
+        self._jobs.put(one)
 
     async def stop(self) -> None:
-        """Let the jobs that were given run to their end, hand them back, and end the thread."""
+        """Let the jobs that were given run to their end, hand them back, and end the threads."""
         if self._is_stopped:
             return
         self._is_stopped = True
-        ended: asyncio.Future[None] = self._loop.create_future()
-        self._jobs.put((lambda: None, lambda _result, _error: ended.set_result(None)))
-        self._waiting_count += 1
-        self._jobs.put(None)
-        await ended
-        self._thread.join()
+        all_ended: asyncio.Future[None] = self._loop.create_future()
+        running = len(self._threads)
+
+        def ended() -> None:
+            nonlocal running
+            running -= 1
+            if not running:
+                all_ended.set_result(None)
+
+        for _ in self._threads:
+            self._jobs.put(ended)
+        await all_ended
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
-        while (item := self._jobs.get()) is not None:
-            job, done = item
-            result: Any = None
-            error: BaseException | None = None
+        while isinstance(one := self._jobs.get(), _Job):
             try:
-                result = job()
+                one.result = one.run()
             except BaseException as raised:
-                error = raised
+                one.error = raised
+            if one.is_awaited:
+                with one.lock:
+                    one.is_over = True
+                    if one.is_awaited:
+                        one.ended.release()
+                        continue
             try:
-                self._loop.call_soon_threadsafe(self._hand_back, done, result, error)
+                self._loop.call_soon_threadsafe(self._hand_back, one)
             except RuntimeError:  # the loop was closed; nobody is left to be told
-                _log.warning("a disk job ended after its loop", job=repr(job))
+                _log.warning("a disk job ended after its loop", job=repr(one.run))
                 return
+        self._loop.call_soon_threadsafe(one)
 
-    def _hand_back(self, done: Done[Any], result: Any, error: BaseException | None) -> None:
+    def _hand_back(self, one: _Job) -> None:
         self._waiting_count -= 1
-        done(result, error)
+        one.done(one.result, one.error)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.runtime import driver, offload
+from sprocket.runtime import driver
 from sprocket.runtime.offload import DiskThread
 
 
@@ -55,22 +55,23 @@ def test_stopping_finishes_what_was_given() -> None:
         await thread.stop()
         await thread.stop()
         assert found == list(range(10))
-        assert not thread._thread.is_alive()
+        assert not any(one.is_alive() for one in thread._threads)
         with pytest.raises(RuntimeError, match="stopped"):
             thread.submit(_constant(0), lambda *_: None)
 
     driver.run(main())
 
 
-def test_too_many_jobs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_jobs_are_refused() -> None:
     """Somebody runs away; the queue does not grow without bound."""
-    monkeypatch.setattr(offload, "JOBS_MAX", 2)
 
     async def main() -> None:
-        thread = DiskThread()
+        thread = DiskThread(jobs_max=2)
         free = threading.Event()
         for _ in range(2):
+            assert thread.has_room
             thread.submit(free.wait, lambda *_: None)
+        assert not thread.has_room
         with pytest.raises(RuntimeError, match="2 jobs wait"):
             thread.submit(free.wait, lambda *_: None)
         free.set()
@@ -86,13 +87,85 @@ def test_a_job_that_outlives_its_loop_ends_the_thread() -> None:
 
     async def main() -> None:
         thread = DiskThread()
-        threads.append(thread._thread)
+        threads.extend(thread._threads)
         thread.submit(free.wait, lambda *_: None)
 
     asyncio.run(main())
     free.set()
     threads[0].join(5)
     assert not threads[0].is_alive()
+
+
+def test_a_quick_job_is_waited_for() -> None:
+    """What it returned or raised is handed back before the call returns."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        found: list[Any] = []
+
+        def note(result: Any, error: BaseException | None) -> None:
+            found.append((result, type(error)))
+
+        def fail() -> None:
+            raise OSError("no disk")
+
+        thread.run_within(60, _constant(1), note)
+        assert found == [(1, type(None))]
+        thread.run_within(60, fail, note)
+        assert found[1:] == [(None, OSError)]
+        assert thread.waiting_count == 0
+        await thread.stop()
+        assert len(found) == 2
+
+    driver.run(main())
+
+
+def test_a_job_that_stalls_is_left_and_handed_back_later() -> None:
+    """The loop goes on meanwhile; it comes back once, in a turn of the loop."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        found: list[bool] = []
+        free, over = threading.Event(), asyncio.Event()
+
+        def done(result: bool | None, _: BaseException | None) -> None:
+            found.append(bool(result))
+            over.set()
+
+        thread.run_within(0.001, free.wait, done)
+        assert found == []
+        assert thread.waiting_count == 1
+        await asyncio.sleep(0)
+        free.set()
+        await over.wait()
+        await thread.stop()
+        assert found == [True]
+        assert thread.waiting_count == 0
+
+    driver.run(main())
+
+
+def test_several_threads_do_not_wait_for_each_other() -> None:
+    """A job that stalls holds up one of them; the end waits for all."""
+
+    async def main() -> None:
+        thread = DiskThread(threads=2)
+        found: list[int | None] = []
+        free, over = threading.Event(), asyncio.Event()
+
+        def second(result: int | None, _: BaseException | None) -> None:
+            found.append(result)
+            over.set()
+
+        thread.submit(free.wait, lambda *_: found.append(1))
+        thread.submit(_constant(2), second)
+        await over.wait()
+        assert found == [2]
+        free.set()
+        await thread.stop()
+        assert found == [2, 1]
+
+    driver.run(main())
 
 
 def _constant(number: int) -> Callable[[], int]:

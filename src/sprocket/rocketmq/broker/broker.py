@@ -30,7 +30,6 @@ from sprocket.rocketmq.broker.request_modes import RequestModes
 from sprocket.rocketmq.broker.retry import SendBack
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.broker.timers import Timers
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.broker.upkeep import Upkeep
 from sprocket.rocketmq.codec import ids
@@ -92,8 +91,19 @@ class Broker:
         )
         self.hold = PullHold(loop, settings.pull)
         self.thread = DiskThread()
-        self.durable = _durable(
-            store, self.thread, loop, clock, self.hold, self.stats, pressure, settings
+        # A sync waits for no other work of the disk, and none of that for a sync that stalls.
+        self._sync_thread = DiskThread("sprocket-sync")
+        self.durable = Durable(
+            store,
+            self.thread,
+            self._sync_thread,
+            loop,
+            clock,
+            self.hold.arrived,
+            self.stats,
+            pressure,
+            sync_wait_ms_max=settings.durability.sync_wait_ms_max,
+            sync_timeout_ms=settings.durability.sync_timeout_ms,
         )
         self.upkeep = Upkeep(store, self.thread, settings.retention)
         self.durable.someone_waits = lambda: self.hold.count > 0
@@ -166,6 +176,7 @@ class Broker:
         await self._tasks.close()
         self.delays.stop()
         self.durable.close()
+        await self._sync_thread.stop()
         await self.thread.stop()
         self.upkeep.close()
         with ExitStack() as last:
@@ -209,29 +220,6 @@ class Broker:
     def _expire(self) -> None:
         self.members.expire()
         self.locks.expire()
-
-
-def _durable(
-    store: Store,
-    thread: DiskThread,
-    timers: Timers,
-    clock: Clock,
-    hold: PullHold,
-    stats: Stats,
-    pressure: Pressure,
-    settings: Settings,
-) -> Durable:
-    return Durable(
-        store,
-        thread,
-        timers,
-        clock,
-        hold.arrived,
-        stats,
-        pressure,
-        sync_on_loop_ms_max=settings.durability.sync_on_loop_ms_max,
-        sync_timeout_ms=settings.durability.sync_timeout_ms,
-    )
 
 
 async def _every(seconds: float, work: Callable[[], None], name: str) -> None:

@@ -7,14 +7,17 @@ whatever else arrives joins, as long as more is to be expected. Then `take_up` m
 that was asked for, as one among many costs two thirds of one alone, and appends them; who has a
 record ready may append it at any time. `_commit` writes all of it with one call, then:
 
-* async flush: answers at once; a timer looks every half second whether a sync is due.
-* sync flush, quick disk: syncs right here, on the loop. What arrives meanwhile waits in the
-  sockets and is the next group. No thread, no timer.
-* sync flush, slow disk: the sync goes to the disk thread. Groups written meanwhile are
-  collected, and one sync covers them all when the first is done.
+* async flush: answers at once; a timer looks every half second whether a sync is due. What is not
+  synced has a limit (`pressure`); at half of it a sync waits for no timer.
+* sync flush, quick disk: has the sync thread sync, and stands still for it. What arrives meanwhile
+  waits in the sockets and is the next group. No call back into the loop, no timer. If it takes
+  longer than `sync_wait_ms_max`, the loop goes on without it: a disk may stall at any time.
+* sync flush, slow disk: stands still for nothing. Groups written meanwhile are collected, and one
+  sync covers them all when the first is done.
 
 "Quick" is a running mean of the last syncs' durations, with some distance between leaving the
-loop and coming back to it.
+loop and coming back to it. The sync thread does nothing else, so that a sync waits for no other
+work of the disk, and a stalled one holds none of that up.
 
 Invariants
 
@@ -23,7 +26,8 @@ Invariants
 2. After a failed write its records are taken back and refused, and the broker goes on. After a
    failed sync everybody who waits is refused, and the store refuses all appends until reopened.
 3. With `SyncLate` the record is stored, but no sync was seen to end in `sync_timeout_ms` (for a
-   group that was written while that sync was out already: in at most twice that time).
+   group that was written while that sync was out already: in at most twice that time). What a
+   stalled fill has kept from being written by then is given up and refused.
 4. Consumers see a record only after its answer was queued; see `Store.dispatch`.
 """
 
@@ -33,13 +37,14 @@ from typing import Any, Protocol, TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import StoreError, StoreFailed, SyncLate
+from sprocket.base.errors import DiskFailed, StoreError, StoreFailed, SyncLate
 from sprocket.rocketmq.broker import waiting
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.broker.waiting import Answer, Answers, Asker, Ready, Waiting
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.dispatch import Arrival
+from sprocket.rocketmq.store.flush import SyncJob
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.tail import KEPT_BYTES_MAX
 from sprocket.runtime.pressure import Pressure
@@ -84,17 +89,37 @@ _MEAN_WEIGHT = 1 / 8
 """How much the newest sync counts in the mean: one hiccup of 10 ms moves it past 1 ms."""
 
 
-class SyncThread(Protocol):
-    """The one thread that may wait for the disk; `runtime.offload.DiskThread` is it."""
+class JobThread(Protocol):
+    """A thread that may wait for the disk; `runtime.offload.DiskThread` is one."""
 
     def submit(
         self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
     ) -> None:
         """Run `job` on the thread, then `done` on the loop."""
 
+    def run_within(
+        self,
+        seconds: float,
+        job: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], None],
+    ) -> None:
+        """Do so before this returns, unless that takes longer than `seconds`."""
+
 
 class Durable:
     """The way of every record into the store.
+
+    Args:
+        store: Where they go.
+        thread: Fills ahead.
+        sync_thread: Syncs the log, and does nothing else.
+        timers: The event loop's.
+        clock: Says how long a sync took.
+        arrived: Is told what consumers may see.
+        stats: Counts what is stored.
+        pressure: Told how much waits for a sync.
+        sync_wait_ms_max: So long the loop stands still for a sync.
+        sync_timeout_ms: So long a sender waits for one.
 
     Threads: event loop only.
     """
@@ -102,26 +127,27 @@ class Durable:
     def __init__(
         self,
         store: Store,
-        thread: SyncThread,
+        thread: JobThread,
+        sync_thread: JobThread,
         timers: Timers,
         clock: Clock,
         arrived: Callable[[Arrival], None],
         stats: Stats,
         pressure: Pressure,
         *,
-        sync_on_loop_ms_max: float,
+        sync_wait_ms_max: float,
         sync_timeout_ms: int,
     ) -> None:
         self._store = store
         self._thread = thread
+        self._sync_thread = sync_thread
         self._timers = timers
         self._clock = clock
         self._arrived = arrived
         self._stats = stats
         self.pressure = pressure
-        """Told how much waits for a sync that is under way."""
         self._is_sync = store.settings.flush == "sync"
-        self._slow_seconds = sync_on_loop_ms_max / 1000
+        self._wait_seconds = sync_wait_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
         self._asked: list[Any] = []
         self._new: list[Waiting] = []
@@ -135,7 +161,7 @@ class Durable:
         self._round_timer: Timer | None = None
         self._sync_timer: Timer | None = None
         self._is_filling = self._is_held_up = False
-        self._on_thread = self._job_is_out = False
+        self._is_slow, self._job_is_out = sync_wait_ms_max == 0, False
         self._mean_seconds = self._mean_records = 0.0
         self._is_closed = False
         self.someone_waits: Callable[[], bool] = lambda: False
@@ -272,6 +298,9 @@ class Durable:
             return
         if self._is_filling and self._store.fill_blocks_write():
             self._is_held_up = True  # the end of the fill commits
+            self._weigh()
+            if self._late_timer is None:
+                self._late_timer = self._timers.call_later(self._timeout_seconds, self._late)
             return
         self._new, self._is_held_up = [], False
         self._committed = count = sum([one.records for one in group])
@@ -288,14 +317,17 @@ class Durable:
         if not self._is_sync:
             waiting.tell(group, None)
             self._after_answers()
-            if self._sync_timer is None:
+            self._weigh()
+            if self.pressure.is_high:
+                self._sync_behind()
+            elif self._sync_timer is None:
                 self._sync_behind_later()
             return
         self._written += group
         if not self._job_is_out:
             self._sync()
             return
-        self.pressure.weigh(self._store.written - self._store.synced)
+        self._weigh()
         if self._late_timer is None:
             self._late_timer = self._timers.call_later(self._timeout_seconds, self._late)
 
@@ -310,37 +342,29 @@ class Durable:
         if job is None:
             self._answer(group, None)
             return
-        if self._on_thread:
-            self._sync_on_thread(job.run, lambda e: self._store.finish_sync(job, e), group)
-            return
         ready = None
-        if sum([one.records for one in group]) >= READY_BESIDE:
+        if not self._is_slow and sum([one.records for one in group]) >= READY_BESIDE:
             job.start_writing()
             ready = waiting.ready(group, None)
-        started = self._clock.monotonic()
-        error: StoreError | None = None
-        try:
-            job.run()
-        except StoreError as caught:
-            error = caught
-        self._measure(self._clock.monotonic() - started)
-        self._store.finish_sync(job, error)
-        self._answer(group, error, ready)
+        self._run_sync(job, group, ready, 0 if self._is_slow else self._wait_seconds)
 
-    def _sync_on_thread(
-        self,
-        run: Callable[[], None],
-        finish: Callable[[StoreError | None], None],
-        group: list[Waiting],
+    def _run_sync(
+        self, job: SyncJob, group: list[Waiting], ready: Ready | None, wait_seconds: float
     ) -> None:
+        """Have the thread run a sync, and perhaps wait for that.
+
+        Args:
+            job: The sync.
+            group: Who waits for it.
+            ready: Their answers, if they are made already.
+            wait_seconds: How long the loop may stand still.
+        """
         self._job_is_out = True
         self._syncing = group
-        if group and self._late_timer is None:
-            self._late_timer = self._timers.call_later(self._timeout_seconds, self._late)
 
         def timed() -> float:
             started = self._clock.monotonic()
-            run()
+            job.run()
             return self._clock.monotonic() - started
 
         def done(seconds: float | None, caught: BaseException | None) -> None:
@@ -348,20 +372,22 @@ class Durable:
             if seconds is not None:
                 self._measure(seconds)
             self._job_is_out = False
-            if self._late_timer is not None:
+            if self._late_timer is not None and not self._is_held_up:
                 self._late_timer.cancel()
                 self._late_timer = None
-            finish(error)
+            self._store.finish_sync(job, error)
             answered, self._syncing = self._syncing, []
-            self._answer(answered, error)
+            self._answer(answered, error, ready if answered else None)
             if self._written and not self._is_closed:
                 self._sync()  # after a failure it is refused, and so are they
-            if self._is_sync:
-                # Without another job nothing waits: it was synced on the loop, or refused.
-                is_out = self._job_is_out
-                self.pressure.weigh(self._store.written - self._store.synced if is_out else 0)
+            self._weigh()
 
-        self._thread.submit(timed, done)
+        if wait_seconds:
+            self._sync_thread.run_within(wait_seconds, timed, done)
+        else:
+            self._sync_thread.submit(timed, done)
+        if self._job_is_out and group and self._late_timer is None:
+            self._late_timer = self._timers.call_later(self._timeout_seconds, self._late)
 
     def _answer(
         self, group: list[Waiting], error: StoreError | None, ready: Ready | None = None
@@ -378,7 +404,10 @@ class Durable:
         self._after_answers()
 
     def _late(self) -> None:
-        """Tell those whose sync takes longer than the limit that they are stored but not synced."""
+        """Tell those whose sync takes longer than the limit that they are stored but not synced.
+
+        Who could not even be written, as a fill of the same bytes stalls, is refused.
+        """
         self._late_timer = None
         seconds = self._timeout_seconds
         _log.warning("the disk is slow: a sync takes longer than its limit", seconds=seconds)
@@ -386,15 +415,27 @@ class Durable:
         if not left:
             left, self._written = self._written, []
         waiting.tell(left, SyncLate(f"stored, but not synced within {seconds:g} s"))
-        if self._written:
+        if not left and self._is_held_up:
+            left, self._new = self._new, []
+            self._is_held_up = False
+            self._store.give_up_unwritten()
+            waiting.refuse(left, DiskFailed(f"not written within {seconds:g} s: the disk stalls"))
+            self._weigh()
+        if self._written or self._is_held_up:
             self._late_timer = self._timers.call_later(seconds, self._late)
+
+    def _weigh(self) -> None:
+        """Say how much waits for a sync: with sync flush nothing, unless one is under way."""
+        waits = self._job_is_out or self._is_held_up or not self._is_sync
+        is_counted = waits and not self._store.has_failed
+        self.pressure.weigh(self._store.end - self._store.synced if is_counted else 0)
 
     def _measure(self, seconds: float) -> None:
         """Note how long a sync took, and decide where the next one runs."""
         self._stats.synced(seconds)
         self._mean_seconds += (seconds - self._mean_seconds) * _MEAN_WEIGHT
-        limit = self._slow_seconds / 2 if self._on_thread else self._slow_seconds
-        self._on_thread = self._mean_seconds > limit
+        limit = self._wait_seconds / 2 if self._is_slow else self._wait_seconds
+        self._is_slow = self._mean_seconds > limit
 
     def _after_answers(self) -> None:
         """Give consumers what has just become theirs, and keep disk and memory prepared."""
@@ -455,7 +496,9 @@ class Durable:
 
     def _sync_behind(self) -> None:
         """Async flush: sync what has been written, if it is due, on the thread; nobody waits."""
-        self._sync_timer = None
+        if self._sync_timer is not None:
+            self._sync_timer.cancel()
+            self._sync_timer = None
         if self._is_closed:
             return
         try:
@@ -463,7 +506,7 @@ class Durable:
         except StoreError:
             return  # it failed before and was said then
         if job is not None:
-            self._sync_on_thread(job.run, lambda e: self._store.finish_sync(job, e), [])
+            self._run_sync(job, [], None, 0)
         if self._store.synced < self._store.written:
             self._sync_behind_later()
 

@@ -304,6 +304,11 @@ class Appender:
             self._forget_turn()
         return self._log.written
 
+    def give_up_unwritten(self) -> None:
+        """Forget what was appended and not written; its offsets are given to what comes next."""
+        self._log.give_up_unwritten()
+        self._take_back()
+
     def _take_back(self) -> None:
         """Give back the queue offsets of records that were not written."""
         for key, offset in self._before.items():

@@ -196,11 +196,15 @@ class CommitLog:
             return self.files.add(self.files.end_of_files, durable=True)
         return self.files.segment(offset)
 
+    def give_up_unwritten(self) -> None:
+        """Forget what was appended since the last write."""
+        self._runs = []
+        self._go_to(self._written)
+
     def _take_back(self, error: DiskFull | DiskFailed) -> None:
         """Forget what was appended since the last good write, in the files as well."""
         failed_end = min(self._end, self.files.end_of_files)
-        self._runs = []
-        self._go_to(self._written)
+        self.give_up_unwritten()
         try:
             self.zero(self._written, failed_end)
             # Other records will get these places and queue offsets; were the zeros not on the disk

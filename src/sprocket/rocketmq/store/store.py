@@ -59,6 +59,7 @@ class Store:
         page_cache: What the system keeps of the log; the owner gives back after each write.
         batch_topics: Topics whose queues are batch queues; add to it before a new one is used.
         write: Hand what was taken up to the file system; see `append.Appender.write`.
+        give_up_unwritten: Forget what was taken up and not written.
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -88,6 +89,7 @@ class Store:
         self.append_all = self._appender.append_all
         self.append_batch = self._appender.append_batch
         self.write = self._appender.write
+        self.give_up_unwritten = self._appender.give_up_unwritten
         self._deleter = Deleter(parts.deletions, opened.log, self._appender, parts.queues)
         self._retention = Retention(parts, self._appender, opened.clock, self._safe_end)
         self._is_keeping = False
@@ -179,6 +181,11 @@ class Store:
     def synced(self) -> PhysicalOffset:
         """Up to where the disk has the log."""
         return self._flush.synced
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a sync of the log failed, so that nothing more is appended."""
+        return self._flush.failure is not None
 
     @property
     def dispatched(self) -> PhysicalOffset:

@@ -32,7 +32,18 @@ class InlineThread:
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
         """Do a job and hand it back."""
-        done(job(), None)
+        try:
+            result = job()
+        except StoreError as error:
+            done(None, error)
+        else:
+            done(result, None)
+
+    def run_within(
+        self, _: float, job: Callable[[], Any], done: Callable[[Any, Any], None]
+    ) -> None:
+        """Do the same."""
+        self.submit(job, done)
 
 
 class Desk:
@@ -60,12 +71,13 @@ class Desk:
         self.durable = Durable(
             self.store,
             InlineThread(),
+            InlineThread(),
             self.timers,
             self.clock,
             lambda _: None,
             Stats(self.clock),
             Pressure(MIB, MIB),
-            sync_on_loop_ms_max=1.0,
+            sync_wait_ms_max=1.0,
             sync_timeout_ms=5000,
         )
         self.progress = DelayProgress(
