@@ -2,7 +2,8 @@
 
 A program that configured structlog gets our events through it, as `sprocket up` does. In any other
 program they go to the standard library's `logging`, under the name of the module, so that a library
-never writes to somebody else's stdout.
+never writes to somebody else's stdout. Either way the value `exc_info`, an exception, becomes its
+traceback: who wrote a listener sees the line in it that failed.
 """
 
 import logging
@@ -47,8 +48,9 @@ class Log:
         if structlog.is_configured():
             getattr(structlog.get_logger(self._name), level)(event, **values)
             return
+        trace = {"exc_info": values.pop("exc_info")} if "exc_info" in values else {}
         text = " ".join([event, *(f"{name}={value!r}" for name, value in values.items())])
-        getattr(logging.getLogger(self._name), level)("%s", text)
+        getattr(logging.getLogger(self._name), level)("%s", text, **trace)
 
 
 def get_logger(name: str) -> Log:

@@ -11,6 +11,7 @@ import typer
 
 from sprocket.cli import config_file, serving, up
 from sprocket.cli.config_file import FileOption
+from sprocket.cli.logs import FormatOption, LevelOption, LogFormat, LogLevel, log_to_stderr
 from sprocket.cli.settings import SetOption, load_given
 
 if TYPE_CHECKING:
@@ -38,8 +39,11 @@ def broker(
         typer.Option("--flush", metavar="sync|async", help="When a message counts as stored."),
     ] = None,
     overrides: SetOption = None,
+    log_format: FormatOption = LogFormat.TEXT,
+    log_level: LevelOption = LogLevel.INFO,
 ) -> None:
     """Run a broker in the foreground. FILE may be RocketMQ's broker.conf."""
+    log_to_stderr(log_format, log_level)
     from sprocket.rocketmq.aliases import read_broker_conf
 
     given = config_file.read(config, read_broker_conf)

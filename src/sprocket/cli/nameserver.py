@@ -11,6 +11,7 @@ import typer
 
 from sprocket.cli import config_file, serving
 from sprocket.cli.config_file import FileOption
+from sprocket.cli.logs import FormatOption, LevelOption, LogFormat, LogLevel, log_to_stderr
 from sprocket.cli.settings import SetOption, load_given
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ def nameserver(
         typer.Option("--data", metavar="DIR", help="Folder of what tools leave with it."),
     ] = "sprocket-names",
     overrides: SetOption = None,
+    log_format: FormatOption = LogFormat.TEXT,
+    log_level: LevelOption = LogLevel.INFO,
 ) -> None:
     """Run a NameServer in the foreground. FILE may be RocketMQ's namesrv.conf."""
+    log_to_stderr(log_format, log_level)
     from sprocket.rocketmq.aliases import read_nameserver_conf
 
     given = config_file.read(config, read_nameserver_conf)

@@ -28,6 +28,8 @@ R = TypeVar("R", bound=Running)
 def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
     """Start something, say so, and stop it when SIGTERM or SIGINT comes.
 
+    The caller has said where log lines go (`logs.log_to_stderr`).
+
     A second signal ends the process at once, whatever it is at, as the signal does by default.
     What that leaves of a store is what `kill -9` leaves: the next start recovers it.
 
@@ -38,10 +40,8 @@ def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) 
     Raises:
         SprocketError: It could not be started.
     """
-    from sprocket.cli.logs import log_to_stderr
     from sprocket.runtime import driver
 
-    log_to_stderr()
     _tune_collector()
     _allow_connections()
     # numpy's arithmetic starts threads, one a core, that nothing here uses.

@@ -11,6 +11,7 @@ import typer
 
 from sprocket.base.settings import Loaded
 from sprocket.cli import serving
+from sprocket.cli.logs import FormatOption, LevelOption, LogFormat, LogLevel, log_to_stderr
 from sprocket.cli.settings import ConfigOption, SetOption, load
 from sprocket.rocketmq.settings import Geometry, Settings
 
@@ -43,8 +44,11 @@ def up(
     ] = None,
     overrides: SetOption = None,
     config: ConfigOption = None,
+    log_format: FormatOption = LogFormat.TEXT,
+    log_level: LevelOption = LogLevel.INFO,
 ) -> None:
     """Run a NameServer and a broker in the foreground."""
+    log_to_stderr(log_format, log_level)
     loaded = load(
         config,
         overrides,

@@ -40,3 +40,20 @@ def test_an_exception_brings_its_trace(caplog: pytest.LogCaptureFixture) -> None
     except ValueError:
         log.get_logger("a.module").exception("failed")
     assert caplog.records[0].exc_info is not None
+
+
+def test_an_exception_that_was_caught_before_brings_its_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is given as `exc_info`, and used to become the text of its repr; its lines are wanted."""
+    structlog.reset_defaults()
+    try:
+        raise ValueError("the oven is cold")
+    except ValueError as error:
+        kept = error
+    log.get_logger("a.module").error("listener failed", queue="q", exc_info=kept)
+    (record,) = caplog.records
+    assert record.getMessage() == "listener failed queue='q'"
+    assert record.exc_info is not None
+    assert record.exc_info[1] is kept
+    assert 'raise ValueError("the oven is cold")' in caplog.text
