@@ -16,10 +16,14 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from bench.load import FIRST, RECEIVE_BYTES, SILENCE_SECONDS_MAX, LoadError, Run
+from bench.load import FIRST, SILENCE_SECONDS_MAX, LoadError, Run
 from tests.interop import link
 
 MESSAGES_PER_PULL = 32
+"""What RocketMQ's clients ask for, and its brokers give at most."""
+
+RECEIVE_BYTES = 1 << 21
+"""Twice what our broker gives at most."""
 
 _PREFIX = struct.Struct(">II")
 
@@ -39,8 +43,8 @@ class _Lane:
 class _Frames:
     """The request of one queue, for any offset: two parts of a header, and their length before."""
 
-    def __init__(self, topic: str, queue_id: int) -> None:
-        ext = link.pull_ext(topic, queue_id, FIRST, group="bench")
+    def __init__(self, topic: str, queue_id: int, asked: int) -> None:
+        ext = {**link.pull_ext(topic, queue_id, FIRST, group="bench"), "maxMsgNums": asked}
         frame = link.encode(link.PULL_MESSAGE, 1, ext)
         self._head, self._tail = frame[8:].split(b"%d" % FIRST)
 
@@ -53,12 +57,15 @@ class _Frames:
 class PullLoad:
     """Connections to one broker, each reading one queue of `topic`; the queues are not empty."""
 
-    def __init__(self, address: str, topic: str, *, queues: int) -> None:
-        """Connect."""
+    def __init__(
+        self, address: str, topic: str, *, queues: int, asked: int = MESSAGES_PER_PULL
+    ) -> None:
+        """Connect; each pull asks for so many messages."""
+        self._asked = asked
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._lanes = {
             lane.socket.fileno(): lane
-            for lane in (_lane(address, topic, number) for number in range(queues))
+            for lane in (_lane(address, topic, number, asked) for number in range(queues))
         }
 
     def __enter__(self) -> Self:
@@ -113,7 +120,7 @@ class PullLoad:
         place = header.index(b'"nextBeginOffset":"') + 19
         following = int(header[place : header.index(b'"', place)])
         count = following - lane.offset
-        if not 0 < count <= MESSAGES_PER_PULL or whole - 8 - header_size < count * 1024:
+        if not 0 < count <= self._asked or whole - 8 - header_size < count * 1024:
             raise LoadError(f"from {lane.offset} to {following} in {whole} bytes")
         lane.offset = 0 if following >= lane.end else following
         return count
@@ -130,10 +137,10 @@ def _send(lane: _Lane) -> None:
     lane.socket.sendall(lane.frames.at(lane.offset))
 
 
-def _lane(address: str, topic: str, queue_id: int) -> _Lane:
+def _lane(address: str, topic: str, queue_id: int, asked: int) -> _Lane:
     with link.Link(address) as asking:
         end = link.queue_end(asking, topic, queue_id)
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host, int(port)), SILENCE_SECONDS_MAX)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return _Lane(connection, _Frames(topic, queue_id), end)
+    return _Lane(connection, _Frames(topic, queue_id, asked), end)

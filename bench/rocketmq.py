@@ -21,9 +21,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.goals import ASYNC, OURS, PULL, SYNC, THEIRS, Figures, Goal, Key
+from bench.goals import ASYNC, LONG_PULL, OURS, PULL, SYNC, THEIRS, Figures, Goal, Key
 from bench.load import Load, Row, Run
-from bench.pull_load import PullLoad
+from bench.pull_load import MESSAGES_PER_PULL, PullLoad
 from tests.interop import link, peers
 
 from bench import goals, processes
@@ -34,6 +34,8 @@ WARM_MESSAGES = 100_000
 BACKLOG_MESSAGES = 200_000
 WARM_ROW = Row(connections=4, outstanding=32)
 FILL_ROW = Row(connections=4, outstanding=4, batch=32)
+ASKED = {PULL: MESSAGES_PER_PULL, LONG_PULL: 1024}
+"""How many messages each pull of a row asks for."""
 GIB_MESSAGES = 790_000
 """Of 1 KiB with their properties: a little more than 1 GiB of log."""
 
@@ -88,11 +90,11 @@ class Bench:
             load.run(messages=row.connections * row.outstanding * row.batch * 4)  # they are warm
             return _measured(broker, lambda: load.run(seconds=self.seconds))
 
-    def pulls(self, flush: str, name: str) -> Figures:
+    def pulls(self, flush: str, name: str, row: str) -> Figures:
         """Measure the reading of a backlog from one broker."""
         with (
             self.alone(flush, name) as broker,
-            PullLoad(broker.address, BACKLOG, queues=QUEUES) as load,
+            PullLoad(broker.address, BACKLOG, queues=QUEUES, asked=ASKED[row]) as load,
         ):
             load.run(seconds=0.5)
             return _measured(broker, lambda: load.run(seconds=self.seconds))
@@ -178,9 +180,10 @@ def _rounds(bench: Bench, options: argparse.Namespace) -> dict[Key, list[Figures
         for row in rows:
             for flush, name in order:
                 _note(runs, turn, row.name, flush, name, bench.sends(flush, name, row))
-        for flush, name in order:
-            if flush == ASYNC and _is_wanted(PULL, options.rows):
-                _note(runs, turn, PULL, flush, name, bench.pulls(flush, name))
+        for row_name in goals.PULLS:
+            for flush, name in order:
+                if flush == ASYNC and _is_wanted(row_name, options.rows):
+                    _note(runs, turn, row_name, flush, name, bench.pulls(flush, name, row_name))
     return runs
 
 

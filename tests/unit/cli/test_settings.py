@@ -33,7 +33,7 @@ def test_values_are_shown_with_their_origin(
     assert ("store.crc_tail", "False", str(file)) in lines
     assert ("broker.name", "b7", "SPROCKET_BROKER__NAME") in lines
     assert ("store.flush", "async", "--set") in lines
-    assert ("pull.messages_max", "32", "default") in lines
+    assert ("pull.messages_max", "1024", "default") in lines
 
 
 def test_values_are_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:

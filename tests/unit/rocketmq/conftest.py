@@ -138,6 +138,7 @@ def on_node() -> Callable[..., None]:
         disk: Disk | None = None,
         folder: str = "/store",
         log_bytes: int = 256 * KIB,
+        queue: QueueGeometry | None = None,
         **groups: Any,
     ) -> None:
         async def main() -> None:
@@ -153,7 +154,7 @@ def on_node() -> Callable[..., None]:
                 clock=clock,
                 geometry=Geometry(
                     log=LogGeometry(segment_bytes=log_bytes),
-                    queue=QueueGeometry.small(),
+                    queue=queue or QueueGeometry.small(),
                     index=IndexGeometry.small(),
                 ),
             )

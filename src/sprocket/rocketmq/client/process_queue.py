@@ -81,6 +81,12 @@ class ProcessQueue:
             or self.pulled_to - self.commit_offset > self._span_max
         )
 
+    @property
+    def free_messages(self) -> int:
+        """How many messages it takes, of any size, until it is full; 0 or less if it is."""
+        span = self.pulled_to - self.commit_offset
+        return min(self.messages_max - self.count, self._span_max - span)
+
     def limit(self, messages_max: int, bytes_max: int) -> None:
         """Change the limits."""
         self.messages_max, self.bytes_max = messages_max, bytes_max

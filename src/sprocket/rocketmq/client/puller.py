@@ -13,6 +13,7 @@ from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.brokers import PullResult
 from sprocket.rocketmq.client.lease import Lease, Options, Where
 from sprocket.rocketmq.client.outgoing import check_group
+from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.model.route import MessageQueue
 
 T = TypeVar("T")
@@ -102,7 +103,7 @@ class Puller:
         self,
         queue: MessageQueue,
         offset: int,
-        count_max: int = 32,
+        count_max: int = PULL_MESSAGES,
         *,
         tags: str = "*",
         hold_ms: int = 0,

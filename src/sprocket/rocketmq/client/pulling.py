@@ -23,6 +23,10 @@ _ROUND_S = 0.05
 _BUSY_S = 0.02
 """Pause after a broker said that it has too much to do, as RocketMQ's clients make it."""
 
+_COUNT_MIN = 32
+"""Asked for at least, as RocketMQ's clients do, by who has still room for less: answers of a few
+messages cost their broker as much each."""
+
 _log = log.get_logger(__name__)
 
 
@@ -116,7 +120,9 @@ class Pulling:
             self._group,
             held.queue,
             held.cache.pulled_to,
-            count_max=self._settings.pull_messages_max,
+            count_max=min(
+                self._settings.pull_messages_max, max(held.cache.free_messages, _COUNT_MIN)
+            ),
             expression=subscription.expression,
             version=subscription.version,
             hold_ms=self._settings.hold_ms,

@@ -12,6 +12,9 @@ from msgspec import Meta
 
 from sprocket.base.units import KIB, MIB
 
+PULL_MESSAGES = 1024
+"""Messages asked for at once by who reads on and on: more than a broker gives, unless small."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
@@ -177,8 +180,13 @@ class ConsumerSettings:
     ] = 20
     pull_messages_max: Annotated[
         int,
-        Meta(ge=1, le=1024, description="Most messages asked for at once; brokers may give less."),
-    ] = 32
+        Meta(
+            ge=1,
+            le=8192,
+            description="Most messages asked for at once; brokers may give less: RocketMQ's give"
+            " 32, Sprocket's a MiB of them.",
+        ),
+    ] = PULL_MESSAGES
     hold_ms: Annotated[
         int,
         Meta(

@@ -62,7 +62,9 @@ def test_what_was_polled_is_done_by_the_next_poll(world: Any) -> None:
 
     async def main() -> None:
         fill(world, 60)
-        async with consumer(world, batch_messages_max=20, commit_ms=1_000) as reader:
+        async with consumer(
+            world, batch_messages_max=20, pull_messages_max=32, commit_ms=1_000
+        ) as reader:
             await reader.subscribe("t")
             assert numbers(await reader.poll()) == list(range(20))
             await asyncio.sleep(3)

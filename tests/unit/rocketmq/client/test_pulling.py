@@ -18,7 +18,7 @@ from sprocket.rocketmq.model.group import Subscription
 class Bench:
     """A pulling of queue 0 of `t`, whose consumption only counts."""
 
-    def __init__(self, world: Any, expression: str = "*") -> None:
+    def __init__(self, world: Any, expression: str = "*", *, pull_messages_max: int = 10) -> None:
         self.instance = world.instance()
         self.chunks: list[Chunk] = []
         self.begun: list[Held] = []
@@ -33,7 +33,7 @@ class Bench:
             self.subscriptions,
             self,
             self.offsets,
-            ConsumerSettings(pull_messages_max=10, batch_messages_max=4),
+            ConsumerSettings(pull_messages_max=pull_messages_max, batch_messages_max=4),
         )
 
     def began(self, held: Held) -> None:
@@ -56,9 +56,41 @@ class Bench:
         )
         return task
 
+    @staticmethod
+    def asked(world: Any) -> list[int]:
+        """Return how many messages each pull asked for."""
+        return [
+            request.header(headers.PullMessage).max_msg_nums
+            for request in world.cluster.requests
+            if request.code == RequestCode.PULL_MESSAGE
+        ]
+
     def numbers(self) -> list[int]:
         """Return the bodies that were handed on."""
         return [int(one.body) for chunk in self.chunks for one in chunk.messages]
+
+
+def test_more_is_asked_for_than_fits_only_a_little(world: Any) -> None:
+    """As many as the queue has room for, and 32 where that is less.
+
+    A queue with a share of ten of what a consumer may have in all does not get a thousand.
+    """
+
+    async def main() -> None:
+        for number in range(600):
+            world.cluster.store("t", 0, b"%d" % number)
+        bench = Bench(world, pull_messages_max=1000)
+        await bench.run()
+        await asyncio.sleep(1)
+        assert bench.asked(world) == [100, 32]
+        bench.held.cache.limit(10, 10**6)
+        for chunk in list(bench.chunks):
+            bench.held.cache.done(chunk)
+        await asyncio.sleep(1)
+        assert bench.asked(world) == [100, 32, 32]
+        await bench.instance.close()
+
+    world.run(main)
 
 
 def test_chunks_are_small_and_in_order(world: Any) -> None:

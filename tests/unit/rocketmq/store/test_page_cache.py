@@ -14,6 +14,7 @@ from sprocket.rocketmq.store.page_cache import (
     AHEAD_SECONDS,
     LOOK_SECONDS,
     PART_BYTES_MAX,
+    PROBE_BYTES,
     READER_SECONDS,
     READERS_MAX,
     PageCache,
@@ -225,6 +226,17 @@ def test_both_ends_of_a_part_count() -> None:
         assert lab.missing(start, end) == expected
 
 
+def test_a_long_part_is_looked_at_between_its_ends() -> None:
+    """One answer has a MiB of the log: a hole in it is as missing as an end."""
+    lab = Lab(segment_bytes=8 * MIB)
+    lab.write(16, sync=False)
+    lab.flush.sync()
+    assert lab.missing(0, 4 * MIB) == []
+    lab.log.files.segments[0].file.give_back(MIB, MIB)
+    assert lab.missing(0, 4 * MIB) == [("00000000", 0, 4 * MIB)]
+    assert lab.missing(0, MIB) == lab.missing(2 * MIB, 4 * MIB) == []
+
+
 def test_what_is_missing_is_told_file_by_file() -> None:
     """Only of those where it is missing, and nothing that is gone or was never written."""
     lab = Lab(segment_bytes=MIB)
@@ -248,10 +260,10 @@ def test_what_is_missing_is_told_file_by_file() -> None:
 def test_what_a_reader_wants_is_asked_ahead_and_not_again_for_a_second() -> None:
     """A part that is cold at its end is asked for piece by piece."""
     lab = Lab(segment_bytes=64 * MIB)
-    lab.write(24)
+    lab.write(200)
     log = lab.log.files.segments[0].file
-    start = lab.cache.given_back - MIB
-    log.read(start, MIB)
+    start = lab.cache.given_back - 2 * AHEAD_BYTES
+    log.read(start, 2 * AHEAD_BYTES)
     assert lab.cache.has("R", start, start + 10)
     log.give_back(start, AHEAD_BYTES)
     assert lab.cache.has("R", start + 5000, start + AHEAD_BYTES)
@@ -273,12 +285,12 @@ def test_what_a_reader_wants_is_asked_ahead_and_not_again_for_a_second() -> None
 def test_what_was_never_given_back_says_nothing_about_what_was() -> None:
     """The part that is asked for ends where that begins."""
     lab = Lab(segment_bytes=64 * MIB)
-    lab.write(24)
+    lab.write(64)
     log = lab.log.files.segments[0].file
-    start = lab.cache.given_back - AHEAD_BYTES // 2
-    log.give_back(start, AHEAD_BYTES // 2)
+    start = lab.cache.given_back - PROBE_BYTES // 2
+    log.give_back(start, PROBE_BYTES // 2)
     log.read(start, 4096)
-    assert lab.missing(start, start + AHEAD_BYTES) == []
+    assert lab.missing(start, start + MIB) == []
     assert not lab.cache.has("R", start, start + 8192)
     assert lab.cache.has("R", start, start + 4096)
 
@@ -286,7 +298,7 @@ def test_what_was_never_given_back_says_nothing_about_what_was() -> None:
 def test_ends_say_little_about_what_is_long() -> None:
     """Unless none of it was given back; a reader is noted in any case."""
     lab = Lab(segment_bytes=64 * MIB)
-    lab.write(24)
+    lab.write(100)
     log = lab.log.files.segments[0].file
     log.read(0, lab.log.written)
     assert lab.cache.has("R", 0, AHEAD_BYTES)

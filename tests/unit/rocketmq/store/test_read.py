@@ -126,6 +126,19 @@ def test_own_records_lie_in_the_order_of_their_queue() -> None:
     assert log.get(0).count == 6
 
 
+def test_own_records_are_cut_where_the_answer_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look at each of them, as who asks for many is mostly ended by the bytes."""
+    log = filled(9)
+    expected = log.get(2, max_bytes=4 * log.queue.unit(3)[1] + 10)
+    assert expected.count == 4
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("each record is looked at")
+
+    monkeypatch.setattr(read, "_look_through", never)
+    assert log.get(2, max_bytes=4 * log.queue.unit(3)[1] + 10, own_from=0) == expected
+
+
 def random_log(rng: random.Random) -> Log:
     """Return a log of 20 messages, some of them with room between, some of other kinds."""
     log = Log()
@@ -143,7 +156,7 @@ def some_question(rng: random.Random, log: Log) -> dict[str, Any]:
     return {
         "offset": rng.randrange(10),
         "max_count": rng.choice((0, 1, 5, 32)),
-        "max_bytes": rng.choice((0, 500, *[1 << 18] * 4)),
+        "max_bytes": rng.choice((0, 500, 1500, *[1 << 18] * 4)),
         "bytes_in_memory": rng.choice((None, None, None, 0, 1000)),
     }
 
@@ -231,16 +244,17 @@ def test_limits_end_an_answer_but_never_keep_it_empty() -> None:
 
 
 def test_messages_far_behind_have_smaller_limits() -> None:
-    """At most eight, and a slave is suggested."""
+    """Fewer bytes, and a slave is suggested; small ones come as many as were asked for."""
     log = filled(40)
     near = log.get(30, bytes_in_memory=len(log.data) // 2)
     assert (near.count, near.suggest_slave) == (10, False)
-    far = log.get(0, bytes_in_memory=len(log.data) // 2)
-    assert (far.count, far.suggest_slave) == (read.FAR_COUNT_MAX, True)
+    far = log.get(0, max_count=15, bytes_in_memory=len(log.data) // 2)
+    assert (far.count, far.suggest_slave) == (15, True)
     big = Log()
     for _ in range(5):
-        big.add(body=bytes(30_000))
+        big.add(body=bytes(read.FAR_BYTES_MAX * 2 // 5))
     assert big.get(0, bytes_in_memory=0).count == 2
+    assert big.get(0, max_bytes=1 << 20).count == 5
 
 
 def test_a_filter_skips_and_goes_on_behind() -> None:
@@ -595,13 +609,15 @@ def test_who_waited_or_does_not_want_to_is_answered() -> None:
 
 def test_what_is_far_behind_the_end_is_asked_for_too() -> None:
     """Whatever was given back; no more than the answer could have."""
-    log = filled(40)
+    log = Log()
+    for _ in range(5):
+        log.add(body=bytes(read.FAR_BYTES_MAX * 2 // 5))
     cache = FakePageCache(0)
-    assert get_as_reader(log, cache, 0).status is GetStatus.FOUND
-    far = get_as_reader(log, cache, 0, bytes_in_memory=0)
+    assert get_as_reader(log, cache, 0, max_bytes=1 << 20).status is GetStatus.FOUND
+    far = get_as_reader(log, cache, 0, bytes_in_memory=0, max_bytes=1 << 20)
     assert outcome(far) == (GetStatus.NOT_IN_MEMORY, 0, 0)
     assert not far.suggest_slave
-    assert cache.asked[-1] == [(0, log.queue.unit(read.FAR_COUNT_MAX)[0])]
+    assert cache.asked[-1] == [(0, log.queue.unit(2)[0])]
 
 
 def test_no_more_is_asked_for_than_the_answer_could_have() -> None:

@@ -7,6 +7,7 @@ from sprocket.rocketmq.client import puller as _puller
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.brokers import PullResult
 from sprocket.rocketmq.client.lease import Options
+from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -62,7 +63,7 @@ class Puller:
         self,
         queue: MessageQueue,
         offset: int,
-        count_max: int = 32,
+        count_max: int = PULL_MESSAGES,
         *,
         tags: str = "*",
         hold_ms: int = 0,

@@ -17,7 +17,7 @@ from sprocket.rocketmq.broker.pull import Pulled, Puller
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.server import cold
-from sprocket.rocketmq.settings import PullSettings, StoreSettings
+from sprocket.rocketmq.settings import PullSettings, QueueGeometry, StoreSettings
 from sprocket.rocketmq.store.commitlog import Range
 from sprocket.runtime.offload import DiskThread
 
@@ -84,6 +84,21 @@ def test_messages_come_out_unchanged_and_in_order(on_node: Callable[..., None]) 
         assert whole.body == seen.body
 
     on_node(scenario)
+
+
+def test_an_answer_is_as_long_as_its_reader_asks(on_node: Callable[..., None]) -> None:
+    """So many messages; who asks for more than a MiB gets what fits into one."""
+
+    async def scenario(lab: Any) -> None:
+        for _ in range(40):
+            await lab.broker.call(310, send_ext(), bytes(30 * KIB))
+        await fill(lab, 150)
+        for asked, offset, count in ((32, 0, 32), (32, 40, 32), (128, 40, 128), (1024, 0, 33)):
+            answer = await lab.broker.call(11, pull_ext(offset, maxMsgNums=asked))
+            found = record.decode_all(answer.body)
+            assert (asked, len(found), len(answer.body) <= MIB) == (asked, count, True)
+
+    on_node(scenario, queue=QueueGeometry(units_per_file=300))
 
 
 def test_found_messages_come_in_the_form_of_the_request(on_node: Callable[..., None]) -> None:
