@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests import certificates
 from tests.interop import peers, samples
+from tests.interop.both import Peer
 from tests.interop.java_client import JavaClient
 
 from sprocket.rocketmq.client import Admin, ClientSettings
@@ -48,4 +49,31 @@ def test_java_sends_and_consumes_encrypted(
         sent = java.send(ours.nameserver, messages)
         received = consumer.finish()
         assert {one.status for one in sent} == {"SEND_OK"}
+        assert sorted(one.body for one in received) == sorted(messages[n].body for n in wanted)
+
+
+def test_java_is_served_encrypted_beside_plain_clients_without_any_setting(
+    java: JavaClient, peer: Peer, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker has a throw-away certificate, as RocketMQ makes one; all get the same messages."""
+
+    async def create() -> None:
+        async with Admin(peer.nameserver) as admin:  # plain
+            await admin.create_topic(topic, queues=4)
+
+    asyncio.run(create())
+    messages = samples.three_thousand(topic)[:200]
+    wanted = samples.tagged(messages, "A")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dtls.enable=true")
+    consumer = java.start_consumer(
+        peer.nameserver, topic, "A", group=f"encrypted_{topic}", count=len(wanted)
+    )
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dtls.enable=false")
+    plain = java.start_consumer(
+        peer.nameserver, topic, "A", group=f"plain_{topic}", count=len(wanted)
+    )
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dtls.enable=true")
+    sent = java.send(peer.nameserver, messages)
+    assert {one.status for one in sent} == {"SEND_OK"}
+    for received in (consumer.finish(), plain.finish()):
         assert sorted(one.body for one in received) == sorted(messages[n].body for n in wanted)

@@ -5,6 +5,7 @@ do.
 """
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -90,3 +91,76 @@ def test_groups_have_no_attributes(client: Client, attributes: Mapping[str, str]
     group = {"groupName": "attributed", "attributes": attributes}
     assert client.ask(UPDATE_GROUP, {}, json.dumps(group).encode()).code == 1
     assert client.ask(UPDATE_GROUP, {}, json.dumps(group | {"attributes": {}}).encode()).code == 0
+
+
+PROXY_HEADERS = (
+    b"PROXY TCP4 203.0.113.7 10.0.0.1 4711 10911\r\n",
+    bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c cb007107 0a000001 1267 2a9f"),
+    bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 0011 cb007107 0a000001 1267 2a9f 0100026869"),
+)
+CLIENT = "203.0.113.7:4711"
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+@pytest.mark.parametrize("header", PROXY_HEADERS)
+def test_a_load_balancer_says_whom_it_serves(
+    peer: both.Peer, topic: str, header: bytes, is_split: bool
+) -> None:
+    """Before the first frame; the address in the header is then the client's."""
+    with Client(peer.address) as balanced:
+        for part in [header[at : at + 1] for at in range(len(header))] if is_split else [header]:
+            balanced.socket.sendall(part)
+        assert shown_address(balanced, topic) == CLIENT
+
+
+@pytest.mark.parametrize("header", [b"PROXY UNKNOWN\r\n", PROXY_HEADERS[1][:12] + b"\x20\0\0\0"])
+def test_a_load_balancer_may_speak_for_itself(peer: both.Peer, topic: str, header: bytes) -> None:
+    """Then it keeps its own address."""
+    with Client(peer.address) as balanced:
+        balanced.socket.sendall(header)
+        assert shown_address(balanced, topic).startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        PROXY_HEADERS[0].replace(b"203", b"303"),
+        PROXY_HEADERS[0].replace(b"4711", b"99999"),
+        PROXY_HEADERS[0] * 2,
+        PROXY_HEADERS[1].replace(b"\x21\x11", b"\x31\x11"),
+        PROXY_HEADERS[1].replace(b"\0\x0c", b"\0\x08"),
+    ],
+)
+def test_a_broken_proxy_header_ends_the_connection(
+    peer: both.Peer, topic: str, header: bytes
+) -> None:
+    """As does a second one."""
+    with Client(peer.address) as balanced:
+        balanced.socket.sendall(header)
+        with pytest.raises(ConnectionError):
+            shown_address(balanced, topic)
+
+
+def shown_address(client: Client, topic: str) -> str:
+    """Come in as a consumer, and return the address that the broker shows of it."""
+    group = f"g_{topic}"
+    client.beat("c", group, topic)
+    answer = client.call(CONSUMER_CONNECTIONS, {"consumerGroup": group})
+    (found,) = json.loads(answer.body)["connectionSet"]
+    address: str = found["clientAddr"]
+    return address
+
+
+def test_encrypted_clients_are_served_beside_plain_ones(peer: both.Peer, topic: str) -> None:
+    """Without any setting, with a certificate of the server's own making; behind a header too."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    for header in (b"", PROXY_HEADERS[0]):
+        with Client(peer.address) as plain, Client(peer.address) as encrypted:
+            encrypted.socket.sendall(header)
+            encrypted.socket = trusting.wrap_socket(encrypted.socket)
+            link.create_topic(encrypted, topic, 1)
+            for client in (plain, encrypted):
+                client.call(link.SEND_MESSAGE_V2, link.send_ext(topic, 0, ""), b"body")
+            assert link.pull(encrypted, topic, 0, 0).code == 0

@@ -1,19 +1,24 @@
-"""What a node encrypts with: its certificate, read again when the files change.
+"""What a node encrypts with: a certificate, read again when it changes, or a throw-away one.
 
 Operators put a new certificate in the place of an old one and expect no restart. The files are
 looked at when a client begins a handshake, at most once a second; while the new ones do not fit
 each other, as between the two copies, the old ones go on.
+
+Without a certificate one is made when the first client wants it, on a thread, as that takes longer
+than the loop may wait (`throw_away`). If it cannot be made, clients that want TLS are refused with
+the reason, and plain ones go on.
 """
 
 import ssl
+from collections.abc import Callable
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError, StoreError
+from sprocket.node import throw_away
 from sprocket.rocketmq.network_settings import TlsSettings
-from sprocket.runtime.driver import Peer
-from sprocket.runtime.tls import Greeter
+from sprocket.runtime.offload import DiskThread
 
 LOOK_SECONDS = 1.0
 """How often the files are looked at, at most."""
@@ -23,6 +28,10 @@ _AUTH = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CE
 _log = log.get_logger(__name__)
 
 
+Use = Callable[[ssl.SSLContext], None]
+Refuse = Callable[[str], None]
+
+
 class Encryption:
     """The server's side.
 
@@ -30,24 +39,47 @@ class Encryption:
         settings: Files and modes; not `off`.
         disk: Tells when the files changed.
         clock: Tells when to look again.
+        certify: Gives a context a throw-away certificate; raises SettingsError.
 
     Raises:
         SettingsError: A file is missing or is none, or they do not fit each other.
     Threads: event loop only.
     """
 
-    def __init__(self, settings: TlsSettings, disk: Disk, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: TlsSettings,
+        disk: Disk,
+        clock: Clock,
+        certify: Callable[[ssl.SSLContext, int], None] = throw_away.certify,
+    ) -> None:
         self._settings = settings
         self._disk = disk
         self._clock = clock
-        self._is_required = settings.mode == "enforcing"
+        self._certify = certify
+        self.is_required = settings.mode == "enforcing"
+        """Whether plain connections are closed."""
         self._context = _server_context(settings)
+        self._has_certificate = bool(settings.cert_path)
+        self._why_not = ""
+        self._waiting: list[tuple[Use, Refuse]] = []
+        """Clients that came while the throw-away certificate was made."""
         self._changed_at = self._times()
         self._looked_at = clock.monotonic()
 
-    def greet(self, peer: Peer) -> Greeter:
-        """Return what reads a new connection first."""
-        return Greeter(peer, self.context, is_required=self._is_required)
+    def obtain(self, use: Use, refuse: Refuse) -> None:
+        """Call one of the two: with what new handshakes use now, or with the reason for none.
+
+        At once, but for those that come until a throw-away certificate is made.
+        """
+        if self._has_certificate:
+            use(self.context())
+        elif self._why_not:
+            refuse(self._why_not)
+        else:
+            self._waiting.append((use, refuse))
+            if len(self._waiting) == 1:
+                self._make()
 
     def context(self) -> ssl.SSLContext:
         """Return what new handshakes use now."""
@@ -56,6 +88,27 @@ class Encryption:
             self._looked_at = now
             self._look()
         return self._context
+
+    def _make(self) -> None:
+        """Have a throw-away certificate made, then go on with those that wait for it."""
+        thread = DiskThread("sprocket-certificate")
+        now_ms = self._clock.now_ms()
+        thread.submit(lambda: self._certify(self._context, now_ms), self._made)
+        thread.end()
+
+    def _made(self, _: None, error: BaseException | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        if error is None:
+            self._has_certificate = True
+            _log.info("a throw-away certificate was made; nobody can check who we are")
+        else:
+            self._why_not = str(error) or repr(error)
+            _log.error("TLS is off", reason=self._why_not, exc_info=error)
+        for use, refuse in waiting:
+            if error is None:
+                use(self._context)
+            else:
+                refuse(self._why_not)
 
     def _look(self) -> None:
         times = self._times()
@@ -97,8 +150,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext | None:
 
 
 def _server_context(settings: TlsSettings) -> ssl.SSLContext:
-    if not settings.cert_path:
-        raise SettingsError(f"tls.cert_path: a certificate is needed for tls.mode={settings.mode}")
+    if not settings.cert_path and settings.mode == "enforcing":
+        raise SettingsError("tls.cert_path: a certificate is needed for tls.mode=enforcing")
     if settings.client_auth != "none" and not settings.trust_path:
         raise SettingsError(f"tls.trust_path is needed for tls.client_auth={settings.client_auth}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,6 +1,7 @@
 """Where a node listens, and under which address others are told to reach it."""
 
 import ipaddress
+from collections.abc import Callable, Mapping
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
@@ -11,6 +12,7 @@ from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.settings import LimitSettings, ServerSettings, Settings
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Server
+from sprocket.runtime.greeting import Greeter
 from sprocket.runtime.pressure import Pressure
 
 
@@ -20,7 +22,7 @@ class Listening:
     Args:
         server: Where, and how large a frame may be.
         limits: Of the connections.
-        tls: Encrypts those that want it; None: all are plain.
+        tls: Encrypts those that want it; None: these are refused.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Listening:
             SettingsError: The port is in use, or the address none of this machine.
         """
         server = self._server
+        believes = _BELIEVES[server.proxy_header]
         try:
             return await driver.serve(
                 lambda: Connection(frame_bytes_max=server.frame_bytes_max),
@@ -66,12 +69,29 @@ class Listening:
                 port,
                 settings=self._connections,
                 pressure=pressure,
-                greet=None if self._tls is None else self._tls.greet,
+                greet=lambda peer: Greeter(peer, self._tls, believes),
             )
         except OSError as error:
             raise SettingsError(
                 f"cannot listen on {server.host}:{port}: {error.strerror or error}"
             ) from error
+
+
+def is_private(address: bytes) -> bool:
+    """Return whether 4 or 16 bytes are an address that nobody has on the open network.
+
+    Loopback, link-local and private ones: where a load balancer is that serves this machine.
+    """
+    ip = ipaddress.ip_address(address)
+    return ip.is_private or ip.is_loopback or ip.is_link_local
+
+
+_BELIEVES: Mapping[str, Callable[[bytes], bool]] = {
+    "off": lambda _: False,
+    "private": is_private,
+    "any": lambda _: True,
+}
+"""Whose PROXY header counts, by the setting."""
 
 
 def address(host: str, port: int) -> str:

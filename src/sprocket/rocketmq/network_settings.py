@@ -80,12 +80,16 @@ class TlsSettings:
         Literal["off", "permissive", "enforcing"],
         Meta(
             description="`permissive` takes plain and encrypted connections on the same port, "
-            "`enforcing` closes plain ones; tls.server.mode."
+            "`enforcing` closes plain ones and needs a certificate; tls.server.mode."
         ),
-    ] = "off"
+    ] = "permissive"
     cert_path: Annotated[
         str,
-        Meta(description="Our certificate, with those that lead to the authority's behind it."),
+        Meta(
+            description="Our certificate, with those that lead to the authority's behind it. "
+            "Without one a throw-away certificate is made for the first client that encrypts, by "
+            "the package `cryptography` (the extra `tls`): nobody can check who we are then."
+        ),
     ] = ""
     key_path: Annotated[str, Meta(description="The key of our certificate.")] = ""
     key_password: Annotated[

@@ -82,6 +82,14 @@ class ServerSettings:
             description="Largest request; a connection that announces more is closed.",
         ),
     ] = 16 * MIB
+    proxy_header: Annotated[
+        Literal["off", "private", "any"],
+        Meta(
+            description="From whom a header of the PROXY protocol counts, by which a load balancer "
+            "tells whom it serves: `private`, from loopback and private addresses; `any`, from "
+            "everybody, so that everybody can take any address. Others that send one are closed."
+        ),
+    ] = "private"
     idle_close_seconds: Annotated[
         int,
         Meta(ge=1, le=86400, description="A connection without any traffic for so long is closed."),

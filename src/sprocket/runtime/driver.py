@@ -93,7 +93,7 @@ class Carried(Protocol[E_co]):
 
 
 Greet = Callable[["Peer"], asyncio.Protocol]
-"""Returns what reads a connection first; `runtime.tls.Greeter` is one."""
+"""Returns what reads a connection first; `runtime.greeting.Greeter` is one."""
 
 OnEvent = Callable[["Peer", E], None]
 """Handles one event; a plain function that may call `Peer.send` now or later."""
@@ -218,6 +218,15 @@ class Peer(asyncio.Protocol):
             self.abort(f"there are {self._settings.connections_max} connections already")
         else:
             self.is_open = True
+
+    def speak_for(self, host: str, port: int) -> None:
+        """Take the address of the client that the other side, a load balancer, said it serves.
+
+        Args:
+            host: An IP address.
+            port: Its port.
+        """
+        self.address, self.host_bytes = _address((host, port))
 
     def rewire(self, transport: asyncio.Transport) -> None:
         """Go on over a layer above the transport that the connection was made with."""

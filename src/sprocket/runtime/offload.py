@@ -126,6 +126,12 @@ class DiskThread:
         self._waiting_count += 1
         self._jobs.put(one)
 
+    def end(self) -> None:
+        """Take no more jobs; the threads end by themselves behind those that were given."""
+        self._is_stopped = True
+        for _ in self._threads:
+            self._jobs.put(lambda: None)
+
     async def stop(self) -> None:
         """Let the jobs that were given run to their end, hand them back, and end the threads."""
         if self._is_stopped:

@@ -1,81 +1,32 @@
-"""TLS on a port that takes plain connections too, told apart by the first byte.
+"""TLS between a peer and its socket.
 
-    plain    socket ── transport ── Peer                          from the second read on
-    TLS      socket ── transport ── TlsLayer (OpenSSL in memory) ── Peer
+    socket ── transport ── TlsLayer (OpenSSL in memory) ── Peer
 
-A `Greeter` stands before each peer until the first byte has come: 22 begins a handshake. A plain
-peer is then wired to its transport directly, so that it pays nothing; behind TLS the layer is the
-peer's transport. OpenSSL works on memory alone, between bytes of the socket and bytes of the peer.
+The layer is the socket's protocol and the peer's transport. OpenSSL works on memory alone, between
+bytes of the socket and bytes of the peer. `runtime.greeting` says which connections get one.
 
 Invariants
 
-1. A peer is counted, limited and swept from the moment its connection is made, handshake or not.
-2. Nothing is written before the handshake is over: servers answer, they do not begin.
-3. Whatever bytes come, a handshake or record that OpenSSL does not take ends this connection only.
+1. Nothing is written before the handshake is over: servers answer, they do not begin.
+2. Whatever bytes come, a handshake or record that OpenSSL does not take ends this connection only.
 """
 
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable, Iterable
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import Any
 
-from sprocket.base import log
 from sprocket.base.units import KIB
 from sprocket.runtime.driver import Peer
 
 HANDSHAKE = 22
 """The content type of a TLS record that begins a connection; no frame of RocketMQ begins with it,
 as it would be larger than 350 MB."""
+HANDSHAKE_FAILURE = bytes.fromhex("15 0303 0002 02 28")
+"""The alert by which a server that cannot encrypt ends a handshake: fatal, handshake failure."""
 READ_BYTES = 256 * KIB
 """Plain bytes handed to the peer at once, as much as a socket gives."""
-
-_log = log.get_logger(__name__)
-
-
-class Greeter(asyncio.Protocol):
-    """Decides by the first byte whether a connection is encrypted.
-
-    Args:
-        peer: Whose connection it is.
-        context: Gives what new handshakes use now.
-        is_required: Whether plain connections are closed.
-
-    Threads: event loop only.
-    """
-
-    def __init__(
-        self, peer: Peer, context: Callable[[], ssl.SSLContext], *, is_required: bool
-    ) -> None:
-        self._peer = peer
-        self._context = context
-        self._is_required = is_required
-        self._transport = cast("asyncio.Transport", None)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; called by the event loop."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._peer.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Take the first bytes and stand aside; called by the event loop."""
-        peer = self._peer
-        if not peer.is_open:
-            return
-        if data[0] == HANDSHAKE:
-            layer = TlsLayer(peer, self._transport, self._context())
-            self._transport.set_protocol(layer)
-            peer.rewire(layer)
-            layer.data_received(data)
-        elif self._is_required:
-            peer.abort("it is not encrypted, and must be")
-        else:
-            self._transport.set_protocol(peer)
-            peer.data_received(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the peer; called by the event loop."""
-        self._peer.connection_lost(exc)
 
 
 class TlsLayer(asyncio.Transport, asyncio.Protocol):

@@ -23,6 +23,7 @@ from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.rocketmq.store.walk import Damage
+from sprocket.runtime.proxy_header import Opening, Origin, ProxyHeaderReader
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -134,6 +135,13 @@ def test_the_checkpoint_on_its_page() -> None:
     wanted = Checkpoint(1_700_000_003_000, 1_700_000_003_000, 0, 0, 1192)
     assert checkpoint.decode(example("checkpoint.md")) == wanted
     assert checkpoint.encode(wanted) == example("checkpoint.md")
+
+
+def test_the_proxy_header_on_its_page() -> None:
+    """It names the client."""
+    data = example("proxy-header.md")
+    opening = ProxyHeaderReader().receive(data)
+    assert opening == Opening(has_header=True, origin=Origin("203.0.113.7", 4711), rest=b"")
 
 
 def test_the_journals_on_their_pages() -> None:

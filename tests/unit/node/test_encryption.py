@@ -1,8 +1,11 @@
 """A node's certificate: needed, checked, and read again when it changes."""
 
+import asyncio
 import os
 import shutil
 import ssl
+import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from tests.unit.rocketmq.conftest import RawClient
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError, SettingsError
+from sprocket.node import throw_away
 from sprocket.node.encryption import Encryption, client_context
 from sprocket.node.run import Node
 from sprocket.rocketmq.client import ClientSettings
@@ -85,6 +89,100 @@ def test_a_new_certificate_is_used_without_a_restart(
     assert tls.context() is second
 
 
+TRUSTING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+TRUSTING.check_hostname = False
+TRUSTING.verify_mode = ssl.CERT_NONE
+"""What Java's clients with `tls.enable=true` do: encrypt, and check nobody."""
+
+
+def node_settings(tls: TlsSettings | None = None) -> Settings:
+    """Return settings of a node on free ports."""
+    server = ServerSettings(nameserver_port=0, broker_port=0)
+    return Settings(server=server, tls=tls or TlsSettings())
+
+
+def test_encrypted_clients_are_served_beside_plain_ones_without_any_setting() -> None:
+    """RocketMQ makes a throw-away certificate; here such clients were cut off."""
+
+    async def main() -> None:
+        node = await Node.start(
+            node_settings(),
+            "/store",
+            disk=SimulatedDisk(),
+            geometry=Geometry.small(),
+            clock=FakeClock(),
+        )
+        try:
+            for client in (ClientSettings(tls=TRUSTING), ClientSettings()):
+                async with Admin(node.addresses.nameserver, client=client) as admin:
+                    assert "broker-a" in (await admin.cluster()).brokers
+                    assert await admin.topic.stats("BenchmarkTest")
+        finally:
+            await node.stop()
+
+    driver.run(main())
+
+
+def test_one_throw_away_certificate_serves_all_who_come_meanwhile() -> None:
+    """It is made once, off the loop, and those who wait go on in their order."""
+    threads: list[str] = []
+
+    def certify(context: ssl.SSLContext, now_ms: int) -> None:
+        threads.append(threading.current_thread().name)
+        throw_away.certify(context, now_ms)
+
+    async def main() -> None:
+        tls = Encryption(TlsSettings(), SimulatedDisk(), FakeClock(), certify)
+        told: list[ssl.SSLContext | str] = []
+        for _ in range(3):
+            tls.obtain(told.append, told.append)
+        assert told == []
+        while not told:
+            await asyncio.sleep(0)
+        tls.obtain(told.append, told.append)
+        assert told == 4 * [tls.context()]
+
+    driver.run(main())
+    assert threads == ["sprocket-certificate"]
+
+
+def test_without_the_package_tls_is_off_and_the_refusal_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Plain clients are served; the reason names the package and the setting."""
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+
+    async def main() -> None:
+        tls = Encryption(TlsSettings(), SimulatedDisk(), FakeClock())
+        told: list[str] = []
+        for count in (1, 2):
+            tls.obtain(lambda _: told.append("used"), told.append)
+            while len(told) < count:
+                await asyncio.sleep(0)
+        assert told[0] == told[1]
+        assert "sprocketmq[tls]" in told[0]
+        assert "tls.cert_path" in told[0]
+
+    driver.run(main())
+
+
+def test_a_throw_away_certificate_that_cannot_be_made_does_not_end_the_node() -> None:
+    """Whatever is wrong: it is said, and TLS is off."""
+
+    def broken(_: ssl.SSLContext, _now_ms: int) -> None:
+        raise ValueError("broken")
+
+    async def main() -> None:
+        tls = Encryption(TlsSettings(), SimulatedDisk(), FakeClock(), broken)
+        told: list[str] = []
+        tls.obtain(lambda _: None, told.append)
+        while not told:
+            await asyncio.sleep(0)
+        assert told == ["broken"]
+
+    driver.run(main())
+
+
 def test_the_broker_encrypts_what_it_must(made: tuple[Certificate, Certificate]) -> None:
     """Towards NameServers: where it is set so, and where its own takes nothing else."""
     one, _ = made
@@ -103,7 +201,7 @@ def test_a_node_under_tls(made: tuple[Certificate, Certificate], client_auth: st
     """NameServer and broker; plain clients, and those without a certificate, are not served."""
     one, _ = made
     given = settings(one, mode="enforcing", client_auth=client_auth, trust_path=one.cert)
-    wanted = Settings(server=ServerSettings(nameserver_port=0, broker_port=0), tls=given)
+    wanted = node_settings(given)
 
     async def main() -> None:
         node = await Node.start(

@@ -170,3 +170,22 @@ def test_several_threads_do_not_wait_for_each_other() -> None:
 
 def _constant(number: int) -> Callable[[], int]:
     return lambda: number
+
+
+def test_a_thread_that_is_ended_does_its_jobs_first() -> None:
+    """Nobody need wait for it; more jobs are refused."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        done: list[object] = []
+        thread.submit(lambda: 1, lambda result, _: done.append(result))
+        thread.end()
+        with pytest.raises(RuntimeError, match="stopped"):
+            thread.submit(lambda: 2, lambda result, _: done.append(result))
+        while not done:
+            await asyncio.sleep(0)
+        for one in thread._threads:
+            one.join()
+        assert done == [1]
+
+    asyncio.run(main())

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.contract.test_drivers import HOST, Lines, Side, until
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver, tls
 from sprocket.runtime.driver import ConnectionSettings, Peer, Server
+from sprocket.runtime.greeting import Greeter
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,18 @@ def echo(peer: Peer, line: bytes) -> None:
     peer.send([line, b"\n"])
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a server that has a certificate encrypts with."""
+
+    context: ssl.SSLContext
+    is_required: bool
+
+    def obtain(self, use: Callable[[ssl.SSLContext], None], _: Callable[[str], None]) -> None:
+        """Give it at once."""
+        use(self.context)
+
+
 Body = Callable[[Server], Awaitable[None]]
 
 
@@ -71,7 +85,7 @@ def run(
             HOST,
             0,
             settings=limits,
-            greet=lambda peer: tls.Greeter(peer, lambda: context, is_required=is_required),
+            greet=lambda peer: Greeter(peer, Given(context, is_required), lambda _: False),
         )
         async with asyncio.timeout(30):
             await body(server)
