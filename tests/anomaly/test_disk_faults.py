@@ -207,7 +207,7 @@ def calls_of_a_life() -> list[tuple[str, str]]:
     script.run()
     assert script.errors == []
     for folder in ("commitlog", "consumequeue", "index"):
-        for call in ("create", "remove"):
+        for call in ("create",) if folder == "consumequeue" else ("create", "remove"):
             assert touched[call, folder] > 1, f"{call} in {folder}"
     return calls
 

@@ -148,6 +148,23 @@ def test_data_ends_behind_the_last_write(disk: Disk, folder: str) -> None:
     assert 5_000_005 <= file.data_end() <= 5_000_005 + 70_000
 
 
+def test_all_below_a_folder_is_synced(disk: Disk, folder: str) -> None:
+    """By one call, whatever lies there; what is missing is no error, and nothing is changed."""
+    disk.make_folder(f"{folder}/a/b")
+    for name in ("a/b/c", "a/d"):
+        disk.open(f"{folder}/{name}", write=True, create=True).write([b"hello"], 0)
+    disk.open(f"{folder}/e", write=True, create=True).write([b"hello"], 0)
+    disk.sync_tree(f"{folder}/a")
+    disk.sync_tree(f"{folder}/none")
+    assert disk.list(folder) == ["a", "e"]
+    assert read_file(disk, f"{folder}/a/b/c") == b"hello"
+    if isinstance(disk, SimulatedDisk):
+        found = disk.crash(lambda _count: 0)
+        assert (found.list(f"{folder}/a"), found.list(f"{folder}/a/b")) == (["b", "d"], ["c"])
+        assert found.list(folder) == ["a"]
+        assert read_file(found, f"{folder}/a/b/c") == b"hello"
+
+
 def test_a_missing_file_is_file_missing(disk: Disk, folder: str) -> None:
     """Every call that needs the file says so, with its path."""
     path = f"{folder}/none"

@@ -17,6 +17,8 @@ import contextlib
 import errno
 import mmap
 import os
+import platform
+import re
 import shutil
 import stat
 from collections.abc import Callable, Sequence
@@ -51,7 +53,8 @@ class File(Protocol):
     def data_end(self) -> int:
         """Return a position from which on the file was never written and so is all zeros.
 
-        It may be later than the first such position, at most the file's length.
+        It may be later than the first such position; where the file system cannot tell holes from
+        data it is the file's length. Nothing is read for it.
         """
 
     def read(self, position: int, size: int) -> bytes:
@@ -132,6 +135,11 @@ _BYTE = [bytearray(1)]
 
 _NO_SPACE = errno.ENOSPC, errno.EDQUOT
 
+_NO_HOLES = errno.EINVAL, errno.EOPNOTSUPP
+"""What a file system answers that cannot tell holes from data."""
+_SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
+_SEEK_HOLE: int | None = getattr(os, "SEEK_HOLE", None)
+
 _CLOSED = 2**31 - 1  # a descriptor that no process has: the system answers EBADF
 
 
@@ -190,6 +198,17 @@ class Disk(Protocol):
     def sync_folder(self, path: str) -> None:
         """Return when the names in the folder are on the disk."""
 
+    def sync_tree(self, path: str) -> None:
+        """Return when all below a folder is on the disk: content, sizes and names.
+
+        Costs what is not there yet, whoever wrote it, and nothing for each file: for very many
+        files of which a few may have been written. Does nothing if the folder is missing.
+
+        Raises:
+            DiskFailed: What reached the disk is unknown, and a second sync would not tell.
+        Threads: any.
+        """
+
     def lock(self, path: str) -> Lock:
         """Lock the file (made if missing) against other processes and against this one.
 
@@ -223,6 +242,28 @@ def _system_fallocate() -> Callable[[int, int, int, int], int] | None:
 _fallocate = _system_fallocate()
 
 
+def _system_syncfs() -> Callable[[int], int] | None:
+    """Return the system's `syncfs`, None where it has none that tells of failed writes.
+
+    Linux's did not before 5.8.
+    """
+    if ctypes is None or platform.system() != "Linux":
+        return None
+    version = re.match(r"(\d+)\.(\d+)", platform.release())
+    if version is None or tuple(map(int, version.groups())) < _SYNCFS_TELLS_SINCE:
+        return None
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError, TypeError):
+        return None
+    call.argtypes = (ctypes.c_int,)
+    return call
+
+
+_SYNCFS_TELLS_SINCE = 5, 8
+_syncfs = _system_syncfs()
+
+
 def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     """Raise the StoreError that stands for `error`."""
     text = f"{call} {path}: {error.strerror or error}"
@@ -250,14 +291,18 @@ class _RealFile:
             _refuse(error, "fstat", self.path)
 
     def data_end(self) -> int:
+        if _SEEK_DATA is None or _SEEK_HOLE is None:
+            return self.size()
         end = 0
         try:
             while True:
-                start = os.lseek(self._descriptor, end, os.SEEK_DATA)
-                end = os.lseek(self._descriptor, start, os.SEEK_HOLE)
+                start = os.lseek(self._descriptor, end, _SEEK_DATA)
+                end = os.lseek(self._descriptor, start, _SEEK_HOLE)
         except OSError as error:
             if error.errno == errno.ENXIO:  # there is no more data
                 return end
+            if error.errno in _NO_HOLES:
+                return self.size()
             _refuse(error, "lseek", self.path)
 
     def read(self, position: int, size: int) -> bytes:
@@ -469,6 +514,38 @@ class RealDisk:
                 os.close(descriptor)
         except OSError as error:
             _refuse(error, "fsync", path)
+
+    def sync_tree(self, path: str) -> None:
+        """See `Disk.sync_tree`. One call for the whole file system, where that tells of errors."""
+        if not self.is_folder(path):
+            return
+        if _syncfs is None:
+            self._sync_each(path)
+            return
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            _refuse(error, "open", path)
+        try:
+            if _syncfs(descriptor) != 0:
+                code = ctypes.get_errno()
+                _refuse(OSError(code, os.strerror(code)), "syncfs", path)
+        finally:
+            os.close(descriptor)
+
+    def _sync_each(self, path: str) -> None:
+        """Sync every file below a folder, and every folder behind what it holds."""
+        for name in self.list(path):
+            below = os.path.join(path, name)
+            if self.is_folder(below):
+                self._sync_each(below)
+                continue
+            file = self.open(below)
+            try:
+                file.sync()
+            finally:
+                file.close()
+        self.sync_folder(path)
 
     def lock(self, path: str) -> Lock:
         """See `Disk.lock`."""

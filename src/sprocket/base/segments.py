@@ -118,7 +118,11 @@ class SegmentFiles:
         """
         self.close()
         self._segments = []
-        names = [n for n in self._disk.list(self.folder) if not self._disk.is_folder(self._path(n))]
+        names = [
+            name
+            for name in self._disk.list(self.folder)
+            if len(name) == NAME_DIGITS or not self._disk.is_folder(self._path(name))
+        ]
         if names and self._disk.size(self._path(names[-1])) == 0:
             self._discard([names[-1]])
             dropped = [names.pop()]

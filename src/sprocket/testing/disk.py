@@ -132,7 +132,7 @@ class _SimulatedFile:
 
     def data_end(self) -> int:
         self._disk._enter("data_end", self.path)
-        return len(self._node.data.rstrip(b"\0"))
+        return len(self._node.data.rstrip(b"\0") if self._disk.has_holes else self._node.data)
 
     def read(self, position: int, size: int) -> bytes:
         self._disk._enter("read", self.path)
@@ -203,7 +203,17 @@ class _SimulatedLock:
         self._disk._locked.discard(self._path)
 
 
-CHANGES = ("create", "write", "resize", "sync", "sync_folder", "rename", "remove", "make_folder")
+CHANGES = (
+    "create",
+    "write",
+    "resize",
+    "sync",
+    "sync_folder",
+    "sync_tree",
+    "rename",
+    "remove",
+    "make_folder",
+)
 """Calls that change the disk, or what a crash leaves of it."""
 
 _TAKES_SPACE = {"write", "create", "resize", "allocate", "make_folder"}
@@ -216,6 +226,7 @@ class SimulatedDisk:
     Attributes:
         before: Called before each call, with its kind and path; may crash the disk there.
         calls: How many calls of each kind there were, and of `any`.
+        has_holes: It can tell what was never written; if not, a file's data ends where it does.
         is_full: Whatever takes space fails.
         now_ms: The time that changed files get.
         used: What `used_ratio` says.
@@ -230,6 +241,7 @@ class SimulatedDisk:
         self._failures: dict[tuple[str, int], tuple[int, float]] = {}
         self.before: Callable[[str, str], None] | None = None
         self.calls: Counter[str] = Counter()
+        self.has_holes = True
         self.is_full = False
         self.now_ms = 0
         self.used = 0.0
@@ -438,10 +450,14 @@ class SimulatedDisk:
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""
         self._enter("sync_folder", path)
+        self._sync_names(lambda folder: folder == path)
+
+    def _sync_names(self, is_synced: Callable[[str], bool]) -> None:
+        """Make the changes of names durable that were made in some folders."""
         left = []
         for change in self._changes:
             folder, source, target, node = change
-            if folder != path:
+            if not is_synced(folder):
                 left.append(change)
                 continue
             if source is not None:
@@ -449,6 +465,20 @@ class SimulatedDisk:
             if target is not None:
                 self._durable[target] = node
         self._changes = left
+
+    def sync_tree(self, path: str) -> None:
+        """See `Disk.sync_tree`."""
+        inside = path + "/"
+        nodes = [node for name, node in self._files.items() if name.startswith(inside)]
+        try:
+            self._enter("sync_tree", path)
+        except (DiskFull, DiskFailed):
+            for node in nodes:
+                node.fail_sync()
+            raise
+        for node in nodes:
+            node.sync()
+        self._sync_names(lambda folder: folder == path or folder.startswith(inside))
 
     def lock(self, path: str) -> Lock:
         """See `Disk.lock`."""

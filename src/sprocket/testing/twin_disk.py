@@ -210,6 +210,11 @@ class TwinDisk:
         with self._changing("fsync", path):
             self._twin.sync_folder(path)
 
+    def sync_tree(self, path: str) -> None:
+        """See `Disk.sync_tree`."""
+        with self._changing("syncfs", path):
+            self._twin.sync_tree(path)
+
     def lock(self, path: str) -> Lock:
         """See `Disk.lock`; the end of the process frees it, as everywhere."""
         with self._changing("lock", path):

@@ -6,6 +6,7 @@ import fcntl
 import mmap
 import os
 import pathlib
+import platform
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,7 @@ def _failing(number: int) -> Callable[..., Any]:
         (shutil, "rmtree", lambda d, _f, p: d.remove_tree(p)),
         (os, "replace", lambda d, _f, p: d.rename(p, p + "2")),
         (os, "fsync", lambda d, _f, p: d.sync_folder(os.path.dirname(p))),
+        (os, "open", lambda d, _f, p: d.sync_tree(os.path.dirname(p))),
         (os, "stat", lambda d, _f, p: d.lock(p + "2")),
         (os, "open", lambda d, _f, p: d.lock(p + "2")),
         (fcntl, "lockf", lambda d, _f, p: d.lock(p + "2")),
@@ -80,6 +82,71 @@ def test_no_os_error_leaves(
             use(disk, file, path)
     assert str(tmp_path) in str(caught.value)
     assert type(caught.value) is expected
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_where_holes_cannot_be_told_data_ends_with_the_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """By what the file system answers, and on systems that have no such question."""
+    file = RealDisk().open(str(tmp_path / "a"), write=True, create=True, size=1 << 20)
+    monkeypatch.setattr(os, "lseek", _failing(number))
+    assert file.data_end() == 1 << 20
+    monkeypatch.setattr(module, "_SEEK_DATA", None)
+    monkeypatch.setattr(os, "lseek", None)
+    assert file.data_end() == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(errno.EIO, DiskFailed), (errno.ENOSPC, DiskFull)]
+)
+def test_a_failed_sync_of_a_whole_file_system_is_told(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    expected: type[Exception],
+) -> None:
+    """Whoever's write it was."""
+
+    def refuse(_descriptor: int) -> int:
+        ctypes.set_errno(number)
+        return -1
+
+    monkeypatch.setattr(module, "_syncfs", refuse)
+    with pytest.raises(expected, match="syncfs"):
+        RealDisk().sync_tree(str(tmp_path))
+
+
+def test_without_a_call_for_it_each_file_is_synced(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each folder, behind what it holds."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/c").touch()
+    (tmp_path / "a/d").touch()
+    synced: list[str] = []
+
+    def note(descriptor: int) -> None:
+        path = pathlib.Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.append(str(path.relative_to(tmp_path)))
+
+    monkeypatch.setattr(module, "_syncfs", None)
+    monkeypatch.setattr(os, "fdatasync", note)
+    monkeypatch.setattr(os, "fsync", note)
+    RealDisk().sync_tree(str(tmp_path / "a"))
+    assert synced == ["a/b/c", "a/b", "a/d", "a"]
+
+
+@pytest.mark.parametrize("release", ["5.7.19", "4.19.0-26-amd64", "unknown"])
+def test_a_system_whose_call_does_not_tell_of_errors_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    """Linux told of failed writes from 5.8 on."""
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "release", lambda: release)
+    assert module._system_syncfs() is None
+    monkeypatch.setattr(platform, "release", lambda: "5.8.0")
+    assert module._system_syncfs() is not None
 
 
 def test_room_is_taken_where_the_system_can(tmp_path: pathlib.Path) -> None:

@@ -162,6 +162,7 @@ def test_a_kill_loses_nothing() -> None:
         ("resize", lambda _d, f: f.resize(1)),
         ("sync", lambda _d, f: f.sync()),
         ("sync_folder", lambda d, _f: d.sync_folder("/x")),
+        ("sync_tree", lambda d, _f: d.sync_tree("/x")),
         ("rename", lambda d, _f: d.rename("/x/a", "/x/c")),
         ("remove", lambda d, _f: d.remove("/x/a")),
         ("make_folder", lambda d, _f: d.make_folder("/z")),
@@ -176,6 +177,17 @@ def test_any_call_can_be_made_to_fail(
     with pytest.raises(DiskFull):
         use(disk, file)
     use(disk, file)
+
+
+def test_a_failed_sync_of_a_tree_leaves_its_files_in_doubt() -> None:
+    """A later sync that succeeds does not make them durable."""
+    disk, file = _durable(5)
+    file.write([b"hello"], 0)
+    disk.fail("sync_tree")
+    with pytest.raises(DiskFailed):
+        disk.sync_tree("/x")
+    disk.sync_tree("/x")
+    assert _crashes(disk) == {b"hello", bytes(5)}
 
 
 def test_a_write_without_space_leaves_a_part() -> None:

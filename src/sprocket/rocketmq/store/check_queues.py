@@ -230,7 +230,7 @@ class QueueCheck:
             segments = SegmentFiles(self._disk, folder, size, write=False)
             files = QueueFiles(segments, self._handles)
             extension = self._extensions[key] = Extension(files)
-            extension.load(clean=True)
+            extension.load()
             extension.end = files.end
         return self._extensions[key]
 

@@ -209,7 +209,8 @@ class BatchQueue:
 
     def load(self, *, clean: bool) -> None:
         """Take up the files and find the end of the queue; see `FileQueue.load`."""
-        newest = self._files.load(clean=clean, newest=_RECOVER_FILES)
+        self._files.load()
+        newest = self._files.segments[-_RECOVER_FILES:]
         self._doubtful = not clean
         self._stop = newest[0].start // UNIT_BYTES if newest else 0
         self._scan()
@@ -282,9 +283,10 @@ class BatchQueue:
         self.min_offset = min(self.min_offset, self.max_offset)
         return last
 
-    def wipe_behind_end(self) -> None:
+    def wipe_behind_end(self) -> bool:
         """Zero what follows the end in its file, for RocketMQ's recovery takes it for units."""
         self._files.zero(self._stop * UNIT_BYTES, self._files.end)
+        return True
 
     def remove(self, disk: Disk) -> None:
         """Delete all its files."""

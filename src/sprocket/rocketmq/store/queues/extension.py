@@ -35,7 +35,6 @@ _FIRST_ADDRESS = -(1 << 63)
 _ADDRESS_MAX = -(1 << 31) - 1
 _READ_BYTES = 64
 """Covers a unit with the default bit map of 14 bytes; a longer one takes a second read."""
-_ALL = 1 << 62
 
 
 def is_address(code: int) -> bool:
@@ -139,13 +138,9 @@ class Extension:
 
     # Recovery and cleaning.
 
-    def load(self, *, clean: bool) -> bool:
-        """Take up the files; say whether there are any. `go_to` must follow then.
-
-        Args:
-            clean: The last stop was clean. If not, the next `flush` syncs what is here.
-        """
-        return bool(self._files.load(clean=clean, newest=_ALL))
+    def load(self) -> bool:
+        """Take up the files; say whether there are any. `go_to` must follow then."""
+        return self._files.load()
 
     def cut(self, last_address: int | None) -> None:
         """Take away the units behind the one that the queue's last address leads to."""

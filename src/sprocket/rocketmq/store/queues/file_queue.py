@@ -28,8 +28,8 @@ from sprocket.rocketmq.store.queues.extension import ExtendedUnit, Extension, is
 from sprocket.rocketmq.store.queues.queue_files import QueueFiles, Unsynced
 
 _SCAN_BYTES = 64 * KIB // UNIT_BYTES * UNIT_BYTES
-_RECOVER_FILES = 3
-"""A queue's end is looked for from this many files before its last, as RocketMQ does."""
+_LAST_BYTES = 4 * KIB // UNIT_BYTES * UNIT_BYTES
+"""What is looked at of a queue after a crash: mostly the only page that its file has."""
 
 
 class Ends(NamedTuple):
@@ -54,9 +54,9 @@ class FileQueue:
 
     __slots__ = (
         "_corrected_to",
-        "_doubtful",
         "_extension",
         "_files",
+        "_has_rest",
         "_units_per_file",
         "end",
         "max_offset",
@@ -83,7 +83,7 @@ class FileQueue:
         self._files = files
         self._units_per_file = units_per_file
         self._extension = extension
-        self._doubtful = False
+        self._has_rest = False
         self._corrected_to = -1
 
     @property
@@ -268,47 +268,84 @@ class FileQueue:
         self.max_offset = QueueOffset(ends.max_offset)
         self.end = PhysicalOffset(ends.end)
         self._corrected_to = ends.corrected_to
-        self._load_extension(clean=True)
+        self._load_extension()
 
-    def _load_extension(self, *, clean: bool) -> None:
-        if self._extension is not None and self._extension.load(clean=clean):
+    def _load_extension(self) -> None:
+        if self._extension is not None and self._extension.load():
             self._extension.go_to(self._last_address())
             self._extension.close()
 
     def load(self, *, clean: bool) -> None:
         """Take up the files and find the end of the queue.
 
-        The scan begins at the third file from the end and stops at the first unit that is absent
-        or does not lie behind the one before it; whatever follows is not part of the queue.
+        It lies in the last file whose forerunner is full, at the first unit that is absent or does
+        not lie behind the one before it; whatever follows is not part of the queue. After a clean
+        stop that file is looked through. After a crash only the end of what was ever written of it
+        is, or what a search by halves finds if that is empty: units from before the crash are
+        certain or are cut by `truncate`, which takes one that is absent for one to be cut.
 
         Args:
-            clean: The last stop was clean. If not, the disk may not have what is read here, so
-                the next `flush` syncs it.
+            clean: The last stop was clean.
         """
-        newest = self._files.load(clean=clean, newest=_RECOVER_FILES)
         self.end = PhysicalOffset(-1)
+        self._has_rest = False
+        has_files = self._files.load()
         self.min_offset = self.max_offset = self.first_kept
-        self._doubtful = not clean
-        if newest:
-            self.max_offset = QueueOffset(newest[0].start // UNIT_BYTES)
-            self._scan()
-            self._find_end()
-            self.min_offset = self._after_fillers(self.min_offset)
-        self._load_extension(clean=clean)
+        if has_files:
+            first, stop = self._last_units()
+            if not clean:
+                first = self._last_page(first, stop)
+            place = self._scan(first * UNIT_BYTES, stop * UNIT_BYTES)
+            if self.end < 0:
+                self._find_end()
+            if first > self.min_offset or place is None:
+                self.min_offset = self._after_fillers(self.min_offset)
+                place = 0 if self.min_offset == self.max_offset else self.unit(self.min_offset)[0]
+            self._corrected_to = place
+        self._load_extension()
         self._files.close()
 
-    def _scan(self) -> None:
-        """Move `max_offset` and `end` over the units that are there."""
-        while self.max_offset * UNIT_BYTES < self._files.end:
-            position = self.max_offset * UNIT_BYTES
-            written = max(self._files.data_end(position) - position, UNIT_BYTES)
-            size = min(_SCAN_BYTES, -(-written // UNIT_BYTES) * UNIT_BYTES)
-            data = self._files.read(position, size)
+    def _last_units(self) -> tuple[int, int]:
+        """Return the first offset of the file in which the queue ends, and of what is a hole."""
+        starts = [segment.start for segment in self._files.segments]
+        while len(starts) > 1 and not self._is_present(starts[-1] // UNIT_BYTES - 1):
+            starts.pop()
+            self._has_rest = True
+        return starts[-1] // UNIT_BYTES, -(-self._files.data_end(starts[-1]) // UNIT_BYTES)
+
+    def _last_page(self, first: int, stop: int) -> int:
+        """Return an offset from which on to look for the end of a file's units."""
+        page = max(first, stop - _LAST_BYTES // UNIT_BYTES)
+        if page > first and not self._is_present(page):
+            absent = bisect_left(range(page), True, lo=first, key=lambda n: not self._is_present(n))
+            page = max(first, absent - 1)
+        return page
+
+    def _is_present(self, offset: int) -> bool:
+        """Say whether there is a unit in the file, in or behind the queue."""
+        return _present(self._files.read(offset * UNIT_BYTES, UNIT_BYTES), -1)[0] > 0
+
+    def _scan(self, position: int, stop: int) -> int | None:
+        """Move `max_offset` and `end` over the units that are there.
+
+        Returns:
+            Where the message of the first one lies; None if that is a filler, or there is none.
+        """
+        first, rest = position, b""
+        place: int | None = None
+        while position < stop and not rest:
+            data = self._files.read(position, min(_SCAN_BYTES, stop - position))
             present, end = _present(data, self.end)
-            self.max_offset = QueueOffset(self.max_offset + present)
             self.end = PhysicalOffset(end)
-            if present * UNIT_BYTES < len(data):
-                return
+            if position == first and present:
+                place, size, _ = UNIT.unpack_from(data)
+                place = None if size == FILLER_SIZE else place
+            position += present * UNIT_BYTES
+            rest = data[present * UNIT_BYTES :]
+        self.max_offset = QueueOffset(position // UNIT_BYTES)
+        if position + len(rest) < stop or rest.count(0) < len(rest):
+            self._has_rest = True
+        return place
 
     def _find_end(self) -> None:
         """Set `end` from the last unit that is no filler."""
@@ -355,17 +392,25 @@ class FileQueue:
         A filler counts as the next real unit does, one that is absent as if it lay far behind:
         after a crash only such units are absent as belong to messages that are not certain yet.
         """
-
-        def place(offset: int) -> int:
-            at = self._after_fillers(offset)
-            if at >= self.max_offset:
-                return 1 << 63
-            unit_at, size, _ = self.unit(at)
-            return unit_at if size > 0 else 1 << 63
-
-        return QueueOffset(
-            bisect_left(range(self.max_offset), physical_offset, lo=first, key=place)
-        )
+        stop = int(self.max_offset)
+        while stop - first > _LAST_BYTES // UNIT_BYTES:
+            middle = (first + stop) // 2
+            at = self._after_fillers(middle)
+            place, size, _ = (0, 0, 0) if at >= self.max_offset else self.unit(at)
+            if size > 0 and place < physical_offset:
+                first = middle + 1
+            else:
+                stop = middle
+        offset = first
+        while offset < stop:
+            for place, size, _ in UNIT.iter_unpack(self.read(offset, stop - offset)):
+                offset += 1
+                if size == FILLER_SIZE:
+                    continue
+                if size <= 0 or place >= physical_offset:
+                    return QueueOffset(first)
+                first = offset
+        return QueueOffset(first)
 
     def truncate(self, physical_offset: PhysicalOffset) -> LastUnit | None:
         """Take away the units of messages that lie at `physical_offset` or later.
@@ -376,9 +421,8 @@ class FileQueue:
         Returns:
             The last unit that the queue had; None if it lost none.
         """
-        if self.end <= physical_offset and not self._doubtful:
+        if self.end <= physical_offset:
             return None
-        self._doubtful = False
         old = self.max_offset
         last = None if self.is_blank else LastUnit(old, self.unit(old - 1)[0])
         keep = self._after_fillers(self._first_at(physical_offset, self.first_kept))
@@ -405,14 +449,22 @@ class FileQueue:
         if self._extension is not None and self.min_offset < self.max_offset:
             yield from self._extension.clean_steps(self.unit(self.min_offset)[2])
 
-    def wipe_behind_end(self) -> None:
-        """Zero what follows the end in the last file, for RocketMQ's recovery takes it for units.
+    def wipe_behind_end(self) -> bool:
+        """Zero what follows the end, for RocketMQ's recovery takes it for units.
 
-        Costs a read of the rest of the file; needed once after a load that followed a crash.
+        Needed once after a load that followed a crash; costs nothing if that saw only zeros there,
+        else a read of what was ever written behind the end.
+
+        Returns:
+            Whether there was something to look at.
         """
-        self._files.zero(self.max_offset * UNIT_BYTES, self._files.end)
+        has_rest = self._has_rest
+        if has_rest:
+            self._files.zero(self.max_offset * UNIT_BYTES, self._files.end)
+            self._has_rest = False
         if self._extension is not None:
             self._extension.wipe_behind_end()
+        return has_rest or self._extension is not None
 
     def remove(self, disk: Disk) -> None:
         """Delete all its files."""

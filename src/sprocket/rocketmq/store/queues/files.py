@@ -120,6 +120,7 @@ class FileQueues:
         self._handles = Handles()
         self._queues: dict[QueueKey, FileQueue | BatchQueue] = {}
         self._dirty: set[FileQueue | BatchQueue] = set()
+        self._is_unsure = False
 
     def load(self, *, clean: bool = False) -> None:
         """Take up every queue that is on the disk and find its end.
@@ -136,6 +137,7 @@ class FileQueues:
         """
         self._queues.clear()
         self._dirty.clear()
+        self._is_unsure = not clean
         if self._write:
             self._disk.remove_tree(trash(self._folder))
         others = self._others
@@ -168,8 +170,6 @@ class FileQueues:
                         queue.resume(ends)
                         continue
                     queue.load(clean=clean)
-                    if not clean:
-                        self._dirty.add(queue)
 
     def _read_note(self) -> tuple[_Note, int]:
         """Return the note, if it is there and whole, and when it was written."""
@@ -385,8 +385,8 @@ class FileQueues:
     def wipe_behind_ends(self) -> None:
         """Zero what lies behind the end of each queue; see `FileQueue.wipe_behind_end`."""
         for queue in self._queues.values():
-            queue.wipe_behind_end()
-            self._dirty.add(queue)
+            if queue.wipe_behind_end():
+                self._dirty.add(queue)
 
     def remove(self, topic: str, queue_id: int) -> None:
         """Delete a queue with its files."""
@@ -421,7 +421,17 @@ class FileQueues:
             self._disk.remove_tree(self._others.batch_folder)
 
     def flush(self) -> None:
-        """Do `flush_steps` here and now."""
+        """Do `flush_steps` here and now; what a crash left first, all of it by one call."""
+        if self._is_unsure:
+            folders = [self._folder]
+            if self._others is not None:
+                folders += [self._others.extension_folder, self._others.batch_folder]
+            for folder in folders:
+                self._disk.sync_tree(folder)
+            for queue in self._dirty:
+                queue.take_unsynced()
+            self._dirty.clear()
+            self._is_unsure = False
         steps.run(self.flush_steps())
 
     def flush_steps(self) -> Steps:

@@ -67,22 +67,16 @@ class QueueFiles:
         self._dirty: set[Segment] = set()
         self._new_folder = False
 
-    def load(self, *, clean: bool, newest: int) -> tuple[Segment, ...]:
-        """Take up the files that are there and return the last few of them.
-
-        Args:
-            clean: The last stop was clean. If not, the disk may not have what is read in the files
-                returned, so the next `flush` syncs them.
-            newest: How many to return.
+    def load(self) -> bool:
+        """Take up the files that are there; say whether there are any.
 
         Raises:
             ForeignStore: A file has a name or a length that none of them has.
         """
         self._files.load(derived=True)
-        last = self._files.segments[-newest:]
-        self._dirty = set() if clean else set(last)
-        self._new_folder = bool(last) and not clean
-        return last
+        self._dirty.clear()
+        self._new_folder = False
+        return len(self._files) > 0
 
     @property
     def folder(self) -> str:
@@ -116,9 +110,12 @@ class QueueFiles:
             self._files.adopt(start)
 
     def data_end(self, position: int) -> int:
-        """Return the position behind which its file was never written, as far as that is known."""
+        """Return the position behind which the file of a position was never written.
+
+        As far as that is known; it is the end of the file where the disk cannot tell.
+        """
         segment = self._open(position)
-        return segment.start + segment.file.data_end()
+        return segment.start + min(segment.file.data_end(), segment.size)
 
     def left(self, position: int) -> int:
         """Return how many bytes of its file lie from a position on."""
@@ -167,23 +164,27 @@ class QueueFiles:
     def zero(self, start: int, stop: int) -> None:
         """Zero what is not zero in a range, as far as there are files.
 
-        Costs a read of all of it.
+        Costs a read of what was ever written of it.
         """
         stop = min(stop, self.end)
         position = max(start, self.first)
         while position < stop:
-            data = self.read(position, min(_ZERO_BYTES, stop - position))
-            if data != bytes(len(data)):
-                self.write(position, bytes(len(data)))
-            position += len(data)
+            file_end = position + self.left(position)
+            data_end = min(self.data_end(position), stop)
+            while position < data_end:
+                data = self.read(position, min(_ZERO_BYTES, data_end - position))
+                if data.count(0) < len(data):
+                    self.write(position, bytes(len(data)))
+                position += len(data)
+            position = file_end
 
     def cut(self, position: int, old: int) -> None:
         """Zero from a position on to where the data ended; delete files that are left without any.
 
-        A file that begins before `position` stays, and the oldest one, unless that is 0: its name
-        says where the queue goes on.
+        A file that begins before `position` stays, and the oldest one: its name says where the
+        queue goes on, and mostly it is written again at once.
         """
-        self.drop_from(max(position, self.first + 1 if position else 0))
+        self.drop_from(max(position, self.first + 1))
         self.zero(position, old)
 
     def drop_from(self, position: int) -> None:

@@ -1,11 +1,14 @@
 """One queue in files: units stand where they belong, whatever is lost."""
 
+from random import Random
+
 import pytest
 from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, only, opened
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.store.queues import file_queue
 from sprocket.rocketmq.store.queues.engine import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES, LastUnit
 from sprocket.testing.disk import SimulatedDisk
 
@@ -100,6 +103,53 @@ def test_what_lies_behind_a_hole_is_wiped(disk: SimulatedDisk) -> None:
     queues.wipe_behind_ends()
     queues.put_round([entry(4)])
     assert only(opened(disk)).max_offset == 5
+
+
+@pytest.mark.parametrize("has_holes", [True, False])
+@pytest.mark.parametrize("page", [20, 40, 4080])
+def test_after_a_crash_only_the_end_is_looked_at(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, page: int, has_holes: bool
+) -> None:
+    """However many units lie before it, and also where a disk cannot tell holes from data."""
+    monkeypatch.setattr(file_queue, "_LAST_BYTES", page)
+    disk.has_holes = has_holes
+    for count in range(1, 35):
+        queues = opened(disk)
+        queues.put_round([entry(n) for n in range(count)])
+        queues = opened(disk, clean=False)
+        queue = only(queues)
+        assert (queue.min_offset, queue.max_offset, queue.end) == (0, count, 100 * count)
+        queues.wipe_behind_ends()
+        assert queues.put_round([entry(n) for n in range(40)]) == 40 - count
+        assert only(opened(disk)).max_offset == 40
+        queues.reset()
+
+
+@pytest.mark.parametrize("has_holes", [True, False])
+@pytest.mark.parametrize("page", [20, 40, 4080])
+def test_units_that_a_crash_took_out_of_the_middle(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, page: int, has_holes: bool
+) -> None:
+    """Whatever is found behind them: cut to what is certain, nothing uncertain is left."""
+    monkeypatch.setattr(file_queue, "_LAST_BYTES", page)
+    disk.has_holes = has_holes
+    random = Random(1)
+    for _ in range(100):
+        certain, count = sorted(random.sample(range(31), 2))
+        opened(disk).put_round([entry(n) for n in range(count)])
+        for lost in random.sample(range(certain, count), random.randrange(count - certain + 1)):
+            name = f"{FOLDER}/T/0/{lost // 10 * 200:020d}"
+            disk.open(name, write=True).write([bytes(20)], lost % 10 * UNIT_BYTES)
+        queues = opened(disk, clean=False)
+        queues.truncate(PhysicalOffset(100 * certain))
+        assert only(queues).max_offset == certain
+        queues.wipe_behind_ends()
+        content = b"".join(
+            read_file(disk, f"{FOLDER}/T/0/{name}") for name in disk.list(f"{FOLDER}/T/0")
+        )
+        assert not any(content[certain * UNIT_BYTES :])
+        assert queues.put_round([entry(n) for n in range(count + 1)]) == count + 1 - certain
+        queues.reset()
 
 
 def test_truncating_zeroes_units_and_drops_files(disk: SimulatedDisk) -> None:

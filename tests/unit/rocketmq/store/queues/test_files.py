@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, oldest, only, opened
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import CorruptRecord, DiskFull, ForeignStore
+from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, ForeignStore
 from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
@@ -157,6 +157,54 @@ def test_a_queue_found_after_a_kill_is_synced_by_the_next_flush(disk: SimulatedD
     assert found.put_round([entry(n) for n in range(5)]) == 0
     found.flush()
     assert only(opened(disk.crash(oldest))).max_offset == 5
+
+
+def test_what_a_crash_left_is_synced_by_one_call(disk: SimulatedDisk) -> None:
+    """However many queues there are: two syncs of each took most of the time of an opening."""
+    opened(disk).put_round([entry(0, queue=n) for n in range(20)])
+    found = opened(disk, clean=False)
+    found.truncate(PhysicalOffset(100))
+    found.put_round([entry(0, queue=n) for n in range(20)])
+    before = disk.calls.copy()
+    found.flush()
+    assert disk.calls["sync_tree"] - before["sync_tree"] == 1
+    assert disk.calls["sync"] + disk.calls["sync_folder"] == before["sync"] + before["sync_folder"]
+    found.put_round([entry(1, queue=3)])
+    found.flush()
+    assert disk.calls["sync"] - before["sync"] == 1
+    after = opened(disk.crash(oldest), clean=False)
+    assert sorted(queue.max_offset for queue in after) == [1] * 19 + [2]
+
+
+def test_a_failed_sync_of_what_a_crash_left_is_tried_again(disk: SimulatedDisk) -> None:
+    """By the next opening, which does the same."""
+    opened(disk).put_round([entry(n) for n in range(5)])
+    found = opened(disk, clean=False)
+    disk.fail("sync_tree")
+    with pytest.raises(DiskFailed):
+        found.flush()
+    before = disk.calls["sync_tree"]
+    found.flush()
+    assert disk.calls["sync_tree"] == before + 1
+
+
+def test_a_queue_costs_few_calls_after_a_crash(disk: SimulatedDisk) -> None:
+    """Names, length, holes and one page; nothing is written, nothing synced."""
+    opened(disk).put_round([entry(0, queue=n) for n in range(50)])
+    before = disk.calls.copy()
+    found = opened(disk, clean=False)
+    found.truncate(PhysicalOffset(100))
+    found.wipe_behind_ends()
+    calls = disk.calls - before
+    assert {name: count // 50 for name, count in calls.items() if count >= 50} == {
+        "is_folder": 1,
+        "list": 1,
+        "size": 2,
+        "open": 1,
+        "data_end": 1,
+        "read": 1,
+        "any": 7,
+    }
 
 
 @pytest.mark.slow
