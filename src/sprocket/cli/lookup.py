@@ -18,9 +18,7 @@ from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.walk import Damage
-
-FOUND_MAX = 64
-"""Messages that a search gives if it is not told how many."""
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 
 class NothingFound(StoreError):
@@ -111,7 +109,7 @@ def by_id(store: Store, text: str, topic: str | None) -> list[memoryview]:
         _host, place = ids.split_offset_message_id(text)
     except WireError as error:
         if topic is not None:
-            return by_key(store, topic, text, FOUND_MAX)
+            return by_key(store, topic, text, FOUND_MESSAGES_MAX)
         raise SettingsError(f"{error}; a unique key needs a --topic") from None
     try:
         data = store.record_at(place)
@@ -120,7 +118,7 @@ def by_id(store: Store, text: str, topic: str | None) -> list[memoryview]:
     except (CorruptRecord, OffsetTooLarge, OffsetTooSmall):
         if topic is None:
             raise
-    return by_key(store, topic, text, FOUND_MAX) if topic is not None else []
+    return by_key(store, topic, text, FOUND_MESSAGES_MAX) if topic is not None else []
 
 
 def by_time(store: Store, topic: str, at_ms: int) -> list[memoryview]:

@@ -9,6 +9,7 @@ import typer
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.cli import output
 from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import Message, ReceivedMessage
@@ -18,7 +19,6 @@ app = typer.Typer(no_args_is_help=True, help="Find, show and resend messages of 
 
 Topic = Annotated[str, typer.Option("--topic", "-t", help="Its topic.")]
 MessageId = Annotated[str, typer.Argument(help="Unique key, or offset message id.", metavar="ID")]
-FOUND_MAX = 64
 NOT_THE_FIRST = ("%DLQ%", "%RETRY%", "SCHEDULE_TOPIC_XXXX")
 """Topics that hold copies of messages which were sent to another one begin so."""
 NOT_COPIED = frozenset(
@@ -66,7 +66,7 @@ def find_messages(
         str | None, typer.Option("--from", help="Stored at this time or later.")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Stored before this time.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most messages.")] = FOUND_MAX,
+    limit: Annotated[int, typer.Option(min=1, help="Most messages.")] = FOUND_MESSAGES_MAX,
     nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:

@@ -13,6 +13,7 @@ import typer
 from sprocket.base.errors import SettingsError
 from sprocket.cli import output, repair
 from sprocket.cli.repair import AsJson, Folder
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.store.store import Store
@@ -127,7 +128,7 @@ def find_messages(
         elif topic is None:
             raise SettingsError(f"--{asked[0]} needs a --topic")
         elif key is not None:
-            records = lookup.by_key(store, topic, key, limit or lookup.FOUND_MAX)
+            records = lookup.by_key(store, topic, key, limit or FOUND_MESSAGES_MAX)
         else:
             records = lookup.by_time(store, topic, output.time_ms(time or ""))
         list_messages(records, f"{asked[0]} {key or id or time}", as_json)

@@ -260,6 +260,7 @@ _BROKER = _table(
     _switch("enabledAppendPropCRC", "store.crc_tail"),
     _plain("maxMessageSize", "store.message_bytes_max"),
     _switch("messageIndexEnable", "store.index_messages"),
+    _plain("maxMsgsNumBatch", "store.found_messages_max"),
     _switch("enableConsumeQueueExt", "store.extended_units"),
     _switch("enableLmq", "store.light_queues"),
     _text("messageDelayLevel", "store.delay_levels"),

@@ -7,6 +7,9 @@ from msgspec import Meta
 
 from sprocket.base.units import GIB, KIB, MIB
 
+FOUND_MESSAGES_MAX = 64
+"""RocketMQ's default `maxMsgsNumBatch`."""
+
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """RocketMQ's default `messageDelayLevel`."""
 
@@ -83,6 +86,15 @@ class StoreSettings:
         bool,
         Meta(description="Keep the key index, which queries by key need; messageIndexEnable."),
     ] = True
+    found_messages_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="Most messages that a query by key gives, the newest, whatever a client "
+            "asks for; RocketMQ's maxMsgsNumBatch.",
+        ),
+    ] = FOUND_MESSAGES_MAX
     extended_units: Annotated[
         bool,
         Meta(

@@ -127,7 +127,7 @@ class Broker:
             store, self.durable, self.delay_progress, levels, store_host, loop, store.log_clock
         )
         self.puller = Puller(store, topics, groups, self.members, self.offsets, settings.pull)
-        self.queries = Queries(store)
+        self.queries = Queries(store, settings.store)
         self.removal = Removal(store, self.upkeep, topics, groups, self.offsets, self.stats)
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")

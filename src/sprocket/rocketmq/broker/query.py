@@ -19,14 +19,15 @@ from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store_settings import StoreSettings
 
 _log = log.get_logger(__name__)
 
 UNIQUE_KEY_MAX = 32
 """Most messages with one unique key; RocketMQ's `defaultQueryMaxNum`."""
 
-COUNT_MAX = 1024
-"""Most messages in one answer, whatever the client asks for."""
+UNITS_MAX = 1024
+"""Most units of a queue in one answer, whatever the client asks for."""
 
 BYTES_MAX = 8 * 1024 * 1024
 """Most bytes in one answer beyond its first message; half of what clients take in a frame."""
@@ -56,10 +57,16 @@ class Found(Struct, frozen=True):
 
 
 class Queries:
-    """Looks messages up in the store."""
+    """Looks messages up in the store.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        store: Where they lie.
+        settings: Whether it keeps an index, and how many messages an answer has at most.
+    """
+
+    def __init__(self, store: Store, settings: StoreSettings) -> None:
         self._store = store
+        self._settings = settings
 
     def by_key(self, header: QueryMessage, *, may_wait: bool = False) -> Found:
         """Return the newest messages with a key, in the order in which they were stored.
@@ -69,13 +76,20 @@ class Queries:
             may_wait: They may be `missing`; who gets that has it read, elsewhere, and asks again.
 
         Raises:
-            RequestRefused: QUERY_NOT_FOUND; SYSTEM_ERROR for a negative number.
+            RequestRefused: QUERY_NOT_FOUND, also where no index is kept; SYSTEM_ERROR for a
+                negative number.
         """
         if header.max_num < 0:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"maxNum {header.max_num} must not be negative"
             )
-        count = UNIQUE_KEY_MAX if header.is_unique_key else min(header.max_num, COUNT_MAX)
+        if not self._settings.index_messages:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND,
+                "this broker keeps no index (setting store.index_messages, messageIndexEnable)",
+            )
+        wanted = UNIQUE_KEY_MAX if header.is_unique_key else header.max_num
+        count = min(wanted, self._settings.found_messages_max)
         if not header.topic or not header.key or count == 0:
             raise _not_found()
         result = self._store.find(
@@ -88,7 +102,7 @@ class Queries:
         missing = self._missing(result.offsets) if may_wait else ()
         if missing:
             return Found([], missing=missing)
-        limit = f"{COUNT_MAX} messages" if len(result.offsets) == COUNT_MAX < header.max_num else ""
+        limit = f"{count} messages" if len(result.offsets) == count < header.max_num else ""
         records: list[memoryview] = []
         size = 0
         for offset in reversed(result.offsets):
@@ -130,7 +144,7 @@ class Queries:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         if not span.min <= header.index < span.max:
             return None
-        count = max(0, min(header.count, COUNT_MAX, span.max - header.index))
+        count = max(0, min(header.count, UNITS_MAX, span.max - header.index))
         wanted = frozenset[int]() if subscription is None else subscription.tags
         found: list[QueueUnit] = []
         while len(found) < count:  # a read ends where a file does

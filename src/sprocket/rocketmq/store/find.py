@@ -1,5 +1,7 @@
 """Finding records by a key or by their id."""
 
+from itertools import takewhile
+
 from msgspec import Struct
 
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
@@ -7,9 +9,7 @@ from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import ids, record
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.index import Indexes, key_string
-
-FIND_COUNT = 64
-"""Offsets that a query gives if it does not say how many (`maxMsgsNumBatch`)."""
+from sprocket.rocketmq.store.walk import Walk
 
 
 class FindResult(Struct, frozen=True):
@@ -48,8 +48,24 @@ def find(
     if index is None:
         return FindResult([], 0, PhysicalOffset(0))
     found = index.find(key_string(topic, key), max_count, *times_ms)
-    kept = sorted(offset for offset in found if log.first <= offset < log.written)
+    if index.is_behind:
+        found += _behind(log, PhysicalOffset(index.end), topic, key, times_ms)
+    kept = sorted({offset for offset in found if log.first <= offset < log.written})[-max_count:]
     return FindResult(kept, index.updated_at_ms, PhysicalOffset(max(0, index.end)))
+
+
+def _behind(
+    log: CommitLog, end: PhysicalOffset, topic: str, key: str, times_ms: tuple[int, int]
+) -> list[PhysicalOffset]:
+    """Return where records with a key lie that are not in the index: its last, and those behind."""
+    walk = Walk(log.files.segments, max(log.first, end), check_crc=False)
+    return [
+        PhysicalOffset(entry.physical_offset)
+        for entry in takewhile(lambda entry: entry.physical_offset < log.written, walk)
+        if entry.topic == topic
+        and key in entry.keys
+        and times_ms[0] <= entry.stored_at_ms <= times_ms[1]
+    ]
 
 
 def by_id(log: CommitLog, message_id: str) -> memoryview | None:

@@ -16,6 +16,7 @@ lay before the crash is found.
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import takewhile
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
@@ -154,17 +155,29 @@ class Indexes:
         geometry: How many slots and units a file has.
         clock: Names new files.
         write: Whether anything may be changed on the disk.
+        is_behind: Whether slots on the disk may lack units, and the index records of the log, as
+            of a store that another process has open, or that was killed; for reading only.
     Threads: event loop only.
     """
 
     def __init__(
-        self, disk: Disk, folder: str, geometry: IndexGeometry, clock: Clock, *, write: bool = True
+        self,
+        disk: Disk,
+        folder: str,
+        geometry: IndexGeometry,
+        clock: Clock,
+        *,
+        write: bool = True,
+        is_behind: bool = False,
     ) -> None:
+        assert not (write and is_behind), "recovery mends what is behind"
         self._disk = disk
         self._folder = folder
         self._geometry = geometry
         self._clock = clock
         self._write = write
+        self._is_behind = is_behind
+        self._is_caught_up = not is_behind
         self._files: list[IndexFile] = []
         self._unflushed: list[IndexFile] = []
         self._new_folder = False
@@ -206,6 +219,11 @@ class Indexes:
     def headers(self) -> list[Header]:
         """The headers of all files, oldest first."""
         return [file.header for file in self._files]
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether records of the log may be missing here that have keys; never while writing."""
+        return not self._write and (self._is_behind or not self._files)
 
     @property
     def end(self) -> PhysicalOffset:
@@ -343,6 +361,7 @@ class Indexes:
             begin_ms: First store time wanted.
             end_ms: Last store time wanted.
         """
+        self._catch_up()
         found: list[PhysicalOffset] = []
         key_hash = abs_hash(hash32(key))
         for file in reversed(self._files):
@@ -351,9 +370,19 @@ class Indexes:
             begin = file.header.begin_at_ms
             if file.header.next_unit > 1 and begin - CLOCK_SLACK_MS <= end_ms:
                 self._find_in(file, key_hash, max_count, (begin_ms, end_ms), found)
-                if begin + CLOCK_SLACK_MS < begin_ms:
+                if 0 < begin < begin_ms - CLOCK_SLACK_MS:
                     break
         return found
+
+    def _catch_up(self) -> None:
+        """Once, for reading: take up what only the units of the newest files know.
+
+        A header that says that its file is full was written after the slots.
+        """
+        if not self._is_caught_up:
+            self._is_caught_up = True
+            for file in takewhile(lambda file: file.room, reversed(self._files)):
+                file.catch_up()
 
     @staticmethod
     def _find_in(
@@ -364,10 +393,11 @@ class Indexes:
         found: list[PhysicalOffset],
     ) -> None:
         begin_ms, end_ms = times_ms
+        is_dated = file.header.begin_at_ms > 0  # else its header is not on the disk yet
         for offset, at_ms in file.chain(key_hash):
-            if at_ms + CLOCK_SLACK_MS < begin_ms:
+            if is_dated and at_ms + CLOCK_SLACK_MS < begin_ms:
                 return
-            in_time = at_ms <= end_ms and at_ms + _SECOND_MS > begin_ms
+            in_time = not is_dated or (at_ms <= end_ms and at_ms + _SECOND_MS > begin_ms)
             if in_time and (not found or found[-1] != offset):
                 found.append(offset)
                 if len(found) >= max_count:

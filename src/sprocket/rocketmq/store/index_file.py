@@ -242,6 +242,25 @@ class IndexFile:
 
     # Finding.
 
+    def catch_up(self) -> None:
+        """For reading: take up, in memory, the units that neither header nor slots know yet.
+
+        Units lie in the file as soon as they are put; header and slots follow later.
+        """
+        header = self.header
+        low, high = header.next_unit, self._unit_count
+        while low < high:
+            middle = (low + high) // 2
+            if any(self._unit(middle)):
+                low = middle + 1
+            else:
+                high = middle
+        if low > header.next_unit:
+            if header.next_unit == 1:
+                header.begin_offset = self._unit(1)[1]
+            header.next_unit, header.end_offset = low, self._unit(low - 1)[1]
+        self.rebuild_slots()
+
     def chain(self, key_hash: int) -> Iterator[tuple[PhysicalOffset, int]]:
         """Give the messages whose key has this hash, newest first.
 

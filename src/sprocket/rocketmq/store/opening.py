@@ -119,7 +119,8 @@ def _parts(
     deletions = Deletions(disk, layout, write=write)
     index = None
     if settings.index_messages:
-        index = Indexes(disk, layout.index, geometry.index, clock, write=write)
+        is_behind = not write and disk.exists(layout.abort)
+        index = Indexes(disk, layout.index, geometry.index, clock, write=write, is_behind=is_behind)
     return Parts(
         disk=disk,
         layout=layout,

@@ -33,7 +33,7 @@ from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.deletions import Deleter
 from sprocket.rocketmq.store.dispatch import Dispatch, Fresh
 from sprocket.rocketmq.store.filters import Filter
-from sprocket.rocketmq.store.find import FIND_COUNT, FindResult
+from sprocket.rocketmq.store.find import FindResult
 from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
 from sprocket.rocketmq.store.keeper import Keeper
 from sprocket.rocketmq.store.opening import Opened
@@ -45,6 +45,7 @@ from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.retention import Retention
 from sprocket.rocketmq.store.units import Subscriptions
 from sprocket.rocketmq.store.walk import Damage, Walk
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 INDEX_STEP_RECORDS = 1024
 """Records that upkeep puts into the index before it lets others go on: about 1 ms."""
@@ -356,7 +357,7 @@ class Store:
         topic: str,
         key: str,
         *,
-        max_count: int = FIND_COUNT,
+        max_count: int = FOUND_MESSAGES_MAX,
         begin_ms: int = 0,
         end_ms: int = (1 << 63) - 1,
     ) -> FindResult:

@@ -8,8 +8,10 @@ from sprocket.base.errors import CorruptRecord, OffsetTooSmall, RequestRefused
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker import query
 from sprocket.rocketmq.broker.query import Queries
+from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store_settings import StoreSettings
 
 
 class FakeStore:
@@ -46,7 +48,7 @@ def header(**changes: Any) -> QueryMessage:
 
 def test_damaged_records_are_passed_over() -> None:
     """The others come, the oldest first."""
-    found = Queries(cast("Store", FakeStore())).by_key(header())
+    found = Queries(cast("Store", FakeStore()), StoreSettings()).by_key(header())
     assert [bytes(record[:3]) for record in found.records] == [b"  0", b" 20"]
     assert (found.index_updated_at_ms, found.index_end) == (5, 20)
 
@@ -55,11 +57,11 @@ def test_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bytes, keeping the newest; and in number, whatever the client asks for."""
     monkeypatch.setattr(query, "BYTES_MAX", 1000)
     store = FakeStore()
-    queries = Queries(cast("Store", store))
+    queries = Queries(cast("Store", store), StoreSettings())
     found = queries.by_key(header(max_num=2**31 - 1))
     assert [bytes(record[:3]) for record in found.records] == [b" 20"]
     queries.by_key(header(is_unique_key=True, max_num=5))
-    assert store.asked == [query.COUNT_MAX, query.UNIQUE_KEY_MAX]
+    assert store.asked == [64, query.UNIQUE_KEY_MAX]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,9 @@ def test_an_answer_that_is_cut_off_is_said(
     limit: str,
 ) -> None:
     """Once, with the limit and the start of the key; not if that was all there is, or asked for."""
-    monkeypatch.setattr(query, "COUNT_MAX", count_max)
     monkeypatch.setattr(query, "BYTES_MAX", bytes_max)
-    Queries(cast("Store", FakeStore())).by_key(header(max_num=asked, key="k" * 999))
+    settings = StoreSettings(found_messages_max=count_max)
+    Queries(cast("Store", FakeStore()), settings).by_key(header(max_num=asked, key="k" * 999))
     said = [one.getMessage() for one in caplog.records if "cut off" in one.getMessage()]
     assert len(said) == (limit != "")
     assert all("k" * 128 in one and "k" * 129 not in one for one in said)
@@ -94,5 +96,13 @@ def test_an_answer_that_is_cut_off_is_said(
 def test_an_offset_without_a_record_is_refused(offset: int) -> None:
     """With the code that RocketMQ has for it."""
     with pytest.raises(RequestRefused) as refused:
-        Queries(cast("Store", FakeStore())).by_offset(offset)
+        Queries(cast("Store", FakeStore()), StoreSettings()).by_offset(offset)
     assert refused.value.code == 1
+
+
+def test_a_broker_without_an_index_says_so() -> None:
+    """It could not look, so it does not say that there is nothing."""
+    queries = Queries(cast("Store", FakeStore()), StoreSettings(index_messages=False))
+    with pytest.raises(RequestRefused, match="keeps no index") as refused:
+        queries.by_key(header())
+    assert refused.value.code == ResponseCode.QUERY_NOT_FOUND

@@ -1,12 +1,13 @@
 """A query by key gives what the log still has, oldest first."""
 
 import pytest
-from tests.stores import HOST, filled, new
+from tests.stores import HOST, ROOT, filled, new
 
 from sprocket.base import steps
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.store import find
+from sprocket.rocketmq.store.store import Store
 
 
 def test_the_newest_are_given_in_ascending_order() -> None:
@@ -46,6 +47,39 @@ def test_without_an_index_nothing_is_found() -> None:
     """And nothing said about it."""
     _, store = filled(5, index_messages=False)
     assert store.find("topic", "N0") == find.FindResult([], 0, 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flush_index", [False, True])
+@pytest.mark.parametrize("count", [1, 9, 40])
+@pytest.mark.parametrize("behind", [0, 3])
+def test_who_reads_the_folder_of_a_live_broker_finds_what_it_finds(
+    flush_index: bool, count: int, behind: int
+) -> None:
+    """Slots and header of the index lie in its memory, and the last records in no index."""
+    disk, store = filled(count)
+    if flush_index:
+        store.maintain()
+    store.dispatch_index()
+    for number in range(behind):
+        store.append(new(body=b"late", keys=("late", f"N{number}")))
+    store.write()
+    store.sync()
+    reader = Store.open_read_only(disk, ROOT)
+    wanted = {f"N{number}": 1 + (number < behind) for number in range(count)} | {"late": behind}
+    found = {key: reader.find("topic", key).offsets for key in wanted}
+    assert {key: len(offsets) for key, offsets in found.items()} == wanted
+    assert found == {key: store.find("topic", key).offsets for key in wanted}
+    assert reader.find("topic", "late", max_count=1).offsets == found["late"][-1:]
+    reader.close()
+
+
+def test_who_reads_a_folder_without_an_index_looks_through_the_log() -> None:
+    """It was never kept, or is gone: to say that there is nothing somebody has to look."""
+    disk, store = filled(5, index_messages=False)
+    store.close()
+    reader = Store.open_read_only(disk, ROOT)
+    assert len(reader.find("topic", "N0").offsets) == 1
+    assert reader.find("other", "N0").offsets == []
 
 
 def test_an_id_leads_to_its_record() -> None:

@@ -5,7 +5,7 @@ from typing import Self, Unpack
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.admin.brokers import BrokerAdmin
 from sprocket.rocketmq.client.admin.groups import GroupAdmin
-from sprocket.rocketmq.client.admin.messages import FOREVER_MS, QUERY_MAX, MessageAdmin
+from sprocket.rocketmq.client.admin.messages import FOREVER_MS, MessageAdmin
 from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
 from sprocket.rocketmq.client.admin.offsets import OffsetAdmin
 from sprocket.rocketmq.client.admin.reach import Reach
@@ -15,6 +15,7 @@ from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 
 class Admin:
@@ -104,7 +105,7 @@ class Admin:
         topic: str,
         key: str,
         *,
-        count_max: int = QUERY_MAX,
+        count_max: int = FOUND_MESSAGES_MAX,
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
     ) -> list[ReceivedMessage]:

@@ -9,12 +9,11 @@ from sprocket.rocketmq.codec import ids, record
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage, ViewMessage
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 _QUERY_TIMEOUT_MS = 18_000
 """An index may be cold; RocketMQ's clients give a query three times 6 s."""
 FOREVER_MS = (1 << 63) - 1
-QUERY_MAX = 64
-"""Most messages that a broker gives for one key (`maxMsgsNumBatch`)."""
 
 
 class MessageAdmin:
@@ -32,7 +31,7 @@ class MessageAdmin:
         topic: str,
         key: str,
         *,
-        count_max: int = QUERY_MAX,
+        count_max: int = FOUND_MESSAGES_MAX,
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
     ) -> list[ReceivedMessage]:

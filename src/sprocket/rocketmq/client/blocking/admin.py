@@ -4,7 +4,7 @@ from typing import Self, Unpack
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import admin as _admin
-from sprocket.rocketmq.client.admin.messages import FOREVER_MS, QUERY_MAX
+from sprocket.rocketmq.client.admin.messages import FOREVER_MS
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.blocking.subjects import (
     BrokerAdmin,
@@ -19,6 +19,7 @@ from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 
 class Admin:
@@ -85,7 +86,7 @@ class Admin:
         topic: str,
         key: str,
         *,
-        count_max: int = QUERY_MAX,
+        count_max: int = FOUND_MESSAGES_MAX,
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
     ) -> list[ReceivedMessage]:

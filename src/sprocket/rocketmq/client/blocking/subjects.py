@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import admin as _admin
 from sprocket.rocketmq.client.admin.brokers import BrokerStatus
-from sprocket.rocketmq.client.admin.messages import FOREVER_MS, QUERY_MAX
+from sprocket.rocketmq.client.admin.messages import FOREVER_MS
 from sprocket.rocketmq.client.assignment import Start
 from sprocket.rocketmq.client.blocking.portal import Runner
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -20,6 +20,7 @@ from sprocket.rocketmq.codec.stats_bodies import StatsData
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
+from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 
 class TopicAdmin:
@@ -259,7 +260,7 @@ class MessageAdmin:
         topic: str,
         key: str,
         *,
-        count_max: int = QUERY_MAX,
+        count_max: int = FOUND_MESSAGES_MAX,
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
     ) -> list[ReceivedMessage]:
