@@ -282,3 +282,16 @@ def test_a_folder_is_renamed_with_all_it_holds(disk: Disk, folder: str) -> None:
     assert read_file(disk, f"{folder}/c/d/b/x") == b"content"
     disk.make_folder(f"{folder}/a")
     assert disk.list(f"{folder}/a") == []
+
+
+def test_data_is_told_from_what_was_never_written(disk: Disk, folder: str) -> None:
+    """In ranges that are no smaller than what was written, and hold zeros at most beside it."""
+    file = disk.open(f"{folder}/a", write=True, create=True, size=10_000_000)
+    assert file.next_data(0) == file.next_data(5_000_000) == (10_000_000, 10_000_000)
+    file.write([b"hello"], 1_000_000)
+    file.write([b"hello"], 5_000_000)
+    for place in (1_000_000, 5_000_000):
+        start, end = file.next_data(place - 900_000)
+        assert place - 70_000 <= start <= place < place + 5 <= end <= place + 70_000
+        assert file.next_data(place + 2) == (place + 2, end)
+    assert file.next_data(5_100_000) == (10_000_000, 10_000_000)

@@ -22,7 +22,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol, TypeAlias
+from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 
 from sprocket.base import file_lock
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
@@ -40,6 +40,13 @@ BUFFERS_MAX = 1024
 """Buffers that one `pwritev` takes; Linux's IOV_MAX."""
 
 
+class Extent(NamedTuple):
+    """A range of a file: its first byte, and the one behind it."""
+
+    start: int
+    end: int
+
+
 class File(Protocol):
     """One open file. Positions and sizes are bytes."""
 
@@ -55,6 +62,13 @@ class File(Protocol):
 
         It may be later than the first such position; where the file system cannot tell holes from
         data it is the file's length. Nothing is read for it.
+        """
+
+    def next_data(self, position: int) -> Extent:
+        """Return the first range from a position on that may hold something else than zeros.
+
+        Who reads that alone has the system make no memory of what was never written. Without any
+        the range is empty and lies at the end of the file.
         """
 
     def read(self, position: int, size: int) -> bytes:
@@ -305,6 +319,19 @@ class _RealFile:
                 return self.size()
             _refuse(error, "lseek", self.path)
 
+    def next_data(self, position: int) -> Extent:
+        if _SEEK_DATA is not None and _SEEK_HOLE is not None:
+            try:
+                start = os.lseek(self._descriptor, position, _SEEK_DATA)
+                return Extent(start, os.lseek(self._descriptor, start, _SEEK_HOLE))
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # there is no more data
+                    position = self.size()
+                elif error.errno not in _NO_HOLES:
+                    _refuse(error, "lseek", self.path)
+        size = self.size()
+        return Extent(min(position, size), size)
+
     def read(self, position: int, size: int) -> bytes:
         try:
             data = os.pread(self._descriptor, size, position)
@@ -314,7 +341,7 @@ class _RealFile:
                     break
                 data += more
         except OSError as error:
-            _refuse(error, "pread", self.path)
+            _refuse(error, f"pread from {position} of", self.path)
         return data
 
     def view(self) -> memoryview:
@@ -399,6 +426,9 @@ class _RealFile:
         if descriptor != _CLOSED:
             with contextlib.suppress(OSError):  # nothing unsynced is promised to be there
                 os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()  # `OpenFiles` lets go of files that others may still be using
 
 
 class RealDisk:

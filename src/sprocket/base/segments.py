@@ -7,7 +7,7 @@ about how much was written to it.
 Invariants
 
 1. Starts are multiples of the segment size and follow each other without a gap.
-2. No file is opened before it is needed.
+2. No file is opened before it is needed, and of each set only so many are open at once.
 """
 
 import contextlib
@@ -16,9 +16,17 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from sprocket.base.disk import Disk, File
-from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore, OffsetTooLarge, OffsetTooSmall
+from sprocket.base.errors import (
+    DiskFailed,
+    DiskFull,
+    FileMissing,
+    ForeignStore,
+    OffsetTooLarge,
+    OffsetTooSmall,
+)
 from sprocket.base.files import remove_if_there
 from sprocket.base.steps import Steps
+from sprocket.base.units import KIB
 
 NAME_DIGITS = 20
 
@@ -29,6 +37,28 @@ def segment_name(start: int) -> str:
     return f"{start:020d}"
 
 
+OPEN_SEGMENTS_MAX = 32
+"""Files of one set that are open at once: of a log, the few that are written and read now."""
+
+READ_BLOCK_BYTES = 4 * KIB
+"""What a disk that cannot read a sector does not give: its block, or a page of the system's."""
+
+
+class Unreadable(NamedTuple):
+    """A range of a file that the disk does not give: first position, the one behind, and why."""
+
+    start: int
+    end: int
+    why: str
+
+
+class Piece(NamedTuple):
+    """Bytes of a file, and what directly behind them cannot be read, if anything."""
+
+    data: bytes
+    unreadable: Unreadable | None
+
+
 class Window(NamedTuple):
     """The written part of one file: `view` is `[start, end)` of the set."""
 
@@ -37,17 +67,65 @@ class Window(NamedTuple):
     end: int
 
 
+class OpenFiles:
+    """The segments that have their file open, together no more than a limit; the oldest goes.
+
+    A file that is let go stays open as long as somebody has it in hand, a sync or a read on another
+    thread or the view of an answer, and is closed with the last of them.
+
+    Args:
+        limit: Files; one that is mapped holds two descriptors.
+    """
+
+    def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
+        self._limit = limit
+        self._open: dict[Segment, None] = {}
+
+    def __len__(self) -> int:
+        """Return how many are open."""
+        return len(self._open)
+
+    def opening(self, segment: "Segment") -> None:
+        """Make room for a segment that is about to be opened."""
+        while len(self._open) >= self._limit:
+            next(iter(self._open)).let_go()
+        self._open[segment] = None
+
+    def closed(self, segment: "Segment") -> None:
+        """Note that a segment has no file any more."""
+        self._open.pop(segment, None)
+
+
 class Segment:
-    """One file of the set; `start` is the offset of its first byte."""
+    """One file of the set.
 
-    __slots__ = ("_disk", "_file", "_view", "_write", "path", "size", "start")
+    Args:
+        disk: Where it lies.
+        path: The file.
+        start: The offset of its first byte.
+        size: Its length. Where the file is shorter, zeros stand for the rest.
+        write: Whether it is opened for writing.
+        open_files: Bounds how many are open.
+    """
 
-    def __init__(self, disk: Disk, path: str, start: int, size: int, *, write: bool) -> None:
+    __slots__ = ("_disk", "_file", "_open_files", "_view", "_write", "path", "size", "start")
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        start: int,
+        size: int,
+        *,
+        write: bool,
+        open_files: OpenFiles,
+    ) -> None:
         self.path = path
         self.start = start
         self.size = size
         self._disk = disk
         self._write = write
+        self._open_files = open_files
         self._file: File | None = None
         self._view: memoryview | None = None
 
@@ -65,22 +143,125 @@ class Segment:
     def file(self) -> File:
         """The file, opened when first asked for."""
         if self._file is None:
-            self._file = self._disk.open(self.path, write=self._write)
+            self._open_files.opening(self)
+            try:
+                self._file = self._disk.open(self.path, write=self._write)
+            except BaseException:
+                self._open_files.closed(self)
+                raise
         return self._file
 
     @property
     def view(self) -> memoryview:
-        """A read-only view of the whole file that sees later writes; mapped at first use."""
+        """A read-only view of the whole file that sees later writes; mapped at first use.
+
+        A sector that cannot be read kills the process that looks at it here. So only what was
+        written a moment ago is looked at in this way; all else with `read`.
+        """
         if self._view is None:
             self._view = self.file.view()
         return self._view
 
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`, all of them inside the segment.
+
+        What was never written, or lies behind the end of a short file, is zeros; the system is not
+        asked for it.
+
+        Raises:
+            DiskFailed: Some of it cannot be read; `readable` says how much can.
+        """
+        assert 0 <= position <= position + size <= self.size
+        end = position + size
+        parts: list[bytes] = []
+        while position < end:
+            data = self.file.next_data(position)
+            start, stop = min(data.start, end), min(data.end, end)
+            if data.start >= data.end:
+                start = stop = end
+            if position < start:
+                parts.append(bytes(start - position))
+            if start < stop:
+                part = self.file.read(start, stop - start)
+                parts += [part, bytes(stop - start - len(part))]  # it was cut just now
+            position = stop
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def readable(self, position: int, size: int) -> "Piece":
+        """Return what can be read of a range, up to the first place that cannot.
+
+        Cost: where something cannot, each block before it is read by itself.
+        """
+        try:
+            return Piece(self.read(position, size), None)
+        except FileMissing:
+            raise
+        except DiskFailed:
+            parts: list[bytes] = []
+        at, end = position, position + size
+        while at < end:
+            stop = min(at - at % READ_BLOCK_BYTES + READ_BLOCK_BYTES, end)
+            try:
+                parts.append(self.read(at, stop - at))
+            except FileMissing:
+                raise
+            except DiskFailed as error:
+                return Piece(b"".join(parts), Unreadable(at, stop, str(error)))
+            at = stop
+        return Piece(b"".join(parts), None)
+
+    def let_go(self) -> None:
+        """Forget handle and view, which close when nobody uses them; the next use opens anew."""
+        self._view = self._file = None
+        self._open_files.closed(self)
+
     def release(self) -> None:
         """Close the handle and forget the view; the next use opens the file again."""
-        self._view = None
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file = self._file
+        self.let_go()
+        if file is not None:
+            file.close()
+
+
+class SegmentReader:
+    """Reads a segment from front to back, by calls that can fail, a piece at a time.
+
+    Args:
+        segment: What is read.
+        piece_bytes: How much is read at once, where so much was written.
+    """
+
+    def __init__(self, segment: Segment, piece_bytes: int) -> None:
+        self.segment = segment
+        self.start = 0
+        self.data = memoryview(b"")
+        self.unreadable: Unreadable | None = None
+        self._piece_bytes = piece_bytes
+
+    @property
+    def end(self) -> int:
+        """The position behind the last byte in hand."""
+        return self.start + len(self.data)
+
+    def bring(self, position: int, size: int) -> int:
+        """Have `size` bytes from a position on in hand, or as many as the segment has of them.
+
+        `data` begins at the position `start`; directly behind it lies what is `unreadable`, if
+        anything is. What was handed out before stays valid.
+
+        Returns:
+            Where in `data` the position is.
+        """
+        size = min(size, self.segment.size - position)
+        is_there = self.start <= position and position + size <= self.end
+        if not is_there and not (self.unreadable and self.start <= position <= self.end):
+            extent = self.segment.file.next_data(position)
+            stop = extent.end if extent.start < position + size else position
+            stop = min(stop, position + self._piece_bytes, self.segment.size)
+            piece = self.segment.readable(position, max(size, stop - position))
+            self.start, self.data = position, memoryview(piece.data)
+            self.unreadable = piece.unreadable
+        return position - self.start
 
 
 class SegmentFiles:
@@ -91,11 +272,21 @@ class SegmentFiles:
         folder: Their folder; made when the first file is added.
         segment_bytes: Length of every file.
         write: Whether files are opened for writing; if not, nothing is changed on the disk.
+        open_files: Bounds how many are open, where several sets share one bound.
     Threads: one at a time.
     """
 
-    def __init__(self, disk: Disk, folder: str, segment_bytes: int, *, write: bool = True) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        segment_bytes: int,
+        *,
+        write: bool = True,
+        open_files: OpenFiles | None = None,
+    ) -> None:
         assert segment_bytes > 0
+        self._open_files = OpenFiles() if open_files is None else open_files
         self.folder = folder
         self.segment_bytes = segment_bytes
         self._disk = disk
@@ -164,7 +355,14 @@ class SegmentFiles:
 
     def _segment(self, start: int) -> Segment:
         path = self._path(segment_name(start))
-        return Segment(self._disk, path, start, self.segment_bytes, write=self._write)
+        return Segment(
+            self._disk,
+            path,
+            start,
+            self.segment_bytes,
+            write=self._write,
+            open_files=self._open_files,
+        )
 
     def __len__(self) -> int:
         """Return the number of files."""
@@ -251,7 +449,7 @@ class SegmentFiles:
         """
         while len(self._segments) > 1 and self._segments[0].end <= offset:
             segment = self._segments[0]
-            _ = segment.view  # who reads it while it goes needs no name
+            _ = segment.file  # who reads it while it goes needs no name
             if self._is_drop_unsynced:
                 yield partial(self._disk.sync_folder, self.folder)
             yield partial(remove_if_there, self._disk, segment.path)

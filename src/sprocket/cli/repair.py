@@ -117,10 +117,14 @@ def recover_store(
         if as_json:
             output.write_json(report)
         else:
-            damage = report.pop("damage")
+            rows = {
+                "stepped over": report.pop("damage"),
+                "named another place, put right": report.pop("misplaced"),
+            }
             output.write_fields(f"{folder}: recovered", report)
-            if damage:
-                output.write_table("stepped over", damage)
+            for title, found in rows.items():
+                if found:
+                    output.write_table(title, found)
 
 
 def salvage_store(

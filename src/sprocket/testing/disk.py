@@ -16,14 +16,17 @@ crashed at many points and in many ways.
 import contextlib
 import errno
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from sprocket.base.disk import Buffer, File, Lock
+from sprocket.base.disk import Buffer, Extent, File, Lock
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
 
 BLOCK = 512
 """Bytes that a disk writes whole or not at all."""
+
+_NOT_ZERO = re.compile(rb"[^\0]")
 
 Choose = Callable[[int], int]
 """Returns a number from 0 to one below its argument; `random.Random(seed).randrange` is one."""
@@ -39,9 +42,11 @@ class _Node:
         self.doubtful: set[int] = set()
         self.modified_at_ms = 0
         self.given_back: list[tuple[int, int]] = []
+        self.spoilt: list[tuple[int, int]] = []
 
     def write(self, position: int, data: bytes) -> None:
         end = position + len(data)
+        self.spoilt = _without(self.spoilt, position, end)  # a disk gives it another sector
         if end > len(self.data):
             self.resize(end)
         self._keep(position, end)
@@ -49,10 +54,7 @@ class _Node:
 
     def bring(self, start: int, end: int) -> None:
         """Have a range in memory again. Who reads a view is not seen."""
-        parts = [
-            part for a, b in self.given_back for part in ((a, min(b, start)), (max(a, end), b))
-        ]
-        self.given_back = [(a, b) for a, b in parts if a < b]
+        self.given_back = _without(self.given_back, start, end)
 
     def resize(self, size: int) -> None:
         if size < len(self.data):
@@ -83,6 +85,7 @@ class _Node:
         same.versions = {block: list(versions) for block, versions in self.versions.items()}
         same.doubtful = set(self.doubtful)
         same.modified_at_ms = self.modified_at_ms
+        same.spoilt = list(self.spoilt)
         return same
 
     def after_crash(self, choose: Choose) -> "_Node":
@@ -98,7 +101,9 @@ class _Node:
             start = block * BLOCK
             room = data[start : start + BLOCK]
             data[start : start + BLOCK] = (old + bytes(BLOCK))[: len(room)]
-        return _Node(bytes(data))
+        found = _Node(bytes(data))
+        found.spoilt = list(self.spoilt)
+        return found
 
     @staticmethod
     def _lost(blocks: list[int], choose: Choose) -> list[int]:
@@ -118,6 +123,12 @@ class _Node:
         return [block for bit, block in enumerate(blocks) if mask >> bit & 1]
 
 
+def _without(ranges: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Return what is left of ranges when one is taken out of them."""
+    parts = [part for a, b in ranges for part in ((a, min(b, start)), (max(a, end), b))]
+    return [(a, b) for a, b in parts if a < b]
+
+
 class _SimulatedFile:
     def __init__(self, disk: "SimulatedDisk", path: str, node: _Node, *, write: bool) -> None:
         self.path = path
@@ -134,8 +145,24 @@ class _SimulatedFile:
         self._disk._enter("data_end", self.path)
         return len(self._node.data.rstrip(b"\0") if self._disk.has_holes else self._node.data)
 
+    def next_data(self, position: int) -> Extent:
+        self._disk._enter("next_data", self.path)
+        data = self._node.data
+        if not self._disk.has_holes:
+            return Extent(min(position, len(data)), len(data))
+        found = _NOT_ZERO.search(data, position)
+        if found is None:
+            return Extent(len(data), len(data))
+        start = end = max(position, found.start() // BLOCK * BLOCK)
+        while end < len(data) and _NOT_ZERO.search(data, end, end // BLOCK * BLOCK + BLOCK):
+            end = end // BLOCK * BLOCK + BLOCK
+        return Extent(start, min(end, len(data)))
+
     def read(self, position: int, size: int) -> bytes:
         self._disk._enter("read", self.path)
+        for start, end in self._node.spoilt:
+            if start < position + size and position < end:
+                raise DiskFailed(f"read from {position} of {self.path}: {os.strerror(errno.EIO)}")
         self._node.bring(position, position + size)
         return bytes(self._node.data[position : position + size])
 
@@ -265,6 +292,13 @@ class SimulatedDisk:
         if kept is None:
             kept = 0.5 if call == "write" and error == errno.ENOSPC else 0
         self._failures[call, self.calls[call] + nth] = error, kept
+
+    def spoil(self, path: str, position: int, size: int) -> None:
+        """Let every read of a range of a file fail, as on a bad sector, until it is written.
+
+        A view of it shows what was there: on a real disk the process would die.
+        """
+        self._node(path).spoilt.append((position, position + size))
 
     def crash(self, choose: Choose) -> "SimulatedDisk":
         """Return the disk as it may be found after a loss of power now; this one stays as it is."""

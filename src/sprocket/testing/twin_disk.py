@@ -32,6 +32,7 @@ class _TwinFile:
         self.path = real.path
         self.size = real.size
         self.data_end = real.data_end
+        self.next_data = real.next_data
         self.read = real.read
         self.view = real.view
         self.is_in_memory = real.is_in_memory

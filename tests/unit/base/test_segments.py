@@ -4,10 +4,24 @@ import random
 
 import pytest
 
-from sprocket.base import steps
-from sprocket.base.errors import DiskFailed, ForeignStore, OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import SegmentFiles, create_segment, lengthen_last, segment_name
-from sprocket.testing.disk import SimulatedDisk
+from sprocket.base import segments, steps
+from sprocket.base.errors import (
+    DiskFailed,
+    FileMissing,
+    ForeignStore,
+    OffsetTooLarge,
+    OffsetTooSmall,
+)
+from sprocket.base.segments import (
+    OpenFiles,
+    Segment,
+    SegmentFiles,
+    SegmentReader,
+    create_segment,
+    lengthen_last,
+    segment_name,
+)
+from sprocket.testing.disk import BLOCK, SimulatedDisk
 
 
 def _make(starts: list[int], *, size: int = 100, write: bool = True) -> SegmentFiles:
@@ -230,3 +244,123 @@ def test_a_last_file_that_was_cut_off_gets_its_length_back() -> None:
         expected = 100 if names[-1] == "100" else sizes[-1]
         assert disk.size(paths[-1]) == expected
     lengthen_last(SimulatedDisk(), "/log", 100)
+
+
+def test_only_so_many_files_are_open() -> None:
+    """The oldest is let go; it opens again when it is needed."""
+    disk = _disk(_make([0, 100, 200, 300]))
+    open_files = OpenFiles(2)
+    files = SegmentFiles(disk, "/log", 100, open_files=open_files)
+    files.load()
+    for segment in files.segments:
+        segment.file.write([b"x"], 0)
+        assert len(open_files) <= 2
+    assert [segment.is_open for segment in files.segments] == [False, False, True, True]
+    assert files.segment(0).read(0, 2) == b"x\0"
+    files.close()
+    assert len(open_files) == 0
+
+
+def test_a_file_that_does_not_open_counts_as_closed() -> None:
+    """It would take the place of another one."""
+    open_files = OpenFiles()
+    files = SegmentFiles(SimulatedDisk(), "/log", 100, open_files=open_files)
+    files.adopt(0)
+    with pytest.raises(FileMissing):
+        _ = files.segment(0).file
+    assert len(open_files) == 0
+
+
+def test_who_has_a_file_in_hand_may_use_it_after_it_was_let_go() -> None:
+    """A sync that runs on another thread must not fail for want of a handle."""
+    disk = _disk(_make([0, 100]))
+    files = SegmentFiles(disk, "/log", 100, open_files=OpenFiles(1))
+    files.load()
+    file, view = files.segment(0).file, files.segment(0).view
+    _ = files.segment(100).file
+    assert not files.segment(0).is_open
+    file.write([b"x"], 0)
+    file.sync()
+    assert view[0] == ord("x")
+
+
+def _written(*parts: tuple[int, bytes], size: int = 10 * BLOCK) -> tuple[SimulatedDisk, Segment]:
+    """A file of some blocks with something in it."""
+    disk = SimulatedDisk()
+    disk.make_folder("/log")
+    create_segment(disk, f"/log/{segment_name(0)}", size, durable=False)
+    files = SegmentFiles(disk, "/log", size)
+    files.load()
+    for position, data in parts:
+        files.segment(0).file.write([data], position)
+    return disk, files.segment(0)
+
+
+def test_holes_are_zeros_that_nobody_reads() -> None:
+    """Before, between and behind what was written."""
+    disk, segment = _written((2 * BLOCK, b"a" * BLOCK), (5 * BLOCK + 1, b"b"))
+    disk.calls.clear()
+    assert segment.read(0, 2 * BLOCK) == bytes(2 * BLOCK)
+    assert segment.read(3 * BLOCK, 2 * BLOCK) == bytes(2 * BLOCK)
+    assert segment.read(6 * BLOCK, 4 * BLOCK) == bytes(4 * BLOCK)
+    assert disk.calls["read"] == 0
+    whole = bytearray(10 * BLOCK)
+    whole[2 * BLOCK : 3 * BLOCK] = b"a" * BLOCK
+    whole[5 * BLOCK + 1] = ord("b")
+    assert segment.read(0, 10 * BLOCK) == whole
+    assert disk.calls["read"] == 2
+    assert segment.read(2 * BLOCK + 1, 3) == b"aaa"
+    assert segment.read(17, 0) == b""
+
+
+def test_zeros_stand_for_what_a_short_file_lacks() -> None:
+    """Its length says nothing about where it ends."""
+    _, segment = _written((0, b"abc"))
+    segment.file.resize(2)
+    assert segment.read(1, 5) == b"b\0\0\0\0"
+    assert segment.read(5, 5) == bytes(5)
+
+
+def test_a_read_goes_up_to_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says where that is, and what the disk said."""
+    monkeypatch.setattr(segments, "READ_BLOCK_BYTES", BLOCK)
+    disk, segment = _written((0, b"a" * 4 * BLOCK))
+    disk.spoil(segment.path, 2 * BLOCK + 7, 1)
+    assert segment.readable(0, 2 * BLOCK) == (b"a" * 2 * BLOCK, None)
+    data, unreadable = segment.readable(5, 4 * BLOCK - 5)
+    assert data == b"a" * (2 * BLOCK - 5)
+    assert unreadable is not None
+    assert (unreadable.start, unreadable.end) == (2 * BLOCK, 3 * BLOCK)
+    assert segment.path in unreadable.why
+    assert "Input/output error" in unreadable.why
+    assert segment.readable(3 * BLOCK, BLOCK) == (b"a" * BLOCK, None)
+    disk.fail("read")
+    assert segment.readable(3 * BLOCK, BLOCK) == (b"a" * BLOCK, None)
+
+
+def test_a_file_that_is_gone_is_no_bad_sector() -> None:
+    """The owner of the files may delete them while they are read."""
+    disk, segment = _written((0, b"a"))
+    segment.release()
+    disk.remove(segment.path)
+    with pytest.raises(FileMissing):
+        segment.readable(0, 1)
+
+
+def test_a_reader_has_pieces_in_hand() -> None:
+    """One call for what lies together; behind what was written only what is asked for."""
+    disk, segment = _written((0, b"a" * 3 * BLOCK))
+    disk.calls.clear()
+    reader = SegmentReader(segment, 2 * BLOCK)
+    assert reader.bring(0, 4) == 0
+    assert (reader.start, reader.end) == (0, 2 * BLOCK)
+    assert reader.bring(BLOCK, BLOCK) == BLOCK
+    assert disk.calls["read"] == 1
+    assert reader.bring(BLOCK, 2 * BLOCK) == 0
+    assert (reader.start, reader.end) == (BLOCK, 3 * BLOCK)
+    assert reader.bring(3 * BLOCK - 1, 5) == 0
+    assert bytes(reader.data) == b"a\0\0\0\0"
+    assert reader.bring(8 * BLOCK, 5) == 0
+    assert bytes(reader.data) == bytes(5)
+    assert reader.bring(10 * BLOCK - 2, 5) == 0
+    assert bytes(reader.data) == bytes(2)

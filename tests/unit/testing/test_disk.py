@@ -261,3 +261,23 @@ def test_a_file_that_comes_back_is_in_its_folder() -> None:
     assert _crashes(disk) == {None, bytes(3)}
     after = next(d for d in (disk.crash(random.Random(s).randrange) for s in SEEDS) if d.list("/x"))
     assert after.is_folder("/x")
+
+
+def test_a_bad_sector_fails_every_read_until_it_is_written() -> None:
+    """Of what lies in it; a kill or a crash does not mend it."""
+    disk, file = _durable(20)
+    file.write([b"a" * 20], 0)
+    file.sync()
+    disk.spoil("/x/a", 5, 3)
+    for found in (disk, disk.kill(), disk.crash(lambda _: 0)):
+        same = found.open("/x/a", write=True)
+        for position, size in ((0, 6), (7, 1), (0, 20)):
+            with pytest.raises(DiskFailed, match=r"/x/a: Input/output error"):
+                same.read(position, size)
+        assert same.read(0, 5) == b"a" * 5
+        assert same.read(8, 12) == b"a" * 12
+        same.write([b"bb"], 4)
+        with pytest.raises(DiskFailed):
+            same.read(0, 20)
+        same.write([b"bb"], 6)
+        assert same.read(3, 6) == b"abbbba"

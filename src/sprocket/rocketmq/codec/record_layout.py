@@ -40,6 +40,9 @@ RECORD_BYTES_MIN = FIXED_BYTES + 1 + 2
 TOPIC_BYTES_MAX_V1 = 127
 TOPIC_BYTES_MAX = 32_767
 
+_REST_BYTES_MAX = 2 + TOPIC_BYTES_MAX + 2 + 32_767
+"""Topic and properties with their lengths."""
+
 I8 = struct.Struct(">b")
 I16 = struct.Struct(">h")
 I32 = struct.Struct(">i")
@@ -109,6 +112,24 @@ def parts(data: Buffer, position: int) -> tuple[Fields, int, int, int, int]:
     if length < 0 or topic_end + 2 + length != end:
         raise WireError(f"record at {position} is not as long as its parts: {size}")
     return fields, body, topic, topic_end, end
+
+
+def claims_to_fit(data: Buffer, position: int) -> bool:
+    """Say whether the size that a record names may be that of its parts, going by its body's.
+
+    Args:
+        data: Begins of it, to the end of the fixed part.
+        position: Where in `data` the record starts.
+    """
+    if len(data) - position < RECORD_BYTES_MIN:
+        return False
+    (size,) = I32.unpack_from(data, position)
+    fixed = FIXED[data[position + SYS_FLAG_AT + 3] >> 4 & 3]
+    if position + fixed.size > len(data):
+        return False
+    (body_bytes,) = I32.unpack_from(data, position + fixed.size - I32.size)
+    rest: int = size - fixed.size - body_bytes
+    return body_bytes >= 0 and 1 + I16.size <= rest <= _REST_BYTES_MAX
 
 
 def topic_text(data: Buffer, start: int, end: int) -> str:

@@ -144,7 +144,8 @@ def _is_at(files: SegmentFiles, place: int, size: int, key: tuple[str, int, int]
     """Say whether the record at a place is the one of a topic, queue and offset."""
     try:
         segment = files.segment(place)
-        entry = record.entry(segment.view, place - segment.start)
+        position = place - segment.start
+        entry = record.entry(segment.read(position, min(size, segment.size - position)))
     except (OffsetTooSmall, OffsetTooLarge, WireError):
         return False
     found = entry.topic, entry.queue_id, entry.queue_offset

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sprocket.base.disk import Disk
-from sprocket.base.segments import NAME_DIGITS, Segment
-from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry, ScanStop
+from sprocket.base.segments import NAME_DIGITS, OpenFiles, Segment
+from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, Entry, ScanStop
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
 from sprocket.rocketmq.store.finding import Finding, Rule
 from sprocket.rocketmq.store.mend import PADDING_TOPIC
-from sprocket.rocketmq.store.walk import Damage, Found, Walk, intact_entry
+from sprocket.rocketmq.store.walk import Damage, Found, Misplaced, Walk, intact_entry, stop_at
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.codec.record_batch import RecordBatch
@@ -29,14 +28,21 @@ _TORN = {ScanStop.TORN, ScanStop.BAD_SIZE, ScanStop.BAD_OFFSET, ScanStop.BAD_CRC
 
 
 def segments(
-    disk: Disk, folder: str, segment_bytes: int
+    disk: Disk, folder: str, segment_bytes: int, open_files: OpenFiles | None = None
 ) -> tuple[list[list[Segment]], list[Finding]]:
     """Take up the files of a folder as they are.
+
+    Args:
+        disk: Where they lie.
+        folder: The folder.
+        segment_bytes: How long each should be.
+        open_files: Bounds how many are open, together with those of other folders.
 
     Returns:
         Rows of files that follow each other, each file as long as it should be; a shorter one is
         a row of its own. And what is wrong with names and lengths.
     """
+    open_files = OpenFiles() if open_files is None else open_files
     rows: list[list[Segment]] = []
     findings: list[Finding] = []
     end = -1
@@ -70,7 +76,14 @@ def segments(
                     found=f"{size} bytes",
                 )
             )
-        segment = Segment(disk, path, start, min(size, segment_bytes), write=False)
+        segment = Segment(
+            disk,
+            path,
+            start,
+            min(size, segment_bytes),
+            write=False,
+            open_files=open_files,
+        )
         if rows and start == end and size >= segment_bytes and rows[-1][-1].end == end:
             rows[-1].append(segment)
         elif size:
@@ -91,6 +104,7 @@ class LogCheck:
         first: Where the oldest file begins.
         end: Where the log ends, as far as the walk came.
         damage: What holds no intact record, in order; the torn end of the log as well.
+        misplaced: Where records lie that are intact but for the place that they name.
     """
 
     def __init__(
@@ -112,6 +126,7 @@ class LogCheck:
         self.end = self.first
         self._recent: list[Entry] = []  # the last two records
         self.damage: list[Damage] = []
+        self.misplaced: list[int] = []
 
     # What queues and index ask.
 
@@ -173,7 +188,7 @@ class LogCheck:
         if following is None:
             if self._stop(walk.end) in _TORN:
                 self._damaged(findings, Damage(walk.end, row[-1].end, walk.why, 0))
-        elif not walk.ends_in_blank:
+        elif not walk.ends_in_blank and walk.end < row[-1].end:
             self._damaged(findings, Damage(walk.end, following, walk.why, 0))
         elif row[-1].end < following:
             self._damaged(findings, Damage(row[-1].end, following, "files are missing", 0))
@@ -199,9 +214,27 @@ class LogCheck:
         """Report the damage that the walk came over since the last time; return how much is."""
         for damage in walk.damage[told:]:
             self._damaged(findings, damage)
+        for misplaced in walk.misplaced:
+            self._misplaced(findings, misplaced)
+        walk.misplaced.clear()
         if self._progress is not None:
             self._progress(walk.position - self.first, self._total)
         return len(walk.damage)
+
+    def _misplaced(self, findings: list[Finding], found: Misplaced) -> None:
+        """Report a record that names another place; it counts as intact."""
+        self.misplaced.append(found.place)
+        path, position = self.where(found.place)
+        findings.append(
+            Finding(
+                rule=Rule.LOG_RECORD,
+                path=path,
+                position=position + PHYSICAL_OFFSET_AT,
+                expected=f"its own place, {found.place}",
+                found=str(found.named),
+                record=found.place,
+            )
+        )
 
     def _is_odd(self, batch: "RecordBatch") -> bool:
         """Say whether the records have to be looked at one by one."""
@@ -234,13 +267,7 @@ class LogCheck:
         at = bisect_right(self._starts, place) - 1
         if at < 0 or place >= self._segments[at].end:
             return ScanStop.END
-        segment = self._segments[at]
-        walk = record.scan(
-            segment.view, segment.start, place - segment.start, segment.size, check_tail=True
-        )
-        for _position, _size in walk:
-            return ScanStop.BAD_MAGIC  # it is intact, but of an earlier life
-        return walk.stop
+        return stop_at(self._segments[at], place - self._segments[at].start)
 
     def _check_entries(self, entries: Sequence[Entry], findings: list[Finding]) -> None:
         for entry in entries:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
 from sprocket.base.disk import Disk
-from sprocket.base.segments import SegmentFiles
+from sprocket.base.segments import OpenFiles, SegmentFiles
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import QueueGeometry
@@ -26,7 +26,7 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues import choice
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, UNIT, UNIT_BYTES, QueueKey, Queues
 from sprocket.rocketmq.store.queues.extension import Extension, is_address
-from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles
+from sprocket.rocketmq.store.queues.queue_files import QueueFiles
 from sprocket.rocketmq.store.units import Units
 from sprocket.rocketmq.store.walk import Found
 
@@ -102,7 +102,7 @@ class QueueCheck:
         self._passed_over = passed_over
         self._units = Units(deleted=Deletions(disk, layout, write=False).ends)
         self._extensions: dict[QueueKey, Extension] = {}
-        self._handles = Handles()
+        self._open_files = OpenFiles()
 
     def start(self) -> Iterator[Finding]:
         """Take up every queue; report names and lengths of files."""
@@ -227,8 +227,9 @@ class QueueCheck:
         if key not in self._extensions:
             folder = f"{self._layout.extension}/{topic}/{queue_id}"
             size = self._geometry.extension_bytes
-            segments = SegmentFiles(self._disk, folder, size, write=False)
-            files = QueueFiles(segments, self._handles)
+            files = QueueFiles(
+                SegmentFiles(self._disk, folder, size, write=False, open_files=self._open_files)
+            )
             extension = self._extensions[key] = Extension(files)
             extension.load()
             extension.end = files.end

@@ -51,6 +51,11 @@ class CommitLog:
         files: Its files, loaded.
         end: Where the next record goes, as recovery found it.
         crc_tail: Whether records get a checksum over all of them.
+
+    Attributes:
+        warm_from: What lies behind this place was written by this process a while ago at most, and
+            is in memory. Only that is read through a map of its file, where a bad sector would
+            kill the process.
     Threads: one at a time; `sync` of its files may run elsewhere (see `flush`).
     """
 
@@ -62,6 +67,7 @@ class CommitLog:
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[bytes]]] = []
         self._written = end
+        self.warm_from: int = end
         self._go_to(end)
 
     def _go_to(self, end: int) -> None:
@@ -225,7 +231,7 @@ class CommitLog:
             segment = self.files.segment(start)
             stop = min(end, segment.end, start + len(_ZERO_CHUNK))
             size = stop - start
-            if segment.view[start - segment.start : stop - segment.start] != _ZERO_CHUNK[:size]:
+            if segment.read(start - segment.start, size) != _ZERO_CHUNK[:size]:
                 segment.file.write([_ZERO_CHUNK[:size]], start - segment.start)
                 zeroed += size
             start = stop
@@ -246,28 +252,36 @@ class CommitLog:
             start += size
         return found
 
-    def window(self, offset: int) -> Window:
-        """Return what the file that holds `offset` has, without copying.
+    def window(self, offset: int, size: int) -> Window:
+        """Return a part of the log from `offset` on, in one file.
+
+        What is warm is not copied, and comes with all that its file has. All else is read, by a
+        call that can fail, and comes alone: `size` bytes, or what the file has of them.
 
         Raises:
             OffsetTooSmall: It was cleaned away.
             OffsetTooLarge: It is past what has been written.
+            DiskFailed: It cannot be read.
         """
         if offset < self.files.first or offset < 0:
             raise OffsetTooSmall(offset, self.files.first)
         if offset >= self._written:
             raise OffsetTooLarge(offset, self._written)
         segment = self.files.segment(offset)
-        return Window(segment.view, segment.start, min(segment.end, self._written))
+        end = min(segment.end, self._written)
+        if offset >= self.warm_from:
+            return Window(segment.view, segment.start, end)
+        end = min(end, offset + size)
+        data = segment.read(offset - segment.start, end - offset)
+        return Window(memoryview(data), offset, end)
 
     def slice(self, offset: int, size: int) -> memoryview:
-        """Return `size` stored bytes from `offset`, without copying and without a look at them.
+        """Return `size` stored bytes from `offset`, without a look at them; errors as `window`.
 
         Raises:
-            OffsetTooSmall: They were cleaned away.
-            OffsetTooLarge: They are past what has been written, or reach beyond a file.
+            OffsetTooLarge: They reach beyond a file as well.
         """
-        view, start, end = self.window(offset)
+        view, start, end = self.window(offset, size)
         if offset + size > end:
             raise OffsetTooLarge(offset + size, end)
         return view[offset - start : offset - start + size]
@@ -294,13 +308,9 @@ class CommitLog:
         head = self.slice(offset, BLANK_BYTES)
         size = int.from_bytes(head[:4], "big", signed=True)
         segment = self.files.segment(offset)
-        position = offset - segment.start
-        limit = min(segment.end, self._written) - segment.start
-        if 0 < size <= limit - position:
-            walk = record.scan(
-                segment.view, segment.start, position, position + size, check_crc=False
-            )
-            for at, found in walk:
-                if at == position and found == size:
-                    return segment.view[position : position + size]
+        if 0 < size <= min(segment.end, self._written) - offset:
+            stored = self.slice(offset, size)
+            for found in record.scan(stored, offset, 0, size, check_crc=False):
+                if found == (0, size):
+                    return stored
         raise CorruptRecord(f"{segment.path}: no record begins at {offset}")

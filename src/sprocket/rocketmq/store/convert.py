@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
-from sprocket.base.segments import SegmentFiles
+from sprocket.base.segments import SegmentFiles, SegmentReader
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import Engine
@@ -36,7 +36,7 @@ from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue, Queues
 from sprocket.rocketmq.store.queues.extension import is_address
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
-from sprocket.rocketmq.store.walk import glance
+from sprocket.rocketmq.store.walk import LOOK_BYTES, glance
 
 UNITS_AT_ONCE = 4096
 
@@ -174,7 +174,7 @@ def _code_and_time(queue: Queue, unit: _Unit, files: SegmentFiles) -> tuple[int,
     if not files.first <= place < files.end_of_files:
         return code, 0
     segment = files.segment(place)
-    seen = glance(segment, place - segment.start)
+    seen = glance(SegmentReader(segment, LOOK_BYTES), place - segment.start)
     return code, 0 if seen is None else seen.stored_at_ms
 
 

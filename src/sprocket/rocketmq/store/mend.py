@@ -2,7 +2,10 @@
 
 Damage with intact records behind it becomes a padding record: one that is in no queue and in no
 index, since its transaction type says rolled back. At the end of a file a blank does. Without it
-RocketMQ would end the log there and throw away what follows.
+RocketMQ would end the log there and throw away what follows. What the disk does not give is left as
+it is: it may be read another day, and nothing says that it is damaged.
+
+A record that is intact but for the place that it names gets its own again.
 """
 
 from collections.abc import Sequence
@@ -10,10 +13,10 @@ from collections.abc import Sequence
 from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.codec.record import BLANK_BYTES, RECORD_BYTES_MIN
+from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.walk import Damage, Walk
+from sprocket.rocketmq.store.walk import Damage, Misplaced, Walk
 
 PADDING_TOPIC = "DAMAGED"
 """Topic of padding records, cut short where a shorter record was."""
@@ -51,7 +54,7 @@ def _last_byte(segment: Segment, begin: int) -> int | None:
     end = segment.file.data_end()
     while end > begin:
         start = max(begin, end - 256 * KIB)
-        data = bytes(segment.view[start:end]).rstrip(b"\0")
+        data = segment.read(start, end - start).rstrip(b"\0")
         if data:
             return start + len(data) - 1
         end = start
@@ -64,6 +67,8 @@ def pad(files: SegmentFiles, damages: Sequence[Damage]) -> None:
     Durability: on return it is on the disk.
     """
     for damage in damages:
+        if damage.is_unreadable:
+            continue
         segment = files.segment(damage.start)
         size = damage.end - damage.start
         if damage.end == segment.end:
@@ -75,13 +80,25 @@ def pad(files: SegmentFiles, damages: Sequence[Damage]) -> None:
             segment.file.sync()
 
 
+def name_places(files: SegmentFiles, misplaced: Sequence[Misplaced]) -> None:
+    """Have records name the places where they lie.
+
+    Durability: on return it is on the disk.
+    """
+    for found in misplaced:
+        segment = files.segment(found.place)
+        position = found.place - segment.start + PHYSICAL_OFFSET_AT
+        segment.file.write([found.place.to_bytes(8, "big")], position)
+        segment.file.sync()
+
+
 def write_again(segment: Segment, start: int, end: int) -> None:
     """Write a range of the log with what it holds."""
     position = max(start - segment.start, 0)
     stop = min(end - segment.start, segment.size)
     while position < stop:
         size = min(MIB, stop - position)
-        segment.file.write([bytes(segment.view[position : position + size])], position)
+        segment.file.write([segment.read(position, size)], position)
         position += size
 
 
@@ -92,7 +109,8 @@ def _padding(segment: Segment, damage: Damage) -> bytes:
     if not topic:
         return b""
     last = damage.end - segment.start - 2 - len(topic) - 1
-    body = segment.view[last - (room - len(topic)) : last]
+    body_bytes = room - len(topic)
+    body = segment.read(last - body_bytes, body_bytes)
     padding = NewRecord(
         topic=topic,
         queue_id=0,

@@ -105,7 +105,7 @@ class PageCache:
             return
         end = min(end, start + PART_BYTES_MAX, self._lowest_reader(self._monotonic()))
         if end - start >= PART_BYTES_MIN:
-            self.given_back = end
+            self.given_back = log.warm_from = end
             for file, position, size in log.ranges(start, end):
                 file.give_back(position, size)
 

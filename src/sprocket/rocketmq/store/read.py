@@ -6,20 +6,31 @@ record's head must agree with its queue unit: a unit that points at anything els
 where RocketMQ would hand out what happens to lie there. Of what this process wrote itself only the
 first and the last record of an answer are looked at; see
 docs/decisions/0013-own-records-are-trusted.md.
+
+What is no longer warm is read by calls that can fail, many records by one where they lie close
+together. An answer ends before a record that the disk does not give; if it is the first, the read
+fails.
 """
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
-from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.segments import Window
 from sprocket.base.units import KIB, MIB, QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
-from sprocket.rocketmq.codec.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from sprocket.rocketmq.codec.record import (
+    BLANK_BYTES,
+    MAGIC_AT,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_BYTES_MIN,
+)
 from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.filters import Filter, TagFilter
 from sprocket.rocketmq.store.page_cache import PageCache
@@ -41,6 +52,12 @@ four times as often as he would near its end."""
 GAP_BYTES_MAX = 64 * KIB
 """Records with no more than this between them are brought into memory by one read: to read on is
 quicker than to go elsewhere. All gaps of an answer together are no more than it may have bytes."""
+
+COLD_GAP_BYTES_MAX = 16 * KIB
+"""Records that are not warm, with no more than this between them, are read by one call: to copy so
+much takes as long as another call."""
+COLD_BYTES_MAX = 256 * KIB
+"""Read by one such call at most, unless a record is longer."""
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
@@ -305,12 +322,17 @@ def _take_own(
     if not places or places[0] < own_from or min(sizes) < RECORD_BYTES_MIN:
         return False
     start, end = places[0], places[-1] + sizes[-1]
-    view, view_start, view_end = _window(log, start)
-    if not view_start <= start <= places[-1] < end <= view_end:
+    if start < log.warm_from and end - start > COLD_BYTES_MAX:
         return False
     if page_cache is not None and not may_wait:
         page_cache.note(reader, start)
     elif page_cache is not None and not page_cache.has(reader, start, end):
+        return False
+    try:
+        view, view_start, view_end = _window(log, start, end - start)
+    except DiskFailed:
+        return False  # some of it may be there
+    if not view_start <= start <= places[-1] < end <= view_end:
         return False
     queue_id, last = queue.queue_id, len(places) - 1
     for number in (0, last):
@@ -345,7 +367,7 @@ def _collect(
     log: LogReader,
     limits: Limits,
     wanted: Filter | None,
-    units: Iterable[UnitRead],
+    units: list[UnitRead],
 ) -> None:
     """Go through units, which begin at `result.next_offset`, and take what fits.
 
@@ -366,14 +388,23 @@ def _collect(
             if count and _is_full(limits, count, messages, total + size, place):
                 break
         last = place
-        offset = first + messages
+        before, offset = offset, first + messages
         if place < gone_before:
             continue
         if wanted is not None and not _may_be_wanted(queue, wanted, code):
             result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
         if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
-            view, view_start, view_end = _window(log, place)
+            try:
+                if place >= log.warm_from:
+                    view, view_start, view_end = _window(log, place, max(size, RECORD_BYTES_MIN))
+                else:
+                    view, view_start, view_end = _cold(log, units, first, alone=wanted is not None)
+            except DiskFailed:
+                if not count:
+                    raise
+                offset = before
+                break
             gone_before = view_start if not view else gone_before
             if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
                 result.status = GetStatus.MESSAGE_WAS_REMOVING
@@ -421,10 +452,49 @@ def _is_full(limits: Limits, count: int, messages: int, size: int, place: int) -
     return count + messages > limits.max_count or size > limits.max_bytes
 
 
-def _window(log: LogReader, place: int) -> Window:
-    """Return the file that holds a byte, empty if there is none: what lies before it is gone."""
+def _cold(log: LogReader, units: list[UnitRead], first: int, *, alone: bool) -> Window:
+    """Read the record of a unit, with those behind it that lie close.
+
+    Args:
+        log: The log.
+        units: The units of this answer.
+        first: The queue offset of the one whose record is wanted.
+        alone: Whether the others are not likely to be wanted.
+
+    Raises:
+        DiskFailed: The record cannot be read.
+    """
+    at = bisect_left(units, first, key=itemgetter(0))
+    _, place, size, *_ = units[at]
+    size = max(size, RECORD_BYTES_MIN)
+    if size > COLD_BYTES_MAX and _named_size(log, place) != size:
+        return _NO_WINDOW  # it may be any number
+    end = place + size
+    for _, start, more, *_ in () if alone else units[at + 1 :]:
+        is_close = end <= start <= end + COLD_GAP_BYTES_MAX and more >= RECORD_BYTES_MIN
+        if not is_close or start + more - place > COLD_BYTES_MAX:
+            break
+        end = start + more
     try:
-        return log.window(place)
+        return _window(log, place, end - place)
+    except DiskFailed:
+        return _window(log, place, size)
+
+
+def _named_size(log: LogReader, place: int) -> int:
+    """Return the size that a record names, −1 if there is none."""
+    view, start, _ = _window(log, place, BLANK_BYTES)
+    head = view[place - start : place - start + BLANK_BYTES]
+    return int.from_bytes(head[:MAGIC_AT], "big", signed=True) if head else -1
+
+
+def _window(log: LogReader, place: int, size: int) -> Window:
+    """Return a part of the log from a place on, empty if it is not there.
+
+    What lies before the start of an empty one is gone.
+    """
+    try:
+        return log.window(place, size)
     except OffsetTooSmall as error:
         return Window(_NOTHING, error.lowest, error.lowest)
     except OffsetTooLarge:

@@ -22,11 +22,15 @@ class LogReader(Protocol):
     def end(self) -> PhysicalOffset:
         """Where the next record goes."""
 
+    @property
+    def warm_from(self) -> int:
+        """From where on the log is in memory, and is not copied to be looked at."""
+
     def slice(self, offset: int, size: int) -> memoryview:
         """Return stored bytes without a look at them; OffsetTooSmall, OffsetTooLarge."""
 
-    def window(self, offset: int) -> Window:
-        """Return what the file that holds `offset` has; errors as `slice`."""
+    def window(self, offset: int, size: int) -> Window:
+        """Return what one file has from `offset` on, `size` bytes at least; errors as `slice`."""
 
 
 class GetStatus(Enum):

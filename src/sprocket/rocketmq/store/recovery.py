@@ -33,8 +33,8 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing
 from sprocket.base.files import read_file, replace_file
-from sprocket.base.segments import Segment, SegmentFiles
-from sprocket.base.units import PhysicalOffset
+from sprocket.base.segments import Segment, SegmentFiles, SegmentReader
+from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import agree, mend
 from sprocket.rocketmq.store import checkpoint as checkpoints
@@ -45,9 +45,11 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
 from sprocket.rocketmq.store.rebuild import Rebuild, reached
 from sprocket.rocketmq.store.units import Units
-from sprocket.rocketmq.store.walk import Damage, Walk, glance, intact_entry
+from sprocket.rocketmq.store.walk import Damage, Misplaced, Walk, glance, intact_entry
 
 _ANYWHERE = 1 << 62
+_SKIP_BYTES = 256 * KIB
+"""Read at once where only the heads of records are looked at."""
 _ABORT_MARK = b" sprocket\n"
 _DOUBT_MARK = b"a sync failed\n"
 
@@ -66,6 +68,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
         bytes_cut: Bytes behind the end up to the last one that was not zero; they are zero now.
         why: What was found at the end.
         damage: What was stepped over.
+        misplaced: Records that named another place than their own; they name their own now.
         units_rebuilt: Queue units that were put (again).
         units_lost: Queue offsets whose record is damaged; consumers pass over them.
         index_entries_rebuilt: Records whose keys were put into the index (again).
@@ -84,6 +87,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     bytes_cut: int
     why: str
     damage: list[Damage]
+    misplaced: list[Misplaced]
     units_rebuilt: int
     units_lost: int
     index_entries_rebuilt: int
@@ -244,9 +248,10 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
     parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
     start = _choose_start(parts, life)
     lasts = _distrust(parts, life, start)
-    walk, rebuild, damage = _walk(parts, life, start, lasts)
+    walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
     cut = mend.cut(parts.files, walk)
     mend.pad(parts.files, damage)
+    mend.name_places(parts.files, misplaced)
     parts.deletions.cut(PhysicalOffset(walk.end))
     _rebuild(parts, life, walk, rebuild)
     _seal(parts, life, walk, process_id)
@@ -261,6 +266,7 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
         bytes_cut=cut,
         why=walk.why,
         damage=damage,
+        misplaced=misplaced,
         units_rebuilt=rebuild.units,
         units_lost=rebuild.lost,
         index_entries_rebuilt=rebuild.indexed,
@@ -348,8 +354,9 @@ def _start_by_time(files: SegmentFiles, life: _LastLife) -> _Start:
 def _skip_safe(segment: Segment, safe_at_ms: int) -> _Start:
     """Start behind the records of a file that are not younger than a time, by lengths alone."""
     position, last, last_at_ms = 0, -1, 0
+    reader = SegmentReader(segment, _SKIP_BYTES)
     while True:
-        seen = glance(segment, position)
+        seen = glance(reader, position)
         if seen is None or seen.stored_at_ms > safe_at_ms:
             return _Start(segment.start + position, last, last_at_ms)
         last, last_at_ms = segment.start + position, seen.stored_at_ms
@@ -385,13 +392,13 @@ def _distrust(parts: Parts, life: _LastLife, start: _Start) -> dict[QueueKey, La
 
 def _walk(
     parts: Parts, life: _LastLife, start: _Start, lasts: dict[QueueKey, LastUnit]
-) -> tuple[Walk, Rebuild, list[Damage]]:
+) -> tuple[Walk, Rebuild, list[Damage], list[Misplaced]]:
     """Check the records from the start on and put them into queues and index.
 
     What queues or index lack from before the start is walked over first.
 
     Returns:
-        The walk from the start on, what was rebuilt, and all damage.
+        The walk from the start on, what was rebuilt, all damage, and all that named a wrong place.
     """
     first = parts.files.first
     begin = min(start.scan, max(parts.queues.end, first), _index_start(parts, life, start.scan))
@@ -415,7 +422,7 @@ def _walk(
     damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
     rebuild.keep_places(lasts, damage)
     rebuild.finish()
-    return walk, rebuild, damage
+    return walk, rebuild, damage, before.misplaced + walk.misplaced
 
 
 def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:

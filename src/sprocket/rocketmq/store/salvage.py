@@ -16,7 +16,7 @@ import msgspec
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import ForeignStore, WireError
+from sprocket.base.errors import DiskFailed, ForeignStore, WireError
 from sprocket.base.files import read_file, replace_file
 from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.units import MIB, PhysicalOffset
@@ -30,7 +30,7 @@ from sprocket.rocketmq.store.finding import Finding
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues import choice
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Damage
+from sprocket.rocketmq.store.walk import Damage, Misplaced
 
 PADDING_BYTES_MAX = MIB
 """Length of one padding record; RocketMQ reads each into memory when it recovers."""
@@ -175,6 +175,7 @@ class _Copy:
                 end = self._written_end(damage.start)
                 self._pass_over(max(end, damage.start + 2 * RECORD_BYTES_MIN))
             self.left.append(Damage(damage.start, end, damage.why, 0))
+        mend.name_places(self._files, [Misplaced(place, place) for place in self._log.misplaced])
         for segment in self._files.segments:
             segment.file.sync()
 
@@ -201,10 +202,13 @@ class _Copy:
         size = self._files.segment_bytes
         while start < end:
             source = self._segments[start // size * size]
-            part = source.view[start - source.start : min(end - source.start, size)][:COPY_BYTES]
+            count = min(end - start, source.end - start, COPY_BYTES)
+            part = source.readable(start - source.start, count)
+            if part.unreadable is not None:  # it was read before
+                raise DiskFailed(part.unreadable.why)
             target = self._target(source.start)
-            target.file.write([part], start - source.start)
-            start += len(part)
+            target.file.write([part.data], start - source.start)
+            start += count
 
     def _target(self, start: int) -> Segment:
         """Return the new file that begins at `start`, made with those before it."""

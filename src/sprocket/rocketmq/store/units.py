@@ -149,7 +149,8 @@ class Units:
         if not subscriptions or self._files is None:
             return entry
         segment = self._files.segment(entry.physical_offset)
-        found = record.stored_properties(segment.view, entry.physical_offset - segment.start)
+        stored = segment.read(entry.physical_offset - segment.start, entry.size)
+        found = record.stored_properties(stored)
         passed = [one.positions for one in subscriptions if one.passes(found)]
         extra = structs.replace(entry.extra or Extra(), bit_map=self._bloom.bit_map(passed))
         return structs.replace(entry, extra=extra)

@@ -4,6 +4,13 @@ A walk gives an `Entry` for each record, or many records at a time as columns (`
 record begins it looks for the next one that is intact and names its own place; what lies between is
 damage. If there is none, the log ends there.
 
+The log is read by calls that can fail. What the disk does not give is damage like any other, and is
+told as what it is; but nobody knows what it holds. So a log does not end there but behind the file,
+and its bytes are left for a day when they can be read.
+
+A record that stands where the one before it ends, is whole in itself and is followed as it should
+be, is taken although it names another place: that was damaged, and what it was is certain.
+
 Columns are the quick way for what is in order: a batch ends before the first record that is not,
 and there the plain way decides. Without numpy it decides everywhere; both find the same.
 
@@ -23,22 +30,23 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 
 from sprocket.base.errors import WireError
-from sprocket.base.segments import Segment
-from sprocket.base.units import MIB
+from sprocket.base.segments import Segment, SegmentReader, Unreadable
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import (
+    BLANK_BYTES,
+    FIXED_BYTES,
     HOST_V6_EXTRA,
     MAGIC_AT,
+    MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
-    STORED_AT_MS_AT,
-    SYS_FLAG_AT,
     Entry,
     ScanStop,
+    claims_to_fit,
 )
-from sprocket.rocketmq.model.message import BORN_HOST_V6
 
 try:
     import numpy as np
@@ -53,11 +61,20 @@ Found: TypeAlias = "list[Entry] | RecordBatch"
 
 BATCH = 8192
 """Records at a time: a few MiB of a log, which stay in a core's cache between the checks."""
+PIECE_BYTES = 4 * MIB
+"""Read at once by a walk: a batch or two."""
+LOOK_BYTES = 16 * KIB
+"""Read at once by a look at one record."""
+_REST_BYTES_MIN = 64 * KIB
+"""With less of a piece left, a walk in batches reads the next one: short batches are dear."""
 READ_AHEAD_BYTES = 64 * MIB
 """What the system is asked to read beside a walk in batches, half of it at a time: by itself it
-reads little ahead in a view, and the walk would wait for the disk as long as it works."""
+reads little ahead, and the walk would wait for the disk as long as it works."""
 _BATCH_MIN = 32
 """After something odd; much damage would make many records be looked at again and again."""
+_HEAD_BYTES_MAX = FIXED_BYTES + 2 * HOST_V6_EXTRA
+_SEAM_BYTES = MAGIC_AT + 3
+"""Where one piece ends and the next begins, so much is looked at twice: what a magic may span."""
 _NOWHERE = 1 << 62
 _T = TypeVar("_T")
 
@@ -77,12 +94,26 @@ class Damage(Struct, frozen=True):
         end: Where the next intact record, or the next file, begins.
         why: What was found at `start`.
         before_at_ms: Store time of the record before it, 0 if that was not looked at.
+        is_unreadable: The disk did not give some of it, which may be intact.
     """
 
     start: int
     end: int
     why: str
     before_at_ms: int
+    is_unreadable: bool = False
+
+
+class Misplaced(Struct, frozen=True):
+    """A record that is intact but for the place that it names.
+
+    Attributes:
+        place: Where it lies.
+        named: Where it says it does.
+    """
+
+    place: int
+    named: int
 
 
 class Walk:
@@ -95,6 +126,7 @@ class Walk:
         next_offsets: The next free offset of queues, as far as known. The walk keeps it up to date
             with what it sees.
         until: Where to stop; records that begin there or later are not given.
+        piece_bytes: How much is read at once.
 
     Attributes:
         start: Where it began.
@@ -103,6 +135,7 @@ class Walk:
         ends_in_blank: What was found there is a blank, and no file follows it.
         why: What was found there.
         damage: What was stepped over.
+        misplaced: Records that were given although they name another place.
         records: How many entries were given.
         last_start: Where the last of them begins; −1 without any.
         last_stored_at_ms: Its store time.
@@ -116,12 +149,14 @@ class Walk:
         check_crc: bool,
         next_offsets: dict[tuple[str, int], int] | None = None,
         until: int = _NOWHERE,
+        piece_bytes: int = PIECE_BYTES,
     ) -> None:
         self.start = start
         self.position = start
         self.end = start
         self.why = "there are no files"
         self.damage: list[Damage] = []
+        self.misplaced: list[Misplaced] = []
         self.records = 0
         self.last_start = -1
         self.ends_in_blank = False
@@ -132,6 +167,9 @@ class Walk:
         self._until = until
         self._batch_count = BATCH
         self._asked_to = 0
+        self._piece_bytes = piece_bytes
+        self._reader: SegmentReader | None = None
+        self._unreadable: list[Unreadable] = []
 
     def __iter__(self) -> Iterator[Entry]:
         """Give the entry of each record, in the order of the log."""
@@ -156,6 +194,7 @@ class Walk:
                 self.position = segment.end
                 self.ends_in_blank = False
             elif not self._skip_to_later(segment, segments[index + 1 :]):
+                self._leave_unreadable(segments[index:])
                 break
         self.end = self.position
 
@@ -195,15 +234,27 @@ class Walk:
             if len(entries) < count:
                 return
 
+    def _read(self, segment: Segment, size: int) -> tuple[SegmentReader, int]:
+        """Have the record at the position in hand, whole if it can be read; see `_bring_record`.
+
+        Returns:
+            The reader that has it, and where in its data.
+        """
+        reader = self._reader
+        if reader is None or reader.segment is not segment:
+            reader = self._reader = SegmentReader(segment, self._piece_bytes)
+        return reader, _bring_record(reader, self.position - segment.start, size)
+
     def _columns(self, segment: Segment) -> "RecordBatch | None":
         """Take the records from the position on that are in order; None if the first is not."""
-        view, start = segment.view, self.position - segment.start
-        stop = min(segment.size, self._until - segment.start)
-        found = columns.walk(view, start, segment.size, self._batch_count)
+        reader, start = self._read(segment, min(_REST_BYTES_MIN, self._piece_bytes))
+        view, base = reader.data, segment.start + reader.start
+        stop = self._until - base
+        found = columns.walk(view, start, len(view), self._batch_count)
         places = found.positions[: np.searchsorted(found.positions, stop)]
         batch = None
         if len(places):
-            records = columns.records(view, found.positions, found.stopped_at, segment.start)
+            records = columns.records(view, found.positions, found.stopped_at, base)
             records = records.part(0, min(len(records), len(places)))
             if self._check_crc:
                 records = records.part(0, _leading(~(records.bad_bodies() | records.bad_tails())))
@@ -237,26 +288,70 @@ class Walk:
 
     def _run(self, segment: Segment) -> Iterator[Entry]:
         """Give the records that lie one behind the other from the position on."""
-        view, limit = segment.view, segment.size
-        start = self.position - segment.start
         check = self._check_crc
-        walk = record.scan(view, segment.start, start, limit, check_crc=check, check_tail=check)
-        for position, _size in walk:
-            if segment.start + position >= self._until:
-                return
-            try:
-                entry = record.entry(view, position)
-            except WireError as error:
-                self.why = str(error)
-                return
-            if self._is_stale(entry):
-                self.why = f"the record at {segment.start + position} is of an earlier life"
-                return
-            self._take(entry)
-            yield entry
+        while True:
+            reader, start = self._read(segment, BLANK_BYTES)
+            view, base = reader.data, segment.start + reader.start
+            walk = record.scan(view, base, start, len(view), check_crc=check, check_tail=check)
+            for position, _size in walk:
+                if base + position >= self._until:
+                    return
+                try:
+                    entry = record.entry(view, position)
+                except WireError as error:
+                    self.why = str(error)
+                    return
+                if not self._is_next(entry):
+                    return
+                self._take(entry)
+                yield entry
+            if walk.position > start:
+                continue  # it may only be the end of what is in hand
+            if walk.stop is ScanStop.BAD_OFFSET and base + start < self._until:
+                misplaced = self._misplaced(reader, start)
+                if misplaced is not None:
+                    if not self._is_next(misplaced):
+                        return
+                    self._take(misplaced)
+                    yield misplaced
+                    continue
+            break
         self.why = f"{walk.stop.value}: {walk.why}"
         is_blank = walk.stop is ScanStop.BLANK
-        self.ends_in_blank = is_blank and walk.position + walk.blank_size == limit
+        self.ends_in_blank = is_blank and base + walk.position + walk.blank_size == segment.end
+        if reader.unreadable is not None and _is_cut(view, start):
+            self.why = reader.unreadable.why
+            self._note_unreadable(segment, reader.unreadable)
+
+    def _is_next(self, entry: Entry) -> bool:
+        """Say whether a record directly behind another one is of the log's own life."""
+        if self._is_stale(entry):
+            self.why = f"the record at {entry.physical_offset} is of an earlier life"
+            return False
+        return True
+
+    def _misplaced(self, reader: SegmentReader, at: int) -> Entry | None:
+        """Return what a record says that names another place, if all but that is in order.
+
+        Args:
+            reader: Has it in hand.
+            at: Where in its data.
+        """
+        place = reader.segment.start + reader.start + at
+        (size,) = _I32.unpack_from(reader.data, at)
+        (named,) = _I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
+        mended = bytearray(reader.data[at : at + size])
+        _I64.pack_into(mended, PHYSICAL_OFFSET_AT, place)
+        view = memoryview(mended)
+        walk = record.scan(view, place, 0, size, check_crc=True, check_tail=True)
+        if list(walk) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
+            return None
+        try:
+            entry = record.entry(view, 0)
+        except WireError:
+            return None
+        self.misplaced.append(Misplaced(place, named))
+        return entry
 
     def _skip_to_later(self, segment: Segment, later: Sequence[Segment]) -> bool:
         """Go on in a later file if one holds an intact record; say whether there is one."""
@@ -271,9 +366,26 @@ class Walk:
         return False
 
     def _step_over(self, end: int) -> None:
-        damage = Damage(self.position, end, self.why, self.last_stored_at_ms)
+        start, why = self.position, self.why
+        unread = [u for u in self._unreadable if u.start < end and start < u.end]
+        if unread:
+            why = unread[0].why
+        damage = Damage(start, end, why, self.last_stored_at_ms, is_unreadable=bool(unread))
         self.damage.append(damage)
         self.position = end
+
+    def _note_unreadable(self, segment: Segment, found: Unreadable) -> None:
+        start, end, why = found
+        self._unreadable.append(Unreadable(segment.start + start, segment.start + end, why))
+
+    def _leave_unreadable(self, segments: Sequence[Segment]) -> None:
+        """Step over whole files at the end of the log, up to the last that cannot all be read."""
+        places = [unreadable.start for unreadable in self._unreadable]
+        last = max(places, default=-1)
+        for segment in segments:
+            if max(segment.start, self.position) <= last:
+                self._step_over(segment.end)
+                self.why = "the file before cannot be read to its end"
 
     def _take(self, entry: Entry) -> None:
         self.records += 1
@@ -292,33 +404,99 @@ class Walk:
 
     def _find(self, segment: Segment, first: int) -> int | None:
         """Return where in the log the first intact record of a file lies, from a position on."""
-        data_end = min(segment.file.data_end(), segment.size)
-        if first + MAGIC_AT >= data_end:
-            return None
-        for match in _MAGICS.finditer(segment.view, first + MAGIC_AT, data_end):
-            position = match.start() - MAGIC_AT
-            if self._is_intact(segment, position):
-                return segment.start + position
+        at = first
+        while at + MAGIC_AT < segment.size:
+            extent = segment.file.next_data(at)
+            at, end = max(at, extent.start - MAGIC_AT), min(extent.end, segment.size)
+            if at >= end:
+                return None
+            piece = segment.readable(at, min(PIECE_BYTES, end - at))
+            for match in _MAGICS.finditer(piece.data, MAGIC_AT):
+                position = at + match.start() - MAGIC_AT
+                if self._is_intact(segment, position):
+                    return segment.start + position
+            if piece.unreadable is not None:
+                self._note_unreadable(segment, piece.unreadable)
+                at = piece.unreadable.end
+            else:
+                at += max(1, len(piece.data) - _SEAM_BYTES)
         return None
 
     def _is_intact(self, segment: Segment, position: int) -> bool:
         """Say whether a record behind damage may be trusted."""
-        view = segment.view
-        walk = record.scan(
-            view, segment.start, position, segment.size, check_crc=True, check_tail=True
-        )
-        for at, _size in walk:
-            if at != position:
-                break
-            try:
-                entry = record.entry(view, position)
-            except WireError:
-                return False
-            if entry.stored_at_ms < self.last_stored_at_ms:
-                return False
-            expected = self._next_offsets.get((entry.topic, entry.queue_id), 0)
-            return not entry.queueable or entry.queue_offset >= expected
+        reader = SegmentReader(segment, LOOK_BYTES)
+        found = _first_record(reader, position)
+        if found is None:
+            return False
+        try:
+            entry = record.entry(reader.data, found)
+        except WireError:
+            return False
+        if entry.stored_at_ms < self.last_stored_at_ms:
+            return False
+        expected = self._next_offsets.get((entry.topic, entry.queue_id), 0)
+        return not entry.queueable or entry.queue_offset >= expected
+
+
+def _bring_record(reader: SegmentReader, position: int, size: int) -> int:
+    """Have the record at a position of a file in hand, whole if it can be read.
+
+    A size that its body's does not bear out is not followed: it might be that of the whole file.
+
+    Args:
+        reader: Reads the file.
+        position: Where the record begins.
+        size: How much to have in hand at least.
+
+    Returns:
+        Where in the reader's data it is.
+    """
+    at = reader.bring(position, max(size, _HEAD_BYTES_MAX))
+    if len(reader.data) - at >= RECORD_BYTES_MIN:
+        whole, magic = _HEAD.unpack_from(reader.data, at)
+        if magic in (MAGIC_V1, MAGIC_V2) and claims_to_fit(reader.data, at):
+            at = reader.bring(position, whole)
+    return at
+
+
+def _first_record(reader: SegmentReader, position: int) -> int | None:
+    """Return where in a reader's data the record at a position is, None if none is intact there."""
+    at = _bring_record(reader, position, BLANK_BYTES)
+    base, data = reader.segment.start + reader.start, reader.data
+    walk = record.scan(data, base, at, len(data), check_crc=True, check_tail=True)
+    return at if next(iter(walk), None) is not None else None
+
+
+def stop_at(segment: Segment, position: int) -> ScanStop:
+    """Say why a walk goes no further than a position of a file."""
+    reader = SegmentReader(segment, LOOK_BYTES)
+    at = _bring_record(reader, position, BLANK_BYTES)
+    base, data = segment.start + reader.start, reader.data
+    walk = record.scan(data, base, at, len(data), check_tail=True)
+    for _position, _size in walk:
+        return ScanStop.BAD_MAGIC  # it is intact, but of an earlier life
+    return walk.stop
+
+
+def _is_cut(data: memoryview, at: int) -> bool:
+    """Say whether what begins in some bytes goes on behind them."""
+    if len(data) - at < BLANK_BYTES:
+        return True
+    size, magic = _HEAD.unpack_from(data, at)
+    return magic in (MAGIC_V1, MAGIC_V2) and at + size > len(data)
+
+
+def _is_followed(segment: Segment, position: int) -> bool:
+    """Say whether at a position of a file lies what may follow a record: another, or an end."""
+    reader = SegmentReader(segment, LOOK_BYTES)
+    if _first_record(reader, position) is not None:
+        return True
+    at = reader.bring(position, BLANK_BYTES)
+    if len(reader.data) - at < BLANK_BYTES:
         return False
+    size, magic = _HEAD.unpack_from(reader.data, at)
+    is_blank = magic == MAGIC_BLANK and position + size == segment.size
+    return is_blank or (size, magic) == (0, 0)
 
 
 def _leading(good: "columns.Mask") -> int:
@@ -333,28 +511,29 @@ class Glance(Struct, frozen=True):
     stored_at_ms: int
 
 
-def glance(segment: Segment, position: int) -> Glance | None:
+def glance(reader: SegmentReader, position: int) -> Glance | None:
     """Return size and store time of the record at a position, None if none seems to begin there.
 
     Ten times as quick as a check of the record, for skipping what is known to be good.
     """
-    view = segment.view
-    if position + RECORD_BYTES_MIN > len(view):
+    segment = reader.segment
+    if position + RECORD_BYTES_MIN > segment.size:
         return None
-    (size, magic) = _HEAD.unpack_from(view, position)
-    (offset,) = _I64.unpack_from(view, position + PHYSICAL_OFFSET_AT)
+    at = reader.bring(position, RECORD_BYTES_MIN)
+    if len(reader.data) - at < RECORD_BYTES_MIN:
+        return None
+    (size, magic) = _HEAD.unpack_from(reader.data, at)
+    (offset,) = _I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
     if magic not in (MAGIC_V1, MAGIC_V2) or offset != segment.start + position:
         return None
-    if size < RECORD_BYTES_MIN or position + size > len(view):
+    if size < RECORD_BYTES_MIN or position + size > segment.size:
         return None
-    (sys_flag,) = _I32.unpack_from(view, position + SYS_FLAG_AT)
-    time_at = position + STORED_AT_MS_AT + (HOST_V6_EXTRA if sys_flag & BORN_HOST_V6 else 0)
-    (stored_at_ms,) = _I64.unpack_from(view, time_at)
-    return Glance(size, stored_at_ms)
+    return Glance(size, record.stored_at_ms(reader.data, at))
 
 
 def intact_entry(segment: Segment, position: int) -> Entry | None:
     """Return the entry of the record at a position of a file, None if none is intact there."""
-    for entry in Walk([segment], segment.start + position, check_crc=True):
-        return entry if entry.physical_offset == segment.start + position else None
+    start = segment.start + position
+    for entry in Walk([segment], start, check_crc=True, piece_bytes=LOOK_BYTES):
+        return entry if entry.physical_offset == start else None
     return None

@@ -38,8 +38,14 @@ class Log:
             raise OffsetTooLarge(offset, len(self.data))
         return memoryview(bytes(self.data[offset : offset + size]))
 
-    def window(self, offset: int) -> Window:
+    @property
+    def warm_from(self) -> int:
+        """All of it is."""
+        return 0
+
+    def window(self, offset: int, size: int) -> Window:
         """Return all that is kept."""
+        assert size > 0
         self.slice(offset, 1)
         return Window(memoryview(bytes(self.data[self.first :])), self.first, len(self.data))
 

@@ -224,7 +224,7 @@ def test_a_run_ends_with_its_file() -> None:
         Window(memoryview(bytes(log.data[:border])), 0, border),
         Window(memoryview(bytes(log.data[border:])), border, len(log.data)),
     ]
-    log.window = lambda offset: views[offset >= border]  # type: ignore[method-assign]
+    log.window = lambda offset, size: views[offset >= border]  # type: ignore[method-assign]  # noqa: ARG005
     for own_from in (None, 0):
         result = log.get(0, own_from=own_from)
         assert [bytes(run) for run in result.runs] == [bytes(view.view) for view in views]
@@ -536,8 +536,8 @@ def get_as_reader(log: Log, cache: FakePageCache, offset: int, **asked: Any) -> 
 def unreadable(log: Log) -> None:
     """Have a log that must not be looked at."""
 
-    def window(offset: int) -> Window:
-        raise AssertionError(f"looked at {offset}")
+    def window(offset: int, size: int) -> Window:
+        raise AssertionError(f"looked at {size} bytes at {offset}")
 
     log.window = window  # type: ignore[method-assign]
 
@@ -560,7 +560,7 @@ def test_own_records_that_are_not_in_memory_are_not_looked_at() -> None:
     """What has to be read is told as for any others; who may not wait gets them."""
     log = filled(40)
     nothing = Window(memoryview(b""), 0, len(log.data))
-    log.window = lambda offset: nothing  # type: ignore[method-assign]  # noqa: ARG005
+    log.window = lambda offset, size: nothing  # type: ignore[method-assign]  # noqa: ARG005
     own = get_as_reader(log, FakePageCache(), 3, max_count=5, own_from=0)
     assert outcome(own) == (GetStatus.NOT_IN_MEMORY, 3, 0)
     assert own.missing == get_as_reader(log, FakePageCache(), 3, max_count=5).missing

@@ -5,11 +5,12 @@ from itertools import pairwise
 import pytest
 from tests.stores import filled, new
 
+from sprocket.base.segments import SegmentReader
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import ScanStop
 from sprocket.rocketmq.store import walk
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Walk, glance, intact_entry
+from sprocket.rocketmq.store.walk import Misplaced, Walk, glance, intact_entry
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -88,7 +89,7 @@ def test_nothing_is_nothing() -> None:
     assert (walk.end, walk.why) == (77, "there are no files")
 
 
-@pytest.mark.parametrize("at", [0, 4, 8, 28, 36, 88])
+@pytest.mark.parametrize("at", [0, 4, 8, 36, 88])
 def test_one_damaged_record_is_stepped_over(at: int) -> None:
     """Whatever part of it is damaged."""
     store, starts, ends = _log()
@@ -98,6 +99,41 @@ def test_one_damaged_record_is_stepped_over(at: int) -> None:
     (damage,) = walk.damage
     assert (damage.start, damage.end) == (starts[5], ends[5])
     assert walk.end == store.end
+
+
+@pytest.mark.parametrize("number", [0, 5, 19])
+def test_a_record_that_names_another_place_is_kept(number: int) -> None:
+    """If all but that is in order: it follows the one before it, and the next one follows it."""
+    store, starts, _ = _log()
+    _overwrite(store, starts[number] + 28, (1 << 40).to_bytes(8, "big"))
+    for found in (_walk(store), _walk(store, check_crc=False)):
+        assert _found(found) == starts
+        assert found.misplaced == [Misplaced(starts[number], 1 << 40)]
+        assert (found.damage, found.end, found.records) == ([], store.end, 20)
+    batches = Walk(store._files.segments, 0, check_crc=True)
+    assert sum(map(len, batches.batches())) == 20
+    assert batches.misplaced == [Misplaced(starts[number], 1 << 40)]
+
+
+@pytest.mark.parametrize("at", [0, 8, 20, 88])
+def test_a_record_that_names_another_place_is_not_kept_if_more_is_wrong(at: int) -> None:
+    """Its size, its sums, or the sum over what has none of its own."""
+    store, starts, ends = _log()
+    _overwrite(store, starts[5] + 28, b"\x7f")
+    _overwrite(store, starts[5] + at, b"\x7f\x01")
+    walk = _walk(store)
+    assert _found(walk) == starts[:5] + starts[6:]
+    assert ([d.start for d in walk.damage], walk.misplaced) == ([starts[5]], [])
+    assert walk.damage[0].end == ends[5]
+
+
+def test_records_of_another_place_are_not_kept() -> None:
+    """As in a file that lies under a wrong name: not one of them has a neighbour in order."""
+    store, starts, _ = _log()
+    for start in starts[4:8]:
+        _overwrite(store, start + 28, (start + 4096).to_bytes(8, "big"))
+    walk = _walk(store)
+    assert _found(walk) == starts[:4] + starts[8:]
 
 
 def test_the_first_record_may_be_the_damaged_one() -> None:
@@ -198,14 +234,14 @@ def test_a_glance_tells_size_and_time() -> None:
     """And nothing where no record begins."""
     store, starts, ends = _log()
     segment = store._files.segment(0)
-    seen = glance(segment, starts[3])
+    seen = glance(SegmentReader(segment, 100), starts[3])
     assert seen is not None
     assert seen.size == ends[3] - starts[3]
     assert seen.stored_at_ms == record.decode(store.record_at(starts[3])).stored_at_ms
     for position in (1, ends[-1], segment.size - 50, segment.size):
-        assert glance(segment, position) is None
+        assert glance(SegmentReader(segment, 100), position) is None
     _overwrite(store, starts[3], (1 << 30).to_bytes(4, "big"))
-    assert glance(segment, starts[3]) is None
+    assert glance(SegmentReader(segment, 100), starts[3]) is None
 
 
 def test_a_glance_finds_the_time_behind_a_long_host() -> None:
@@ -223,7 +259,7 @@ def test_a_glance_finds_the_time_behind_a_long_host() -> None:
         )
     )
     store.write()
-    seen = glance(store._files.segment(0), 0)
+    seen = glance(SegmentReader(store._files.segment(0), 100), 0)
     assert seen is not None
     assert (seen.size, seen.stored_at_ms) == (store.end, appended.stored_at_ms)
 

@@ -31,7 +31,7 @@ from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.base.files import read_file, replace_file
-from sprocket.base.segments import SegmentFiles, segment_name
+from sprocket.base.segments import OpenFiles, SegmentFiles, segment_name
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
@@ -39,6 +39,7 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic, trash
+from sprocket.rocketmq.store.queues import queue_files
 from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queues.engine import (
     QUEUES_PER_STEP,
@@ -50,7 +51,6 @@ from sprocket.rocketmq.store.queues.engine import (
 from sprocket.rocketmq.store.queues.extension import Extension
 from sprocket.rocketmq.store.queues.file_queue import Ends, FileQueue
 from sprocket.rocketmq.store.queues.queue_files import (
-    Handles,
     QueueFiles,
     Unsynced,
     move_away,
@@ -117,7 +117,7 @@ class FileQueues:
         self._write = write
         self._others = others
         self._extends = False
-        self._handles = Handles()
+        self._open_files = OpenFiles(queue_files.OPEN_FILES_MAX)
         self._queues: dict[QueueKey, FileQueue | BatchQueue] = {}
         self._dirty: set[FileQueue | BatchQueue] = set()
         self._is_unsure = False
@@ -219,8 +219,10 @@ class FileQueues:
         return queue
 
     def _open(self, folder: str, segment_bytes: int) -> QueueFiles:
-        files = SegmentFiles(self._disk, folder, segment_bytes, write=self._write)
-        return QueueFiles(files, self._handles)
+        files = SegmentFiles(
+            self._disk, folder, segment_bytes, write=self._write, open_files=self._open_files
+        )
+        return QueueFiles(files)
 
     def queue(self, topic: str, queue_id: int) -> FileQueue | BatchQueue | None:
         """Return a queue, None if it never had a message."""

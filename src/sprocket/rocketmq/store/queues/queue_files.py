@@ -6,7 +6,6 @@ together and the oldest is given back. Which files the disk does not have yet is
 """
 
 import gc
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,23 +17,11 @@ from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.steps import Steps
 from sprocket.base.units import KIB
 
-OPEN_FILES_MAX = 256
-"""Handles that the queues of a store hold together; a broker with more busy queues reopens some."""
+OPEN_FILES_MAX = 128
+"""Files that the queues of a store have open together; a broker with more busy queues reopens some.
+With those of log and index, and what else a process has open, they are fewer than 256."""
 
 _ZERO_BYTES = 64 * KIB
-
-
-class Handles:
-    """Closes the oldest handle when too many are open."""
-
-    def __init__(self) -> None:
-        self._open: deque[Segment] = deque()
-
-    def opening(self, segment: Segment) -> None:
-        """Make room for a segment that is about to be opened."""
-        while len(self._open) >= OPEN_FILES_MAX:
-            self._open.popleft().release()
-        self._open.append(segment)
 
 
 class Unsynced(NamedTuple):
@@ -55,15 +42,13 @@ class QueueFiles:
     """The files; positions are bytes in the address space that they cut up.
 
     Args:
-        files: Not loaded yet.
-        handles: Shared with all queues of the store.
+        files: Not loaded yet; all queues of a store share one bound of what is open.
     """
 
-    __slots__ = ("_dirty", "_files", "_handles", "_new_folder")
+    __slots__ = ("_dirty", "_files", "_new_folder")
 
-    def __init__(self, files: SegmentFiles, handles: Handles) -> None:
+    def __init__(self, files: SegmentFiles) -> None:
         self._files = files
-        self._handles = handles
         self._dirty: set[Segment] = set()
         self._new_folder = False
 
@@ -114,18 +99,12 @@ class QueueFiles:
 
         As far as that is known; it is the end of the file where the disk cannot tell.
         """
-        segment = self._open(position)
+        segment = self._files.segment(position)
         return segment.start + min(segment.file.data_end(), segment.size)
 
     def left(self, position: int) -> int:
         """Return how many bytes of its file lie from a position on."""
         return self._files.segment_bytes - position % self._files.segment_bytes
-
-    def _open(self, position: int) -> Segment:
-        segment = self._files.segment(position)
-        if not segment.is_open:
-            self._handles.opening(segment)
-        return segment
 
     def read(self, position: int, size: int) -> bytes:
         """Return up to `size` bytes from a position on, as they lie in one file.
@@ -133,7 +112,7 @@ class QueueFiles:
         Raises:
             OffsetTooSmall, OffsetTooLarge: There is no file for them.
         """
-        segment = self._open(position)
+        segment = self._files.segment(position)
         at = position - segment.start
         return segment.file.read(at, min(size, segment.size - at))
 
@@ -150,7 +129,7 @@ class QueueFiles:
             at = position + done
             if at == self._files.end_of_files:
                 self.add(at)
-            segment = self._open(at)
+            segment = self._files.segment(at)
             part = data[done : done + segment.end - at]
             segment.file.write([part], at - segment.start)
             self._dirty.add(segment)
@@ -213,7 +192,7 @@ class QueueFiles:
 
     def copy(self) -> "QueueFiles":
         """Return the same files with handles of their own, to be read on another thread."""
-        return QueueFiles(self._files.copy(), Handles())
+        return QueueFiles(self._files.copy())
 
     def close(self) -> None:
         """Close the handles."""

@@ -8,9 +8,8 @@ from tests.unit.rocketmq.store.queues.given import oldest
 from sprocket.base import steps
 from sprocket.base.errors import DiskFull
 from sprocket.base.files import read_file
-from sprocket.base.segments import SegmentFiles
-from sprocket.rocketmq.store.queues import queue_files
-from sprocket.rocketmq.store.queues.queue_files import Handles, QueueFiles, uncollected
+from sprocket.base.segments import OpenFiles, SegmentFiles
+from sprocket.rocketmq.store.queues.queue_files import QueueFiles, uncollected
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = "/queue"
@@ -18,7 +17,7 @@ FOLDER = "/queue"
 
 def made(disk: SimulatedDisk, size: int = 10) -> QueueFiles:
     """Return the files of 10 bytes, or another size, that are on a disk."""
-    files = QueueFiles(SegmentFiles(disk, FOLDER, size), Handles())
+    files = QueueFiles(SegmentFiles(disk, FOLDER, size))
     files.load()
     return files
 
@@ -114,12 +113,9 @@ def test_a_copy_has_handles_of_its_own(disk: SimulatedDisk) -> None:
     assert files.segments[0].is_open
 
 
-def test_the_oldest_handle_is_given_back(
-    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_handle_is_given_back(disk: SimulatedDisk) -> None:
     """When too many are open."""
-    monkeypatch.setattr(queue_files, "OPEN_FILES_MAX", 2)
-    files = made(disk)
+    files = QueueFiles(SegmentFiles(disk, FOLDER, 10, open_files=OpenFiles(2)))
     files.write(0, b"x" * 40)
     assert [segment.is_open for segment in files.segments] == [False, False, True, True]
 

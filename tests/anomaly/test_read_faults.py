@@ -1,0 +1,206 @@
+"""What the disk does not give is told with file and position, never invented or written over.
+
+A store of several log files has a sector that cannot be read, in turn at each place of its log, or
+one read of many that fails. What must hold of check, salvage, recovery and pulls:
+
+* None of them looks at the log through a map, where a bad sector kills the process.
+* They go on behind it: every record that does not lie in the sector is found.
+* What they report names the file, and the position in it.
+* No body is given that is not the one that was stored.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.stores import ROOT, filled, new, open_store
+
+from sprocket.base import segments
+from sprocket.base.errors import DiskFailed, StoreError
+from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.check import check
+from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.store.salvage import salvage
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import BLOCK, SimulatedDisk
+
+COUNT = 40
+NEW = "/new"
+LOG = f"{ROOT}/commitlog"
+
+
+def closed() -> tuple[SimulatedDisk, dict[int, bytes]]:
+    """A store that was stopped, and its records by their places."""
+    disk, store = filled(COUNT)
+    store.maintain()
+    store.close()
+    return disk, records(disk)
+
+
+def records(disk: SimulatedDisk, root: str = ROOT) -> dict[int, bytes]:
+    """Return the messages of a store by their places."""
+    store = Store.open_read_only(disk, root)
+    try:
+        found = {int(offset): bytes(data) for offset, data in store.records()}
+    finally:
+        store.close()
+    return {offset: data for offset, data in found.items() if record.entry(data).queueable}
+
+
+def sectors(disk: SimulatedDisk) -> Iterator[tuple[str, int, int]]:
+    """Give path, position and place in the log of some sectors that hold records."""
+    for name in disk.list(LOG):
+        path = f"{LOG}/{name}"
+        end = disk.open(path).data_end()
+        for position in range(0, end, BLOCK):
+            yield path, position, int(name) + position
+
+
+def touched(whole: dict[int, bytes], place: int) -> set[int]:
+    """Return which records have bytes in a sector."""
+    return {at for at, data in whole.items() if at < place + BLOCK and place < at + len(data)}
+
+
+SECTORS = list(sectors(closed()[0]))
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the small store are no longer than what a real disk reads at once."""
+    monkeypatch.setattr(segments, "READ_BLOCK_BYTES", BLOCK)
+
+
+@pytest.fixture(params=range(len(SECTORS)), ids=[f"{place}" for *_, place in SECTORS])
+def spoilt(request: pytest.FixtureRequest) -> tuple[SimulatedDisk, dict[int, bytes], str, set[int]]:
+    """A store with a bad sector: disk, records before, the file, and which records are in it."""
+    path, position, place = SECTORS[request.param]
+    disk, whole = closed()
+    disk.spoil(path, position, BLOCK)
+    disk.calls.clear()
+    return disk, whole, path, touched(whole, place)
+
+
+Spoilt = tuple[SimulatedDisk, dict[int, bytes], str, set[int]]
+
+
+def test_check_names_the_file_and_goes_on(spoilt: Spoilt) -> None:
+    """Whatever else it finds wrong lies in the sector."""
+    disk, whole, path, gone = spoilt
+    found = list(check(disk, ROOT))
+    told = [finding for finding in found if "Input/output error" in finding.found]
+    assert told
+    assert {finding.path for finding in told} == {path}
+    assert {finding.record for finding in found if finding.record in whole} <= gone
+    assert disk.calls["view"] == 0
+
+
+def test_salvage_leaves_behind_what_it_cannot_read(spoilt: Spoilt) -> None:
+    """And nothing else; the new store is whole."""
+    disk, whole, path, gone = spoilt
+    report = salvage(disk, ROOT, NEW, FakeClock())
+    assert records(disk, NEW) == {at: data for at, data in whole.items() if at not in gone}
+    assert [left.why for left in report.left if path in left.why]
+    assert list(check(disk, NEW)) == []
+    assert disk.calls["view"] == 0
+
+
+def test_recovery_goes_on_and_leaves_it_as_it_is(spoilt: Spoilt) -> None:
+    """The rest is read; should the sector be read another day, its messages are there again."""
+    disk, whole, path, gone = spoilt
+    opening.distrust(disk, ROOT)
+    store = open_store(disk)
+    damage = store.report.damage
+    assert gone == {at for at in whole for d in damage if d.start <= at < d.end}
+    assert all(path in d.why and d.is_unreadable for d in damage)
+    assert disk.calls["view"] == 0
+    appended = store.append(new("topic", 0, b"after"))
+    store.write()
+    store.sync()
+    store.dispatch()
+    assert bytes(store.record_at(appended.physical_offset))[88:93] == b"after"
+    store.close()
+    left = {at: data for at, data in records(disk).items() if at in whole}
+    assert left == {at: data for at, data in whole.items() if at not in gone}
+    for file in SECTORS:
+        disk._files[file[0]].spoilt.clear()
+    assert {at: data for at, data in records(disk).items() if at in whole} == whole
+    store = open_store(disk)
+    for at, data in whole.items():
+        assert store.record_at(at) == data
+    store.close()
+
+
+def test_a_pull_of_what_cannot_be_read_fails_and_others_do_not(spoilt: Spoilt) -> None:
+    """It names the file. What lies before it in the same answer is given first.
+
+    What recovery has already met, at the end of the log, is passed over: a filler stands for it.
+    """
+    disk, whole, path, gone = spoilt
+    store = open_store(disk)
+    given: set[int] = set()
+    failed: set[int] = set()
+    told: list[str] = []
+    for queue_id in (0, 1):
+        offset, (_, end) = 0, store.queue_range("topic", queue_id)
+        while offset < end:
+            try:
+                got = store.get_messages("topic", queue_id, offset)
+            except DiskFailed as error:
+                told.append(str(error))
+                failed.add(store.units("topic", queue_id, offset, 1)[0][1])
+                offset += 1
+                continue
+            assert got.status is GetStatus.FOUND
+            for stored in got.records:
+                place = record.entry(stored).physical_offset
+                assert stored == whole[place]
+                given.add(place)
+            offset = got.next_offset
+    assert all(path in text for text in told)
+    passed_over = {at for at in gone for d in store.report.damage if d.start <= at < d.end}
+    assert failed == gone - passed_over
+    assert given == set(whole) - gone
+    assert disk.calls["view"] == 0
+
+
+def _count(disk: SimulatedDisk, command: str) -> int:
+    run(disk.kill(), command)
+    again = disk.kill()
+    run(again, command)
+    return again.calls["read"]
+
+
+def run(disk: SimulatedDisk, command: str) -> object:
+    """Run one of the commands."""
+    if command == "check":
+        return list(check(disk, ROOT))
+    if command == "salvage":
+        return salvage(disk, ROOT, NEW, FakeClock())
+    opening.distrust(disk, ROOT)
+    store = open_store(disk)
+    store.close()
+    return store.report
+
+
+@pytest.mark.parametrize("command", ["check", "salvage", "recover"])
+def test_one_read_that_fails_is_an_error_or_costs_nothing(command: str) -> None:
+    """Each in turn: what is there afterwards is what was there before."""
+    disk, whole = closed()
+    told: list[str] = []
+    for nth in range(1, _count(disk, command) + 1):
+        again = disk.kill()
+        again.fail("read", nth)
+        try:
+            run(again, command)
+        except StoreError as error:
+            told.append(str(error))
+        else:
+            if command == "salvage":
+                assert records(again, NEW) == whole, nth
+        assert records(again) == whole, nth
+        store = open_store(again)
+        for at, data in whole.items():
+            assert store.record_at(at) == data, nth
+        store.close()
+    assert all("Input/output error" in text for text in told)
