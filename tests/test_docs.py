@@ -78,8 +78,9 @@ def nameserver(process: "subprocess.Popen[bytes]", log: Path) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return what an activated environment has: Spark runs the `python3` that the PATH names."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    """Return an environment that is not activated: `python3` of the PATH has no Sprocket."""
+    own = str(Path(sys.executable).parent)
+    path = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if one != own)
     found = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src")}
     found.pop("PYSPARK_PYTHON", None)
     return {**found, "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -1,14 +1,18 @@
 """Topics and store directories as PySpark sources.
 
 `register(spark)` makes the format `rocketmq` known to a session, `session()` starts one that suits
-a small machine. See docs/guides/spark.md.
+a small machine. Importing this before a session is started lets its workers run this interpreter,
+as an activated environment would. See docs/guides/spark.md.
 """
 
 from typing import Any
 
+from sprocket.spark import interpreter
 from sprocket.spark.session import session
 
 __all__ = ["register", "session"]
+
+interpreter.choose()
 
 
 def register(spark: Any) -> None:
@@ -19,4 +23,5 @@ def register(spark: Any) -> None:
     """
     from sprocket.spark.source import RocketMQSource
 
+    interpreter.correct(spark)
     spark.dataSource.register(RocketMQSource)

@@ -53,7 +53,6 @@ def session(
     RealDisk().make_folder(folder)
     # The name of the machine need not resolve; this also spares a warning.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = _settings(cores or os.cpu_count() or 1, memory, folder, jvm) | dict(settings or {})
     builder = SparkSession.builder.appName(name).master(f"local[{cores or '*'}]")
     for key, value in chosen.items():
