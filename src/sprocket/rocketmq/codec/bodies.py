@@ -95,7 +95,7 @@ def encode_route(route: TopicRoute, *, standard: bool) -> bytes:
 
 def decode_route(data: bytes) -> TopicRoute:
     """Read a route. Raises WireError."""
-    body = body_parts.read_object(data, "a route")
+    body = body_parts.read_answer(data, "a route")
     order_conf = body.get("orderTopicConf")
     return TopicRoute(
         queues=[_queue(one) for one in values.sequence(body.get("queueDatas"), "queueDatas")],
@@ -119,7 +119,7 @@ def encode_cluster_info(info: ClusterInfo, *, standard: bool) -> bytes:
 
 def decode_cluster_info(data: bytes) -> ClusterInfo:
     """Read the answer of GET_BROKER_CLUSTER_INFO 106. Raises WireError."""
-    body = body_parts.read_object(data, "cluster info")
+    body = body_parts.read_answer(data, "cluster info")
     brokers = values.mapping(body.get("brokerAddrTable"), "brokerAddrTable")
     clusters = values.mapping(body.get("clusterAddrTable"), "clusterAddrTable")
     return ClusterInfo(
@@ -160,7 +160,7 @@ def encode_topic_list(topics: Iterable[str], broker_addr: str | None = None) -> 
 def decode_topic_list(data: bytes) -> list[str]:
     """Read a list of topics. Raises WireError."""
     return body_parts.texts(
-        body_parts.read_object(data, "a topic list").get("topicList"), "topicList"
+        body_parts.read_answer(data, "a topic list").get("topicList"), "topicList"
     )
 
 
@@ -171,7 +171,7 @@ def encode_key_values(table: Mapping[str, str]) -> bytes:
 
 def decode_key_values(data: bytes) -> dict[str, str]:
     """Read a table of texts. Raises WireError."""
-    table = values.mapping(body_parts.read_object(data, "a table").get("table"), "table")
+    table = values.mapping(body_parts.read_answer(data, "a table").get("table"), "table")
     return {values.text(name): values.text(value) for name, value in table.items()}
 
 

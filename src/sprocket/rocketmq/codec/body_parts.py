@@ -25,7 +25,7 @@ def read_object(data: bytes, what: str) -> dict[Any, Any]:
 
 def read_answer(data: bytes, what: str) -> dict[Any, Any]:
     """Read the body of an answer, which may be long: its sender was asked. Raises WireError."""
-    return _object(fastjson.read(data), what)
+    return _object(fastjson.read_large(data), what)
 
 
 def _object(body: Any, what: str) -> dict[Any, Any]:

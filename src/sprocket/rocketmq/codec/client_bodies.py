@@ -143,7 +143,7 @@ def encode_consumer_list(client_ids: Iterable[str]) -> bytes:
 def decode_consumer_list(data: bytes) -> list[str]:
     """Read the members of a group. Raises WireError."""
     return body_parts.texts(
-        body_parts.read_object(data, "a consumer list").get("consumerIdList"), "consumerIdList"
+        body_parts.read_answer(data, "a consumer list").get("consumerIdList"), "consumerIdList"
     )
 
 
@@ -180,7 +180,7 @@ def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
 def decode_locked(data: bytes) -> list[MessageQueue]:
     """Read the answer of LOCK_BATCH_MQ 41. Raises WireError."""
     return body_parts.message_queues(
-        body_parts.read_object(data, "a lock answer").get("lockOKMQSet"), "lockOKMQSet"
+        body_parts.read_answer(data, "a lock answer").get("lockOKMQSet"), "lockOKMQSet"
     )
 
 

@@ -87,7 +87,7 @@ def decode_offsets(data: bytes) -> dict[MessageQueue, int]:
     Raises:
         WireError: A part of it cannot be read.
     """
-    table = body_parts.read_object(data, "a reset").get("offsetTable")
+    table = body_parts.read_answer(data, "a reset").get("offsetTable")
     if isinstance(table, list):
         entries = [values.mapping(one, "an offset") for one in table]
         return {body_parts.message_queue(one): values.member(one, "offset", 0) for one in entries}

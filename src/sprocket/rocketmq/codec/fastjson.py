@@ -6,23 +6,25 @@ plain values and maps with integer keys stay on one line.
 
 Read, beyond strict JSON: keys that are numbers, names without quotes, objects or arrays; strings in
 single quotes; commas too many; comments; numbers with a letter behind; `{"$ref":"$.a[0]"}` for a
-value that occurred before. Strict JSON goes through msgspec. Limits on depth, size and what
-references may stand for keep any input from taking long.
+value that occurred before. Strict JSON goes through msgspec, and so do files and answers that are
+strict but for integer keys without quotes: one pass gives them quotes. Limits on depth, size and
+what references may stand for keep any input from taking long.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from sprocket.base.errors import WireError
-from sprocket.base.units import MIB
+from sprocket.base.units import KIB, MIB
 
 DEPTH_MAX = 64
 """Objects and arrays in each other; RocketMQ's own bodies have fewer than ten."""
 TOLERANT_BYTES_MAX = 4 * MIB
-"""Texts that are not strict JSON are read in Python, some 3 MiB a second."""
+"""Texts of strangers that are not strict JSON are read up to this size, in Python, some 3 MiB a
+second."""
 REFERENCED_VALUES_MAX = 1_000_000
 """How many values all references of a text may stand for together."""
 
@@ -37,6 +39,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+_QUOTED = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
+_INT_KEY = re.compile(r"(?<=[{, \t\r\n])(-?[0-9]+)(?=[ \t\r\n]*:)")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
 _WORDS = {"true": True, "false": False, "null": None}
@@ -79,6 +83,52 @@ def read(data: bytes | bytearray | memoryview | str, *, bytes_max: int = TOLERAN
         if text.count("[") + text.count("{") > DEPTH_MAX:
             _check_depth(value)
     return _resolved(value) if '$ref"' in text or "$ref'" in text else value
+
+
+def read_large(data: bytes, shape: Any = Any) -> Any:
+    """Read what was asked for, a file or an answer, which may be of any size.
+
+    Some 30 MB a second where it is strict JSON but for integer keys without quotes, 3 MB a second
+    where it makes use of the rest of the dialect.
+
+    Args:
+        data: The text; bytes that are not UTF-8 become U+FFFD.
+        shape: The type to return, as msgspec knows types.
+
+    Returns:
+        A value of that type. Where it does not say more, a key that is a number is a str.
+
+    Raises:
+        WireError: It is not this dialect, or not of this type.
+    """
+    text = str(data, "utf-8", "replace")
+    if '$ref"' not in text:
+        for form in (str, with_quoted_keys):
+            try:
+                value = msgspec.json.decode(form(text), type=shape)
+            except (ValueError, RecursionError):
+                continue
+            if shape is Any and text.count("[") + text.count("{") > DEPTH_MAX:
+                _check_depth(value)
+            return value
+    value = read(text, bytes_max=len(text))
+    if shape is Any:
+        return value
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value), type=shape, strict=False)
+    except (ValueError, TypeError) as error:
+        raise WireError(str(error)) from error
+
+
+def with_quoted_keys(text: str) -> str:
+    """Return a text with quotes around integer keys that have none."""
+    parts = _QUOTED.split(text)  # what is in quotes lies between what is not
+    outside = "\0".join(parts[::2])
+    with_quotes = '"'.join(_INT_KEY.split(outside)).split("\0")
+    if len(with_quotes) != len(parts[::2]):  # it is no JSON then
+        return text
+    parts[::2] = with_quotes
+    return "".join(parts)
 
 
 def _check_depth(value: Any) -> None:
@@ -307,6 +357,58 @@ def write(value: Any, *, int_keys_unquoted: bool = False, pretty: bool = False) 
     parts: list[str] = []
     _Writer(parts.append, int_keys_unquoted, pretty).write(value, 0)
     return "".join(parts).encode("utf-8", "replace")
+
+
+PIECE_CHARACTERS = 16 * KIB
+"""How long a piece of `write_pieces` is at least: some 1 to 2 ms of work."""
+
+
+def write_pieces(members: Mapping[str, Any]) -> Iterator[bytes]:
+    """Write an object as `write` does in the pretty form with integer keys unquoted, in pieces.
+
+    Args:
+        members: A value that is an iterator gives the entries of an object, each as `entry` or
+            `int_map_entry` writes it; they are asked for when their piece is.
+    """
+    parts: list[str] = []
+    characters = 0
+    writer = _Writer(parts.append, int_keys_unquoted=True, pretty=True)
+    mark = "{"
+    for name, value in members.items():
+        if value is None:
+            continue
+        parts.append(f"{mark}\n\t{quoted(name)}:")
+        mark = ","
+        if not isinstance(value, Iterator):
+            writer.write(value, 1)
+            continue
+        inner = "{"
+        for text in value:
+            parts += (inner, text)
+            inner = ","
+            characters += len(text)
+            if characters >= PIECE_CHARACTERS:
+                yield "".join(parts).encode("utf-8", "replace")
+                parts.clear()
+                characters = 0
+        parts.append("{}" if inner == "{" else "\n\t}")
+    parts.append("{}" if mark == "{" else "\n}")
+    yield "".join(parts).encode("utf-8", "replace")
+
+
+def entry(key: str, value: Any) -> str:
+    """Return an entry of a table for `write_pieces`."""
+    parts: list[str] = []
+    _Writer(parts.append, int_keys_unquoted=True, pretty=True).write(value, 2)
+    return f"\n\t\t{quoted(key)}:{''.join(parts)}"
+
+
+def int_map_entry(key: str, values: dict[int, int]) -> str:
+    """Return what `entry` does, for integers by integers, in a sixth of the time."""
+    if not values:
+        return f"\n\t\t{quoted(key)}:{{}}"
+    text = msgspec.json.encode(values).decode().replace('"', "")
+    return f"\n\t\t{quoted(key)}:{text[:-1]}\n\t\t}}"
 
 
 class _Writer:

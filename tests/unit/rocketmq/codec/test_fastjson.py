@@ -178,3 +178,65 @@ def test_any_bytes_give_a_value_or_a_wire_error(data: bytes) -> None:
     """Nothing but WireError leaves the reader."""
     with contextlib.suppress(WireError):
         fastjson.read(data)
+
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(names, values, max_size=4),
+    st.dictionaries(names, st.dictionaries(st.integers(-9, 10**9), st.integers()), max_size=4),
+    st.booleans(),
+)
+def test_large_texts_are_read_as_small_ones_are(
+    plain: dict[str, Any], by_number: dict[str, dict[int, int]], pretty: bool
+) -> None:
+    """But for integer keys, which are texts; what looks like a key within a text stays."""
+    value = {**plain, '{1:2,3:"': '\\",4:', "by number": by_number}
+    text = fastjson.write(value, int_keys_unquoted=True, pretty=pretty)
+    expected = fastjson.read(fastjson.write(value))
+    if b'$ref"' not in text:
+        assert fastjson.read_large(text) == expected
+    whole = fastjson.read_large(text.replace(b":", b" : "), dict[str, Any])
+    assert set(map(str, whole)) == {key.replace(":", " : ") for key in expected}
+
+
+def test_large_texts_of_the_rest_of_the_dialect_are_read_too() -> None:
+    """As typed as they shall be; what is not of the type is an error."""
+    assert fastjson.read_large(b"{'a':{1:'5',2:6L},}", dict[str, dict[int, int]]) == {
+        "a": {1: 5, 2: 6}
+    }
+    assert fastjson.read_large(b'{"a":[1],"b":{"$ref":"$.a"}}') == {"a": [1], "b": [1]}
+    for text in (b"{", b'{"a":7}', b'{"a":{"x":1}}', b"[]", b'{"a":{1:2}'):
+        with pytest.raises(WireError):
+            fastjson.read_large(text, dict[str, dict[int, int]])
+    with pytest.raises(WireError, match="deep"):
+        fastjson.read_large(b"[" * 100 + b"]" * 100)
+
+
+def test_a_table_in_pieces_is_the_table_as_a_whole() -> None:
+    """Whatever is in it, and nothing."""
+    tables: list[dict[str, Any]] = [
+        {},
+        {"t": {}},
+        {"a": 1, "none": None, "t": {'"': {"x": [1, 2], "y": {1: 2}}, "b": {}}, "z": "z"},
+        {"t": {f"key {n}": {"value": "x" * 100} for n in range(1000)}},
+    ]
+    for table in tables:
+        members = dict(table)
+        if "t" in members:
+            members["t"] = (fastjson.entry(key, one) for key, one in table["t"].items())
+        pieces = list(fastjson.write_pieces(members))
+        assert b"".join(pieces) == fastjson.write(table, int_keys_unquoted=True, pretty=True)
+        assert max(map(len, pieces)) < 2 * fastjson.PIECE_CHARACTERS
+
+
+def test_an_entry_of_integers_is_written_as_any_other() -> None:
+    """The quick way and the slow way give the same text."""
+    for numbers in ({}, {0: 5}, {7: -1, 2: 2**62, -3: 0}):
+        assert fastjson.int_map_entry('k"', numbers) == fastjson.entry('k"', numbers)
