@@ -102,6 +102,7 @@ def recover_store(
 
     from sprocket.base.clock import SystemClock
     from sprocket.base.disk import RealDisk
+    from sprocket.rocketmq.broker.fold import fold
     from sprocket.rocketmq.settings import StoreSettings
     from sprocket.rocketmq.store import opening
     from sprocket.rocketmq.store.store import Store
@@ -111,9 +112,13 @@ def recover_store(
         _require_store(disk, folder)
         if whole:
             opening.distrust(disk, folder)
-        store = Store.open(disk, folder, StoreSettings(fill_ahead_bytes=0), SystemClock())
-        report = msgspec.to_builtins(store.report)
-        store.close()
+        clock = SystemClock()
+        store = Store.open(disk, folder, StoreSettings(fill_ahead_bytes=0), clock)
+        try:
+            tables = fold(disk, folder, clock, store)
+        finally:
+            store.close()
+        report = msgspec.to_builtins(store.report) | {"tables": tables}
         if as_json:
             output.write_json(report)
         else:

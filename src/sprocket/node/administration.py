@@ -47,7 +47,7 @@ def handlers(
     progress = Progress(
         store, broker.topics, broker.groups, broker.members, broker.offsets, broker.stats, name
     )
-    delays = broker.delay_progress
+    delays, when_durable = broker.delay_progress, broker.snapshots.when_durable
 
     def delay_offsets() -> DelayOffsets:
         return DelayOffsets(version=delays.version, levels=delays.all())
@@ -82,9 +82,9 @@ def handlers(
     )
     return {
         **TopicHandlers(
-            store, broker.topics, broker.removal, broker.stats, name, when_told
+            store, broker.topics, broker.removal, broker.stats, name, when_told, when_durable
         ).table(),
-        **GroupHandlers(broker.groups, broker.members, broker.removal, clock).table(),
+        **GroupHandlers(broker.groups, broker.members, broker.removal, clock, when_durable).table(),
         **ProgressHandlers(
             progress, broker.topics, broker.members, broker.offsets, delay_offsets, address, clock
         ).table(),

@@ -219,7 +219,7 @@ def _serve(
     watch, cold = Watch(broker.left), ColdReads(broker.thread)
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
-        PermissionHandlers(broker.groups),
+        PermissionHandlers(broker.groups, broker.snapshots.when_durable),
         RetryHandlers(broker.send_back, broker.durable, broker.stats, broker.topics),
         PullHandlers(broker.puller, broker.hold, cold, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from sprocket.base import log
+from sprocket.base.steps import Steps, advance
 
 T = TypeVar("T")
 Done = Callable[[T | None, BaseException | None], None]
@@ -131,6 +132,31 @@ class DiskThread:
         self._is_stopped = True
         for _ in self._threads:
             self._jobs.put(lambda: None)
+
+    def drive(self, work: Steps, done: Callable[[BaseException | None], None]) -> None:
+        """Do work in steps: its calls in the thread, what is between them on the loop.
+
+        Args:
+            work: When the thread is stopped meanwhile, it is closed.
+            done: Called exactly once on the loop, with what the work raised, if it did; not if it
+                was closed.
+        """
+
+        def go_on(result: Any, error: BaseException | None) -> None:
+            if self._is_stopped:
+                work.close()
+                return
+            try:
+                call = advance(work, result, error)
+            except BaseException as raised:
+                done(raised)
+                return
+            if call is None:
+                done(None)
+            else:
+                self.submit(call, go_on)
+
+        go_on(None, None)
 
     async def stop(self) -> None:
         """Let the jobs that were given run to their end, hand them back, and end the threads."""

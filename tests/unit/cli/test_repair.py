@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from sprocket.base.disk import RealDisk
 from sprocket.cli import output, repair
 from sprocket.cli.main import app
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -95,6 +96,17 @@ def test_recover_does_what_a_start_does(folder: Path) -> None:
     ended = run("recover", folder, "--whole")
     assert "stepped over" in ended.stdout
     assert "recovered" in ended.stdout
+
+
+def test_recover_brings_the_tables_up_to_date(folder: Path) -> None:
+    """What a kill has left in their journals, for who reads the files alone."""
+    offsets = ConsumerOffsets(RealDisk(), str(folder), FakeClock())
+    offsets.commit("group", "topic", 0, 5)
+    file = folder / "config" / "consumerOffset.json"
+    assert not file.exists()
+    assert only(run("recover", folder, "--json"))["tables"] == [str(file)]
+    assert '"topic@group":{0:5' in file.read_text()
+    assert run("check", folder).exit_code == 0
 
 
 def test_salvage_says_what_it_left_behind(folder: Path, tmp_path: Path) -> None:

@@ -11,15 +11,18 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.files import read_file
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import ids, properties, record
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import IndexGeometry, QueueGeometry
-from sprocket.rocketmq.store import checkpoint, mend
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings, IndexGeometry, QueueGeometry, TopicSettings
+from sprocket.rocketmq.store import checkpoint, mend, topic_table
 from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.rocketmq.store.walk import Damage
@@ -155,9 +158,14 @@ def test_the_journals_on_their_pages() -> None:
     offsets = ConsumerOffsets(disk, "/s", FakeClock())
     offsets.commit("dashboards", "flights", 3, 1200)
     offsets.commit("dashboards", "flights", 3, 1232)
-    assert read_file(disk, "/s/config/sprocket.delays") == example("delay-offsets.md")
-    assert read_file(disk, "/s/config/sprocket.offsets") == example("consumer-offsets.md")
+    assert read_file(disk, "/s/config/sprocket.delays.1") == example("delay-offsets.md")
+    assert read_file(disk, "/s/config/sprocket.offsets.1") == example("consumer-offsets.md")
+    topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
+    topics.put(TopicConfig(name="T", read_queues=3))
+    topics.remove("T")
+    assert read_file(disk, "/s/config/sprocket.topics.2") == example("table-journal.md")
     again = disk.kill()
+    assert topic_table.read(again, StoreLayout("/s")) == {one.name: one for one in topics.all()}
     assert ConsumerOffsets(again, "/s", FakeClock()).get("dashboards", "flights", 3) == 1232
     found = DelayProgress(again, "/s", FakeClock(), cast("Any", log))
     assert [found.get(level) for level in (1, 2, 3)] == [64, 0, 1]

@@ -19,7 +19,6 @@ from sprocket.rocketmq.broker.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.hold import PullHold
-from sprocket.rocketmq.broker.journal import Flushed
 from sprocket.rocketmq.broker.locks import QueueLocks
 from sprocket.rocketmq.broker.members import Link, Members
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
@@ -37,6 +36,7 @@ from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.snapshots import Snapshots
 from sprocket.runtime.tasks import Tasks
 
 _log = log.get_logger(__name__)
@@ -93,6 +93,20 @@ class Broker:
         self.thread = DiskThread()
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
+        self.delay_progress = DelayProgress(
+            disk, folder, clock, store, is_whole=not store.report.damage
+        )
+        self.snapshots = Snapshots(
+            self.thread,
+            self._sync_thread,
+            {
+                "topics": self.topics,
+                "groups": self.groups,
+                "offsets": self.offsets,
+                "delays": self.delay_progress,
+            },
+            durable=[self.topics, self.groups],
+        )
         self.durable = Durable(
             store,
             self.thread,
@@ -102,6 +116,7 @@ class Broker:
             self.hold.arrived,
             self.stats,
             pressure,
+            self.snapshots.begin_sync,
             sync_wait_ms_max=settings.durability.sync_wait_ms_max,
             sync_timeout_ms=settings.durability.sync_timeout_ms,
         )
@@ -120,9 +135,6 @@ class Broker:
             ids.UniqueIds(clock, store_host[:-4]).next,
         )
         self.send_back = SendBack(store, topics, groups, levels, store_host)
-        self.delay_progress = DelayProgress(
-            disk, folder, clock, store, is_whole=not store.report.damage
-        )
         self.delays = Delays(
             store, self.durable, self.delay_progress, levels, store_host, loop, store.log_clock
         )
@@ -131,7 +143,6 @@ class Broker:
         self.removal = Removal(store, self.upkeep, topics, groups, self.offsets, self.stats)
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")
-        self._flushing: set[Flushed] = set()
 
     def start(self) -> None:
         """Finish what a crash cut off, then begin what happens now and then."""
@@ -142,7 +153,7 @@ class Broker:
             (MAINTAIN_SECONDS, self._maintain, "maintain"),
             (RECHECK_SECONDS, self._recheck, "recheck"),
             (EXPIRE_SECONDS, self._expire, "expire"),
-            (self._flush_seconds, self.flush_offsets, "offsets"),
+            (self._flush_seconds, self.snapshots.begin, "snapshots"),
         ):
             self._tasks.spawn(_every(seconds, work, name), name)
 
@@ -181,36 +192,14 @@ class Broker:
         self.upkeep.close()
         with ExitStack() as last:
             last.callback(self.store.close)
-            last.callback(self.delay_progress.close)
-            last.callback(self.offsets.close)
+            for table in (self.topics, self.groups, self.offsets, self.delay_progress):
+                last.callback(table.close)
             self.store.sync()  # so that the progress of delays is safe to note
-
-    def flush_offsets(self) -> None:
-        """Have committed offsets and progress made durable, on the disk thread."""
-        self._flush(self.offsets)
-        self._flush(self.delay_progress)
-
-    def _flush(self, table: Flushed) -> None:
-        """Flush one table, one flush at a time."""
-        if table in self._flushing:
-            return
-        job = table.begin_flush()
-        if job is None:
-            return
-        self._flushing.add(table)
-
-        def done(_: object, caught: BaseException | None) -> None:
-            self._flushing.discard(table)
-            if caught is not None and not isinstance(caught, StoreError):
-                raise caught
-            table.finish_flush(job, caught)
-
-        self.thread.submit(job.run, done)
 
     def _maintain(self) -> None:
         self.stats.sample()
         if self.offsets.wants_flush:
-            self.flush_offsets()
+            self.snapshots.begin_one("offsets")
         self.upkeep.begin()
 
     def _recheck(self) -> None:

@@ -3,14 +3,22 @@
 The text is fastjson's pretty form (members sorted by name where the writer sorts them, a tab for
 each level, integer keys without quotes), because a RocketMQ broker started on our folder reads it
 and its operators do. Ours are replaced as a whole and durably, the old content stays as `.bak`.
+
+Tables that grow (topics, groups, offsets) are such a file, the snapshot, and a journal of what came
+since (`base.journal`). The snapshot says in a member of ours, `codec.tables.SEQUENCE`, up to where
+it covers the journal.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from sprocket.base import files, log
+import msgspec
+
+from sprocket.base import files, log, steps
 from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing, ForeignStore, WireError
+from sprocket.base.snapshot import BACKUP, replace_steps
+from sprocket.base.steps import Steps
 from sprocket.rocketmq.codec import fastjson
 
 _log = log.get_logger(__name__)
@@ -32,12 +40,18 @@ class ConfigFile:
         self.path = path
         self._missing = missing
 
-    def load(self, interpret: Callable[[dict[str, Any]], T]) -> T:
+    def load(
+        self,
+        interpret: Callable[[Any], T],
+        shape: Any = dict[str, Any],
+    ) -> T:
         """Return what `interpret` makes of the content, of what `missing` gives if there is none.
 
         Args:
-            interpret: Turns the JSON object into a value; may raise WireError, ValueError or
-                TypeError, which count as damage.
+            interpret: Turns the object, of type `shape`, into a value; may raise WireError,
+                ValueError or TypeError, which count as damage.
+            shape: What the object must be, as msgspec knows types: it is read the faster, the more
+                is known.
 
         Raises:
             ForeignStore: The file is damaged, and so is its backup if there is one. RocketMQ would
@@ -48,12 +62,12 @@ class ConfigFile:
             `.bak`.
         """
         damage = ""
-        for path in (self.path, self.path + ".bak"):
+        for path in (self.path, self.path + BACKUP):
             content = self._read(path)
             if not content:
                 continue
             try:
-                value = interpret(_parse(content))
+                value = interpret(fastjson.read_large(content, shape))
                 if path != self.path:
                     files.replace_file(self._disk, self.path, content)
                 return value
@@ -62,7 +76,7 @@ class ConfigFile:
                 _log.error("a file is damaged", path=path, why=str(error))
         if damage:
             raise ForeignStore(damage)
-        return interpret(self._missing())
+        return interpret(msgspec.convert(self._missing(), shape))
 
     @staticmethod
     def encode(value: Mapping[str, Any]) -> bytes:
@@ -75,17 +89,18 @@ class ConfigFile:
         Durability: on the disk when this returns.
         Threads: any, one call at a time.
         """
-        files.replace_file(self._disk, self.path, content, keep_backup=True)
+        steps.run(replace_steps(self._disk, self.path, [content]))
+
+    def replace_steps(self, members: Mapping[str, Any]) -> Steps:
+        """Give the file a new content, which is made and written piece by piece.
+
+        Args:
+            members: See `fastjson.write_pieces`.
+        """
+        yield from replace_steps(self._disk, self.path, fastjson.write_pieces(members))
 
     def _read(self, path: str) -> bytes:
         try:
             return files.read_file(self._disk, path)
         except FileMissing:
             return b""
-
-
-def _parse(content: bytes) -> dict[str, Any]:
-    value = fastjson.read(content)
-    if not isinstance(value, dict):
-        raise WireError("a JSON object was expected")
-    return value

@@ -3,7 +3,7 @@
 `config/delayOffset.json` is RocketMQ's own file: by level the queue offset, in the level's waiting
 queue, of the first message that was not delivered. It is replaced every few seconds and at stop.
 `config/sprocket.delays` is the journal of what came since, a line for each batch that was
-delivered: `sequence, level, offset, end of the log`; see `broker.journal`.
+delivered: `sequence, level, offset, end of the log`; see `base.journal` and `config_file`.
 
 A batch counts as delivered when its copies are stored as the flush mode says. What is noted may
 never be ahead of the copies, or a message that waited would be lost:
@@ -24,18 +24,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from sprocket.base import log
+from sprocket.base import steps
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker import journal
+from sprocket.base.journal import Journal
+from sprocket.base.steps import Steps
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.broker.journal import SEQUENCE, FlushJob, Journal
-from sprocket.rocketmq.codec import values
+from sprocket.rocketmq.codec import tables, values
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.store.layout import StoreLayout
-
-_log = log.get_logger(__name__)
 
 Line: TypeAlias = tuple[int, int, int, int]
 """Sequence, level, queue offset, physical offset where the log ended behind the copies."""
@@ -61,7 +58,6 @@ class Log(Protocol):
 class _Noted(NamedTuple):
     log_end: int
     sequence: int
-    journal_end: int
     level: int
     offset: int
 
@@ -76,7 +72,10 @@ class DelayProgress:
         store: The open store, just recovered.
         is_whole: Recovery found no damage in the log.
 
-    Threads: event loop only, but for `FlushJob.run`.
+    Attributes:
+        journal: What was delivered since the last snapshot was begun, and what is not safe yet.
+
+    Threads: event loop only, but for the calls of steps.
     Durability: see the head of the module.
     """
 
@@ -91,16 +90,22 @@ class DelayProgress:
         self._changes = 0
         self._table: dict[int, int] = {}
         covered = self._file.load(self._interpret)
-        self._journal = Journal(disk, layout.delay_journal, _decode)
-        for _, level, offset, log_end in self._journal.replay(covered):
+        self.journal = Journal(disk, layout.delay_journal, _decode)
+        lines = self.journal.replay(covered)
+        has_void = False
+        for _, level, offset, log_end in lines:
             if is_whole and log_end <= store.written:
                 self._table[level] = offset
+            else:
+                has_void = True
         self._safe = dict(self._table)
-        """What the synced part of the log covers, up to `_covered`."""
-        self._covered = _Noted(0, self._journal.sequence, self._journal.end, 0, 0)
+        """What the synced part of the log covers, up to line `_covered`."""
+        self._covered = self.journal.sequence
         self._unsafe: deque[_Noted] = deque()
-        self._is_changed = covered is None or self._journal.end > 0
-        self.flush()  # lines that did not count must not come to count when the log has grown
+        self._is_changed = covered is None or bool(lines)
+        self.flush()
+        if has_void:  # they must not come to count when the log has grown, for the backup either
+            steps.run(self.journal.retire_steps(self._covered))
 
     def get(self, level: int) -> int:
         """Return the offset of the level's first message that was not delivered."""
@@ -129,57 +134,50 @@ class DelayProgress:
         if self._changes % VERSION_STEP == 0:
             self._version = self._version.next(self._clock.now_ms())
         try:
-            self._journal.append(level, offset, log_end)
+            self.journal.append(level, offset, log_end)
         finally:
-            at = self._journal
-            self._unsafe.append(_Noted(log_end, at.sequence, at.end, level, offset))
+            self._unsafe.append(_Noted(log_end, self.journal.sequence, level, offset))
 
-    def begin_flush(self) -> FlushJob | None:
-        """Return what must be written, None when nothing new is safe since the last time."""
+    def flush_steps(self) -> Steps:
+        """Write a new snapshot, if anything new is safe since the last one.
+
+        Raises:
+            DiskFull, DiskFailed: The old one and the journal are there.
+        """
         synced = self._store.synced
         while self._unsafe and self._unsafe[0].log_end <= synced:
-            self._covered = self._unsafe.popleft()
-            self._safe[self._covered.level] = self._covered.offset
+            noted = self._unsafe.popleft()
+            self._safe[noted.level] = noted.offset
+            self._covered = noted.sequence
             self._is_changed = True
         if not self._is_changed:
-            return None
-        self._is_changed = False
-        content = self._file.encode(
-            {
-                "dataVersion": self._version.to_json(),
-                "offsetTable": dict(sorted(self._safe.items())),
-                SEQUENCE: self._covered.sequence,
-            }
-        )
-        return FlushJob(
-            run=lambda: self._file.replace(content), journal_end=self._covered.journal_end
-        )
-
-    def finish_flush(self, job: FlushJob, error: StoreError | None) -> None:
-        """Cut from the journal what the file now holds; after an error nothing is cut."""
-        if error is not None:
-            self._is_changed = True
-            _log.error("delay offsets could not be written; trying again", why=str(error))
             return
-        self._journal.cut(job.journal_end)
-        self._covered = self._moved(self._covered, job.journal_end)
-        self._unsafe = deque([self._moved(noted, job.journal_end) for noted in self._unsafe])
+        self._is_changed = False
+        covered = self._covered
+        self.journal.roll()
+        try:
+            yield from self._file.replace_steps(
+                {
+                    "dataVersion": self._version.to_json(),
+                    "offsetTable": dict(sorted(self._safe.items())),
+                    tables.SEQUENCE: covered,
+                }
+            )
+        except BaseException:
+            self._is_changed = True
+            raise
+        yield from self.journal.retire_steps(covered)
 
     def flush(self) -> None:
         """Write what changed and is safe, here and now: used when starting, stopping, by tests."""
-        journal.flush_now(self)
+        steps.run(self.flush_steps())
 
     def close(self) -> None:
         """Flush and give the journal up. The log should be synced before."""
         try:
             self.flush()
         finally:
-            self._journal.close()
-
-    @staticmethod
-    def _moved(noted: _Noted, cut_bytes: int) -> _Noted:
-        """Return where a line lies after the journal was cut."""
-        return noted._replace(journal_end=max(0, noted.journal_end - cut_bytes))
+            self.journal.close()
 
     def _interpret(self, content: dict[str, Any]) -> int | None:
         """Take in what the file says; return up to where it covers the journal."""
@@ -190,4 +188,4 @@ class DelayProgress:
             for level, offset in found.items()
         }
         self._version = version
-        return journal.covered_by(content)
+        return tables.covered_by(content)

@@ -25,13 +25,16 @@ Invariants
    mode allows it: after the write (async), or after a sync that began after the write (sync).
 2. After a failed write its records are taken back and refused, and the broker goes on. After a
    failed sync everybody who waits is refused, and the store refuses all appends until reopened.
-3. With `SyncLate` the record is stored, but no sync was seen to end in `sync_timeout_ms` (for a
+3. What a send has changed in tables, a new topic above all, is as durable as its record: the sync
+   of a group takes the tables' journals along.
+4. With `SyncLate` the record is stored, but no sync was seen to end in `sync_timeout_ms` (for a
    group that was written while that sync was out already: in at most twice that time). What a
    stalled fill has kept from being written by then is given up and refused.
-4. Consumers see a record only after its answer was queued; see `Store.dispatch`.
+5. Consumers see a record only after its answer was queued; see `Store.dispatch`.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -106,6 +109,16 @@ class JobThread(Protocol):
         """Do so before this returns, unless that takes longer than `seconds`."""
 
 
+class TableSync(Protocol):
+    """Makes durable what tables have noted; `runtime.snapshots.TableSync` is it."""
+
+    def run(self) -> None:
+        """Do it, on any thread; raises StoreError."""
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how it ended, on the loop."""
+
+
 class Durable:
     """The way of every record into the store.
 
@@ -134,6 +147,7 @@ class Durable:
         arrived: Callable[[Arrival], None],
         stats: Stats,
         pressure: Pressure,
+        begin_table_sync: Callable[[], TableSync | None],
         *,
         sync_wait_ms_max: float,
         sync_timeout_ms: int,
@@ -146,6 +160,7 @@ class Durable:
         self._arrived = arrived
         self._stats = stats
         self.pressure = pressure
+        self._begin_table_sync = begin_table_sync
         self._is_sync = store.settings.flush == "sync"
         self._wait_seconds = sync_wait_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
@@ -335,26 +350,38 @@ class Durable:
         """Sync what is written: on the loop while that is quick, else on the thread."""
         group, self._written = self._written, []
         try:
+            tables = self._begin_table_sync()
+        except StoreError as caught:
+            waiting.refuse(group, caught)
+            return
+        try:
             job = self._store.begin_sync()
         except StoreError as caught:
             self._answer(group, caught)
             return
-        if job is None:
+        if job is None and tables is None:
             self._answer(group, None)
             return
         ready = None
         if not self._is_slow and sum([one.records for one in group]) >= READY_BESIDE:
-            job.start_writing()
+            if job is not None:
+                job.start_writing()
             ready = waiting.ready(group, None)
-        self._run_sync(job, group, ready, 0 if self._is_slow else self._wait_seconds)
+        self._run_sync(job, tables, group, ready, 0 if self._is_slow else self._wait_seconds)
 
     def _run_sync(
-        self, job: SyncJob, group: list[Waiting], ready: Ready | None, wait_seconds: float
+        self,
+        job: SyncJob | None,
+        tables: TableSync | None,
+        group: list[Waiting],
+        ready: Ready | None,
+        wait_seconds: float,
     ) -> None:
         """Have the thread run a sync, and perhaps wait for that.
 
         Args:
-            job: The sync.
+            job: The sync of the log; None if the disk has it.
+            tables: That of the tables; None if nothing of them was changed.
             group: Who waits for it.
             ready: Their answers, if they are made already.
             wait_seconds: How long the loop may stand still.
@@ -364,7 +391,7 @@ class Durable:
 
         def timed() -> float:
             started = self._clock.monotonic()
-            job.run()
+            _run(job, tables)
             return self._clock.monotonic() - started
 
         def done(seconds: float | None, caught: BaseException | None) -> None:
@@ -375,7 +402,10 @@ class Durable:
             if self._late_timer is not None and not self._is_held_up:
                 self._late_timer.cancel()
                 self._late_timer = None
-            self._store.finish_sync(job, error)
+            if job is not None:
+                self._store.finish_sync(job, error)
+            if tables is not None:
+                tables.finish(error)
             answered, self._syncing = self._syncing, []
             self._answer(answered, error, ready if answered else None)
             if self._written and not self._is_closed:
@@ -506,7 +536,10 @@ class Durable:
         except StoreError:
             return  # it failed before and was said then
         if job is not None:
-            self._run_sync(job, [], None, 0)
+            tables = None
+            with contextlib.suppress(StoreError):  # whoever waits for them is told
+                tables = self._begin_table_sync()
+            self._run_sync(job, tables, [], None, 0)
         if self._store.synced < self._store.written:
             self._sync_behind_later()
 
@@ -534,6 +567,14 @@ class Durable:
                 self._fill()
 
         self._thread.submit(job.run, done)
+
+
+def _run(job: SyncJob | None, tables: TableSync | None) -> None:
+    """Sync what a group needs: its records, and before them what it changed in tables."""
+    if tables is not None:
+        tables.run()
+    if job is not None:
+        job.run()
 
 
 def _as_store_error(caught: BaseException | None) -> StoreError | None:

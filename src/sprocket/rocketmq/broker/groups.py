@@ -1,22 +1,28 @@
 """Consumer groups and their settings, in `config/subscriptionGroup.json`.
 
 A group that nobody made is made, with default settings, when it is first used, unless
-`auto_create` is off.
+`auto_create` is off. What changes is a line of the journal `sprocket.groups`, which a kill leaves;
+`runtime.snapshots` makes it durable.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from sprocket.base import steps
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import RequestRefused
+from sprocket.base.journal import Journal
+from sprocket.base.steps import Steps
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.broker.topics import NAME
-from sprocket.rocketmq.codec import tables, values
+from sprocket.rocketmq.codec import fastjson, tables, values
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.codec.tables import DataVersion, GroupLine
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.settings import GroupSettings
 from sprocket.rocketmq.store import config_rdb
@@ -41,13 +47,30 @@ READ_FORBIDDEN = 1
 """The bit of RocketMQ's forbidden table that closes a topic to the reads of a group."""
 
 
+_decode: Callable[[bytes], GroupLine] = msgspec.json.Decoder(GroupLine).decode
+
+
 class Groups:
     """The table of consumer groups.
 
-    Threads: event loop only.
+    Attributes:
+        journal: What changed since the last snapshot was begun.
+        version: Rises with each change.
+
+    Threads: event loop only, but for the calls of steps.
+    Durability: what a method has done is with the operating system when it returns, and on the
+        disk after the next sync of the journal or snapshot.
     """
 
-    def __init__(self, disk: Disk, folder: str, clock: Clock, settings: GroupSettings) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        clock: Clock,
+        settings: GroupSettings,
+        *,
+        adds_system_groups: bool = True,
+    ) -> None:
         layout = StoreLayout(folder)
         rocksdb = partial(config_rdb.groups_json, disk, layout)
         self._file = ConfigFile(disk, layout.subscription_groups, rocksdb)
@@ -55,12 +78,21 @@ class Groups:
         self._settings = settings
         self.version = DataVersion.new(clock.now_ms())
         self._table: dict[str, SubscriptionGroup] = {}
-        self._forbidden: dict[Any, Any] = {}
-        self._file.load(self._interpret)
-        missing = [name for name in SYSTEM_GROUPS if name not in self._table]
-        if missing:
+        self._forbidden: dict[str, dict[str, int]] = {}
+        covered = self._file.load(self._interpret)
+        self.journal = Journal(disk, layout.group_journal, _decode)
+        lines = self.journal.replay(covered)
+        for _, counter, timestamp, groups, forbidden in lines:
+            self.version = DataVersion(counter, timestamp, self.version.state_version)
+            self._take(groups)
+            self._forbidden.update(forbidden)
+        self._is_changed = covered is None or bool(lines)
+        wanted = SYSTEM_GROUPS if adds_system_groups else ()
+        missing = [name for name in wanted if name not in self._table]
+        if covered is None or missing:
             self._table.update({name: SubscriptionGroup(name=name) for name in missing})
-            self._save()
+            self._is_changed = True
+            self.flush()  # from now on the journal counts
 
     def use(self, settings: GroupSettings) -> None:
         """Change how new groups come about."""
@@ -96,12 +128,7 @@ class Groups:
                 f"subscription group [{name}] does not exist, and automatic creation is off",
             )
         group = SubscriptionGroup(name=name)
-        self._table[name] = group
-        try:
-            self._save()
-        except StoreError:
-            del self._table[name]
-            raise
+        self.put([group])
         return group
 
     def put(self, groups: Iterable[SubscriptionGroup]) -> None:
@@ -110,7 +137,7 @@ class Groups:
         Raises:
             RequestRefused: SYSTEM_ERROR; attributes are to be changed. RocketMQ 5.3.3 knows none
                 of groups, and refuses each.
-            StoreError: The file could not be written; the table is as before.
+            DiskFull, DiskFailed: The journal could not be written; the table is as before.
         """
         changed: dict[str, SubscriptionGroup] = {}
         for group in groups:
@@ -121,34 +148,27 @@ class Groups:
                     f"group {group.name}: attributes {names} are not supported, a group has none",
                 )
             old = self._table.get(group.name)
-            changed[group.name] = (
-                group if old is None else replace(group, attributes=old.attributes)
-            )
-        self._change(self._table | changed)
+            new = group if old is None else replace(group, attributes=old.attributes)
+            if new != old:
+                changed[group.name] = new
+        if changed:
+            self._note({name: tables.group_to_json(group) for name, group in changed.items()}, {})
+            self._table.update(changed)
 
     def remove(self, name: str) -> None:
         """Take a group out of the table, if it is there.
 
         Raises:
-            StoreError: As `put`.
+            DiskFull, DiskFailed: As `put`.
         """
-        self._change({other: group for other, group in self._table.items() if other != name})
+        if name in self._table:
+            self._note({name: None}, {})
+            del self._table[name]
 
     @property
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:
         """Bits by group and topic: bit 0 says that the group may not read the topic."""
         return self._forbidden
-
-    def _change(self, table: dict[str, SubscriptionGroup]) -> None:
-        old = self._table
-        if table == old:
-            return
-        self._table = table
-        try:
-            self._save()
-        except StoreError:
-            self._table = old
-            raise
 
     def tells_members(self, name: str) -> bool:
         """Say whether the members of a group are told when others come and go."""
@@ -163,22 +183,77 @@ class Groups:
         """Open or close a topic to a group, whether or not there is either of them yet.
 
         Raises:
-            StoreError: The file could not be written; the table is as before.
+            DiskFull, DiskFailed: As `put`.
         """
-        old = dict(self._forbidden.get(group, {}))
+        old = self._forbidden.get(group, {})
         bits = int(old.get(topic, 0))
         wanted = bits & ~READ_FORBIDDEN if is_readable else bits | READ_FORBIDDEN
-        if wanted == bits:
-            return
-        self._forbidden[group] = {**old, topic: wanted}
-        try:
-            self._save()
-        except StoreError:
-            self._forbidden[group] = old
-            raise
+        if wanted != bits:
+            new = {**old, topic: wanted}
+            self._note({}, {group: new})
+            self._forbidden[group] = new
 
-    def _interpret(self, content: dict[str, Any]) -> None:
-        """Take in what the file says."""
+    def flush_steps(self) -> Steps:
+        """Write a new snapshot, if anything has changed since the last one.
+
+        Raises:
+            DiskFull, DiskFailed: The old one and the journal are there.
+        """
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        covered = self.journal.roll()
+        try:
+            yield from self._file.replace_steps(
+                {
+                    "dataVersion": self.version.to_json(),
+                    "forbiddenTable": self._forbidden_entries(),
+                    "subscriptionGroupTable": self._entries(),
+                    tables.SEQUENCE: covered,
+                }
+            )
+        except BaseException:
+            self._is_changed = True
+            raise
+        yield from self.journal.retire_steps(covered)
+
+    def flush(self) -> None:
+        """Write what changed, here and now: used when starting, when stopping and by tests."""
+        steps.run(self.flush_steps())
+
+    def close(self) -> None:
+        """Flush and give the journal up."""
+        try:
+            self.flush()
+        finally:
+            self.journal.close()
+
+    def _entries(self) -> Iterator[str]:
+        for name, group in list(self._table.items()):
+            yield fastjson.entry(name, tables.group_to_json(group))
+
+    def _forbidden_entries(self) -> Iterator[str]:
+        for group, topics in list(self._forbidden.items()):
+            yield fastjson.entry(str(group), topics)
+
+    def _note(
+        self, groups: dict[str, dict[str, Any] | None], forbidden: dict[str, dict[str, int]]
+    ) -> None:
+        """Write a line, before the table is changed."""
+        version = self.version.next(self._clock.now_ms())
+        self.journal.append(version.counter, version.timestamp, groups, forbidden)
+        self.version = version
+        self._is_changed = True
+
+    def _take(self, groups: dict[str, dict[str, Any] | None]) -> None:
+        for name, members in groups.items():
+            if members is None:
+                self._table.pop(name, None)
+            else:
+                self._table[name] = tables.group_from_json(name, members)
+
+    def _interpret(self, content: dict[str, Any]) -> int | None:
+        """Take in what the file says; return up to where it covers the journal."""
         version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
         found = values.mapping(content.get("subscriptionGroupTable"), "subscriptionGroupTable")
         forbidden = values.mapping(content.get("forbiddenTable"), "forbiddenTable")
@@ -190,17 +265,4 @@ class Groups:
         }
         self._forbidden = forbidden
         self.version = version
-
-    def _save(self) -> None:
-        self.version = self.version.next(self._clock.now_ms())
-        self._file.replace(
-            self._file.encode(
-                {
-                    "dataVersion": self.version.to_json(),
-                    "forbiddenTable": self._forbidden,
-                    "subscriptionGroupTable": {
-                        name: tables.group_to_json(group) for name, group in self._table.items()
-                    },
-                }
-            )
-        )
+        return tables.covered_by(content)

@@ -2,16 +2,15 @@
 
 Two files hold it, both in `config/`:
 
-* `consumerOffset.json`, RocketMQ's own, replaced as a whole every few seconds (`flush_ms`) and at
-  stop: a crash leaves the old one or the new one.
+* `consumerOffset.json`, RocketMQ's own, the snapshot: replaced as a whole every few seconds
+  (`flush_ms`) and at stop, piece by piece while commits go on.
 * `sprocket.offsets`, a journal of the commits since then: one line is written for each commit,
   before the commit is answered. A process that dies, by `kill -9` too, leaves what it has written
   to the system, so no answered commit is lost with the process. The journal is not synced: a power
   loss may take the commits of the last interval, and consumers then see some messages again.
 
 Lines of the journal hold `sequence, "topic@group", queue, offset`, or null for the offset where all
-of a group in a topic was forgotten; `broker.journal` has the rest. A file that RocketMQ has written
-since lacks our member `sprocketSequence`: then the journal is older than it and is dropped.
+of a group in a topic was forgotten; `base.journal` and `config_file` have the rest.
 
 A commit that a pull carries is not what the pull is about: where its line cannot be written it
 counts in memory only (`commit_aside`), as all of RocketMQ's do, until a line or a file has it.
@@ -23,23 +22,23 @@ Invariants
 
 1. File + journal = the table but for what `_unkept` has: at any moment reading both gives what was
    answered last.
-2. A line leaves the journal only after a file that covers it is durable.
+2. `_topics` and `_groups` hold the two halves of every key of the table, and nothing else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
-from sprocket.base import log
+from sprocket.base import log, steps
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import DiskFailed, DiskFull, StoreError
-from sprocket.rocketmq.broker import journal
+from sprocket.base.errors import DiskFailed, DiskFull, WireError
+from sprocket.base.journal import Journal
+from sprocket.base.steps import Steps
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.broker.journal import SEQUENCE, FlushJob, Journal
-from sprocket.rocketmq.codec import values
+from sprocket.rocketmq.codec import fastjson, tables
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -59,11 +58,24 @@ _decode: Callable[[bytes], Commit] = msgspec.json.Decoder(Commit).decode
 
 _NOTHING: Mapping[int, int] = {}
 
+_INT64_MAX = (1 << 63) - 1
+
+
+class _File(msgspec.Struct):
+    """The members of `consumerOffset.json` that are read; groupTopicMap follows from the table."""
+
+    dataVersion: Any = None  # noqa: N815  # RocketMQ's names, as are the next two
+    offsetTable: dict[str, dict[int, int] | None] | None = None  # noqa: N815
+    sprocketSequence: int | None = None  # noqa: N815
+
 
 class ConsumerOffsets:
     """The table of committed offsets, by `topic@group` and queue.
 
-    Threads: event loop only, but for `FlushJob.run`.
+    Attributes:
+        journal: The commits since the last snapshot was begun.
+
+    Threads: event loop only, but for the calls of steps.
     Durability: see the head of the module.
     """
 
@@ -73,19 +85,22 @@ class ConsumerOffsets:
         self._file = ConfigFile(disk, layout.consumer_offsets, rocksdb)
         self._clock = clock
         self._table: dict[str, dict[int, int]] = {}
+        self._topics: dict[str, dict[str, None]] = {}
+        self._groups: dict[str, dict[str, None]] = {}
         self._resets: dict[tuple[str, int], int] = {}
         self._unkept: dict[tuple[str, int], int] = {}
-        self._flushing: dict[tuple[str, int], int] = {}
+        """Which commits have no line, by the number of the change."""
         self._version = DataVersion.new(clock.now_ms())
-        self._commits = 0
-        covered = self._file.load(self._interpret)
-        self._journal = Journal(disk, layout.offset_journal, _decode)
-        for _, key, queue_id, offset in self._journal.replay(covered):
+        self._changes = 0
+        covered = self._file.load(self._interpret, _File)
+        self.journal = Journal(disk, layout.offset_journal, _decode)
+        lines = self.journal.replay(covered)
+        for _, key, queue_id, offset in lines:
             if offset is None:
-                self._table.pop(key, None)
+                self._drop(key)
             else:
-                self._table.setdefault(key, {})[queue_id] = offset
-        self._is_changed = covered is None or self._journal.end > 0
+                self._queues(key)[queue_id] = offset
+        self._is_changed = covered is None or bool(lines)
         if covered is None:
             self.flush()  # from now on the journal counts
 
@@ -126,8 +141,8 @@ class ConsumerOffsets:
             if not self._unkept:
                 _log.error("commits of pulls are in memory only, and lost with it", why=str(error))
             key = f"{topic}@{group}"
-            self._unkept[key, queue_id] = offset
             self._set(key, queue_id, offset)
+            self._unkept[key, queue_id] = self._changes
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set where the group goes on, over its own commits, until `take_reset`.
@@ -168,9 +183,8 @@ class ConsumerOffsets:
             DiskFull, DiskFailed: As `commit`; some may be forgotten.
         Durability: as `commit`.
         """
-        suffix = f"@{group}"
-        for key in [key for key in self._table if key.endswith(suffix)]:
-            self._forget(key)
+        for topic in self.topics_of(group):
+            self._forget(f"{topic}@{group}")
 
     def forget_topic(self, topic: str) -> None:
         """Forget everything that any group has committed in a topic.
@@ -181,31 +195,28 @@ class ConsumerOffsets:
         """
         for group in self.groups_of(topic):
             self._forget(f"{topic}@{group}")
-        self._journal.sync()
+        self.journal.sync()
 
     def smallest(self, topic: str) -> dict[int, int]:
         """Return by queue the smallest offset that any group has committed in the topic."""
         found: dict[int, int] = {}
-        for key, queues in self._table.items():
-            if key.partition("@")[0] == topic:
-                for queue_id, offset in queues.items():
-                    found[queue_id] = min(offset, found.get(queue_id, offset))
+        for group in self.groups_of(topic):
+            for queue_id, offset in self.of(group, topic).items():
+                found[queue_id] = min(offset, found.get(queue_id, offset))
         return found
 
     @property
     def wants_flush(self) -> bool:
         """Tell whether the journal has grown so long that it should not wait for its time."""
-        return self._journal.end >= JOURNAL_BYTES_MAX
+        return self.journal.bytes_since_roll >= JOURNAL_BYTES_MAX
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that committed an offset in the topic."""
-        prefix = f"{topic}@"
-        return [key[len(prefix) :] for key in self._table if key.startswith(prefix)]
+        return list(self._groups.get(topic, ()))
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics in which a group has committed an offset."""
-        suffix = f"@{group}"
-        return [key[: -len(suffix)] for key in self._table if key.endswith(suffix)]
+        return list(self._topics.get(group, ()))
 
     @property
     def version(self) -> DataVersion:
@@ -216,83 +227,111 @@ class ConsumerOffsets:
         """Return every offset by `topic@group` and queue."""
         return self._table
 
-    def begin_flush(self) -> FlushJob | None:
-        """Return what must be written, None when nothing changed since the last time."""
-        if not self._is_changed:
-            return None
-        self._is_changed = False
-        self._flushing = dict(self._unkept)
-        groups: dict[str, list[str]] = {}
-        for key in self._table:
-            topic, _, group = key.partition("@")
-            topics = groups.setdefault(group, [])
-            if topic not in topics:
-                topics.append(topic)
-        content = self._file.encode(
-            {
-                "dataVersion": self._version.to_json(),
-                "groupTopicMap": groups,
-                "offsetTable": {key: dict(queues) for key, queues in self._table.items()},
-                SEQUENCE: self._journal.sequence,
-            }
-        )
-        return FlushJob(run=lambda: self._file.replace(content), journal_end=self._journal.end)
+    def flush_steps(self) -> Steps:
+        """Write a new snapshot, if anything has changed since the last one.
 
-    def finish_flush(self, job: FlushJob, error: StoreError | None) -> None:
-        """Cut from the journal what the file now holds; after an error nothing is cut."""
-        if error is not None:
-            self._is_changed = True
-            _log.error("consumer offsets could not be written; trying again", why=str(error))
+        Raises:
+            DiskFull, DiskFailed: The old one and the journal are there.
+        """
+        if not self._is_changed:
             return
-        for at, offset in self._flushing.items():
-            if self._unkept.get(at) == offset:
-                del self._unkept[at]
-        self._journal.cut(job.journal_end)
+        self._is_changed = False
+        changes = self._changes
+        covered = self.journal.roll()
+        try:
+            yield from self._file.replace_steps(
+                {
+                    "dataVersion": self._version.to_json(),
+                    "groupTopicMap": self._group_entries(),
+                    "offsetTable": self._offset_entries(),
+                    tables.SEQUENCE: covered,
+                }
+            )
+        except BaseException:
+            self._is_changed = True
+            raise
+        self._unkept = {at: number for at, number in self._unkept.items() if number > changes}
+        yield from self.journal.retire_steps(covered)
 
     def flush(self) -> None:
         """Write what changed, here and now: used when stopping and by tests."""
-        journal.flush_now(self)
+        steps.run(self.flush_steps())
 
     def close(self) -> None:
         """Flush and give the journal up."""
         try:
             self.flush()
         finally:
-            self._journal.close()
+            self.journal.close()
+
+    def _group_entries(self) -> Iterator[str]:
+        for group in list(self._topics):
+            topics = self._topics.get(group)
+            if topics:
+                yield fastjson.entry(group, list(topics))
+
+    def _offset_entries(self) -> Iterator[str]:
+        """Give the offsets as they are when they are asked for: later lines have the rest."""
+        for key in list(self._table):
+            queues = self._table.get(key)
+            if queues is not None:
+                yield fastjson.int_map_entry(key, queues)
 
     def _commit(self, key: str, queue_id: int, offset: int) -> None:
         queues = self._table.get(key, _NOTHING)
         if queues.get(queue_id) == offset and (key, queue_id) not in self._unkept:
             return
-        self._journal.append(key, queue_id, offset)
+        self.journal.append(key, queue_id, offset)
         self._unkept.pop((key, queue_id), None)
         self._set(key, queue_id, offset)
 
     def _set(self, key: str, queue_id: int, offset: int) -> None:
-        self._table.setdefault(key, {})[queue_id] = offset
+        self._queues(key)[queue_id] = offset
         self._is_changed = True
-        self._commits += 1
-        if self._commits % VERSION_STEP == 0:
+        self._changes += 1
+        if self._changes % VERSION_STEP == 0:
             self._version = self._version.next(self._clock.now_ms())
+
+    def _queues(self, key: str) -> dict[int, int]:
+        """Return what a group has in a topic, to be changed; it may be new."""
+        queues = self._table.get(key)
+        if queues is None:
+            queues = self._table[key] = {}
+            topic, _, group = key.partition("@")
+            self._topics.setdefault(group, {})[topic] = None
+            self._groups.setdefault(topic, {})[group] = None
+        return queues
+
+    def _drop(self, key: str) -> None:
+        if self._table.pop(key, None) is None:
+            return
+        topic, _, group = key.partition("@")
+        for index, one, other in (
+            (self._topics, group, topic),
+            (self._groups, topic, group),
+        ):
+            del index[one][other]
+            if not index[one]:
+                del index[one]
 
     def _forget(self, key: str) -> None:
         if key in self._table:
-            self._journal.append(key, 0, None)
-            del self._table[key]
+            self.journal.append(key, 0, None)
+            self._drop(key)
+            self._changes += 1
             self._is_changed = True
         self._resets = {at: to for at, to in self._resets.items() if at[0] != key}
-        self._unkept = {at: to for at, to in self._unkept.items() if at[0] != key}
+        self._unkept = {at: number for at, number in self._unkept.items() if at[0] != key}
 
-    def _interpret(self, content: dict[str, Any]) -> int | None:
+    def _interpret(self, content: _File) -> int | None:
         """Take in what the file says; return up to where it covers the journal."""
-        version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
-        found = values.mapping(content.get("offsetTable"), "offsetTable")
-        self._table = {
-            str(key): {
-                values.integer(queue, "a queue"): values.integer(at, "an offset")
-                for queue, at in values.mapping(queues, f"offsets of {key}").items()
-            }
-            for key, queues in found.items()
-        }
+        version = DataVersion.from_json(content.dataVersion, self._clock.now_ms())
+        self._table, self._topics, self._groups = {}, {}, {}
+        for key, queues in (content.offsetTable or {}).items():
+            self._queues(key).update(queues or {})
+            for number in (*self._table[key], *self._table[key].values()):
+                if not -_INT64_MAX <= number <= _INT64_MAX:
+                    raise WireError(f"{number} among the offsets of {key} is no number of 64 bits")
         self._version = version
-        return journal.covered_by(content)
+        members = msgspec.structs.asdict(content)
+        return tables.covered_by({n: one for n, one in members.items() if one is not None})

@@ -1,24 +1,29 @@
 """The topics that this broker serves, in `config/topics.json`, and how new ones come about.
 
 A topic is made by `UPDATE_AND_CREATE_TOPIC`, or by the first send to it after the template that the
-sender names, normally `TBW102`. Every change raises the data version, is written to the file, and
-is told to whoever registers topics with the NameServers.
+sender names, normally `TBW102`. Every change raises the data version, is a line of the journal
+`sprocket.topics`, which a kill leaves and `runtime.snapshots` makes durable, and is told to whoever
+registers topics with the NameServers.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from sprocket.base import log
+import msgspec
+
+from sprocket.base import log, steps
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import RequestRefused
+from sprocket.base.journal import Journal
+from sprocket.base.steps import Steps
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.codec import tables, values
+from sprocket.rocketmq.codec import fastjson, tables
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
-from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.codec.tables import DataVersion, TopicLine
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb
@@ -100,14 +105,30 @@ def _nobody(_: list[TopicConfig]) -> None:
     """Tell nobody of changed topics."""
 
 
+_decode: Callable[[bytes], TopicLine] = msgspec.json.Decoder(TopicLine).decode
+
+
 class Topics:
     """The table of topics.
 
-    Threads: event loop only.
+    Attributes:
+        journal: What changed since the last snapshot was begun.
+        version: Rises with each change.
+
+    Threads: event loop only, but for the calls of steps.
+    Durability: what a method has done is with the operating system when it returns, and on the
+        disk after the next sync of the journal or snapshot.
     """
 
     def __init__(
-        self, disk: Disk, folder: str, clock: Clock, broker: BrokerSettings, settings: TopicSettings
+        self,
+        disk: Disk,
+        folder: str,
+        clock: Clock,
+        broker: BrokerSettings,
+        settings: TopicSettings,
+        *,
+        adds_system_topics: bool = True,
     ) -> None:
         layout = StoreLayout(folder)
         rocksdb = partial(config_rdb.topics_json, disk, layout)
@@ -126,8 +147,16 @@ class Topics:
         self.version = DataVersion.new(clock.now_ms())
         self._table: dict[str, TopicConfig] = {}
         self._unknown: dict[str, Any] = {}
-        self._file.load(self._interpret)
-        self._add_system_topics(broker)
+        covered = self._file.load(self._interpret)
+        self.journal = Journal(disk, layout.topic_journal, _decode)
+        lines = self.journal.replay(covered)
+        for _, counter, timestamp, topics in lines:
+            self.version = DataVersion(counter, timestamp, self.version.state_version)
+            tables.apply_topics(self._table, topics)
+        self._is_changed = covered is None or bool(lines)
+        is_new = adds_system_topics and self._add_system_topics(broker)
+        if is_new or covered is None:
+            self.flush()  # from now on the journal counts
 
     def use(self, settings: TopicSettings) -> None:
         """Change how new topics come about, and what all are open to; NameServers are told."""
@@ -167,42 +196,30 @@ class Topics:
             False when it was there in exactly this form, and nothing was done.
 
         Raises:
-            StoreError: The file could not be written; the table is as before.
+            DiskFull, DiskFailed: The journal could not be written; the table is as before.
         """
-        old = self._table.get(topic.name)
-        if old == topic:
+        return self.put_all([topic])
+
+    def put_all(self, topics: Iterable[TopicConfig]) -> bool:
+        """Add or replace topics, all of them or none; as `put`."""
+        changed = {topic.name: topic for topic in topics if self._table.get(topic.name) != topic}
+        if not changed:
             return False
-        old_version = self.version
-        self._table[topic.name] = topic
-        self.version = self.version.next(self._clock.now_ms())
-        try:
-            self._save()
-        except StoreError:
-            self.version = old_version
-            if old is None:
-                del self._table[topic.name]
-            else:
-                self._table[topic.name] = old
-            raise
-        self.changed([topic])
+        self._note({name: tables.topic_to_json(topic) for name, topic in changed.items()})
+        self._table.update(changed)
+        self.changed(list(changed.values()))
         return True
 
     def remove(self, name: str) -> None:
         """Take a topic out of the table, if it is there; the NameServers are told.
 
         Raises:
-            StoreError: The file could not be written; the table is as before.
+            DiskFull, DiskFailed: As `put`.
         """
-        old, old_version = self._table.pop(name, None), self.version
-        if old is None:
-            return
-        self.version = self.version.next(self._clock.now_ms())
-        try:
-            self._save()
-        except StoreError:
-            self._table[name], self.version = old, old_version
-            raise
-        self.changed([])
+        if name in self._table:
+            self._note({name: None})
+            del self._table[name]
+            self.changed([])
 
     def system(self) -> list[str]:
         """Return the topics that belong to the system, whether or not they are there."""
@@ -270,7 +287,8 @@ class Topics:
         self.is_readable = bool(self.permission & READ)
         self.is_writable = bool(self.permission & WRITE)
 
-    def _add_system_topics(self, broker: BrokerSettings) -> None:
+    def _add_system_topics(self, broker: BrokerSettings) -> bool:
+        """Add those that are missing, and say whether any was."""
         everything = READ | WRITE | INHERIT
         wanted = [
             ("SELF_TEST_TOPIC", 1, READ | WRITE),
@@ -288,39 +306,70 @@ class Topics:
         ]
         if self._settings.auto_create:
             wanted.append((TEMPLATE, self._settings.auto_create_queues, everything))
-        is_new = False
-        for name, queues, perm in wanted:
-            if name not in self._table:
-                is_new = True
-                self._table[name] = TopicConfig(
-                    name=name, read_queues=queues, write_queues=queues, perm=perm
-                )
-        if is_new:
-            self.version = self.version.next(self._clock.now_ms())
-            self._save()
+        missing = [
+            TopicConfig(name=name, read_queues=queues, write_queues=queues, perm=perm)
+            for name, queues, perm in wanted
+            if name not in self._table
+        ]
+        return self.put_all(missing)
 
-    def _interpret(self, content: dict[str, Any]) -> None:
-        """Take in what the file says; members that we do not know are kept for writing."""
-        version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
-        found = values.mapping(content.get("topicConfigTable"), "topicConfigTable")
-        self._table = {
-            str(name): tables.topic_from_json(str(name), value) for name, value in found.items()
-        }
-        self.version = version
-        self._unknown = {name: value for name, value in content.items() if name not in _OWN_MEMBERS}
+    def flush_steps(self) -> Steps:
+        """Write a new snapshot, if anything has changed since the last one.
 
-    def _save(self) -> None:
-        self._file.replace(
-            self._file.encode(
+        Raises:
+            DiskFull, DiskFailed: The old one and the journal are there.
+        """
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        covered = self.journal.roll()
+        try:
+            yield from self._file.replace_steps(
                 {
                     "dataVersion": self.version.to_json(),
-                    "topicConfigTable": {
-                        name: tables.topic_to_json(topic) for name, topic in self._table.items()
-                    },
+                    "topicConfigTable": self._entries(),
                     **self._unknown,
+                    tables.SEQUENCE: covered,
                 }
             )
-        )
+        except BaseException:
+            self._is_changed = True
+            raise
+        yield from self.journal.retire_steps(covered)
+
+    def flush(self) -> None:
+        """Write what changed, here and now: used when starting, when stopping and by tests."""
+        steps.run(self.flush_steps())
+
+    def close(self) -> None:
+        """Flush and give the journal up."""
+        try:
+            self.flush()
+        finally:
+            self.journal.close()
+
+    def _entries(self) -> Iterator[str]:
+        for name, topic in list(self._table.items()):
+            yield fastjson.entry(name, tables.topic_to_json(topic))
+
+    def _note(self, topics: dict[str, dict[str, Any] | None]) -> None:
+        """Write a line, before the table is changed."""
+        version = self.version.next(self._clock.now_ms())
+        self.journal.append(version.counter, version.timestamp, topics)
+        self.version = version
+        self._is_changed = True
+
+    def _interpret(self, content: dict[str, Any]) -> int | None:
+        """Take in what the file says; members that we do not know are kept for writing.
+
+        Returns:
+            Up to where it covers the journal.
+        """
+        version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
+        self._table = tables.topics_from_json(content)
+        self.version = version
+        self._unknown = {name: value for name, value in content.items() if name not in _OWN_MEMBERS}
+        return tables.covered_by(content)
 
 
-_OWN_MEMBERS = ("dataVersion", "topicConfigTable")
+_OWN_MEMBERS = ("dataVersion", "topicConfigTable", tables.SEQUENCE)

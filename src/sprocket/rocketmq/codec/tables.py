@@ -7,7 +7,7 @@ told here once. Source: the Java classes of these names, 5.3.3.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct, error
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,21 @@ from sprocket.rocketmq.model.topic import SINGLE_TAG, TopicConfig
 
 _INT32 = Struct(">i")
 _encode = msgspec.json.Encoder(order="sorted").encode
+
+
+SEQUENCE = "sprocketSequence"
+"""Our member of a table's file: up to which line it covers the table's journal."""
+
+
+def covered_by(content: Mapping[str, Any]) -> int | None:
+    """Return up to which line a table's file covers the journal; None if the journal is void.
+
+    RocketMQ passes over our member and does not write it: a journal is older than a file of its.
+    """
+    if not content:
+        return 0
+    covered = content.get(SEQUENCE)
+    return covered if isinstance(covered, int) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +117,34 @@ def topic_from_json(name: str, value: Any) -> TopicConfig:
         sys_flag=values.member(members, "topicSysFlag", 0),
         attributes={values.text(key): values.text(text) for key, text in attributes.items()},
     )
+
+
+TopicLine: TypeAlias = tuple[int, int, int, dict[str, dict[str, Any] | None]]
+"""A line of the journal of topics: its sequence, counter and timestamp of the table's version, and
+by name the members of topics that were changed, None of those that were removed."""
+
+GroupLine: TypeAlias = tuple[
+    int, int, int, dict[str, dict[str, Any] | None], dict[str, dict[str, int]]
+]
+"""A line of the journal of groups: as `TopicLine`, and by group and topic bits of what the group is
+forbidden, complete for each group that is named."""
+
+
+def topics_from_json(content: Mapping[str, Any]) -> dict[str, TopicConfig]:
+    """Read the table of `topics.json` by name. Raises WireError."""
+    found = values.mapping(content.get("topicConfigTable"), "topicConfigTable")
+    return {str(name): topic_from_json(str(name), value) for name, value in found.items()}
+
+
+def apply_topics(
+    table: dict[str, TopicConfig], changed: Mapping[str, dict[str, Any] | None]
+) -> None:
+    """Change a table as a line of its journal says. Raises WireError."""
+    for name, members in changed.items():
+        if members is None:
+            table.pop(name, None)
+        else:
+            table[name] = topic_from_json(name, members)
 
 
 def encode_topic(topic: TopicConfig) -> bytes:

@@ -58,11 +58,20 @@ def answer(peer: Peer, request: Command, what: Answer) -> None:
         peer.send(buffers)
 
 
-def answering(peer: Peer, request: Command) -> Callable[[StoreError | None], None]:
-    """Return what answers a request once its work is done, with why it could not be done."""
+def answering(
+    peer: Peer, request: Command, what: Answer | None = None
+) -> Callable[[StoreError | None], None]:
+    """Return what answers a request once its work is done, with why it could not be done.
+
+    Args:
+        peer: Who asked.
+        request: What for.
+        what: The answer to work that was done; None: that it was.
+    """
 
     def done(error: StoreError | None) -> None:
-        answer(peer, request, Answer() if error is None else failed(peer, request, error))
+        found = (what or Answer()) if error is None else failed(peer, request, error)
+        answer(peer, request, found)
 
     return done
 

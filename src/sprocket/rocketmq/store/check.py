@@ -15,7 +15,7 @@ from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireErro
 from sprocket.base.files import read_file
 from sprocket.rocketmq.codec import fastjson
 from sprocket.rocketmq.settings import Geometry
-from sprocket.rocketmq.store import check_log
+from sprocket.rocketmq.store import check_log, topic_table
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.check_batches import BatchCheck
 from sprocket.rocketmq.store.check_index import IndexCheck
@@ -127,12 +127,8 @@ def _note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
 
 def _topics(disk: Disk, layout: StoreLayout) -> frozenset[str] | None:
     """Return the names in the table of topics, None if there is none that can be read."""
-    try:
-        table = fastjson.read(read_file(disk, layout.topics))
-    except (FileMissing, WireError):
-        return None
-    names = table.get("topicConfigTable") if isinstance(table, dict) else None
-    return frozenset(names) if isinstance(names, dict) else None
+    found = topic_table.read(disk, layout)
+    return None if found is None else frozenset(found)
 
 
 def _check_checkpoint(disk: Disk, path: str) -> Iterator[Finding]:
@@ -174,7 +170,7 @@ def _check_tables(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
             continue
         try:
             data = read_file(disk, path)
-            if data and not isinstance(fastjson.read(data), dict):
+            if data and not isinstance(fastjson.read_large(data), dict):
                 raise WireError("a JSON object was expected")
         except WireError as error:
             yield Finding(rule=Rule.CONFIG, path=path, expected="a table", found=str(error))

@@ -117,6 +117,16 @@ class StoreLayout:
         return f"{self.config}/topics.json"
 
     @property
+    def topic_journal(self) -> str:
+        """What changed in it since its file was written (Sprocket's own files)."""
+        return f"{self.config}/sprocket.topics"
+
+    @property
+    def group_journal(self) -> str:
+        """The same of consumer groups (Sprocket's own files)."""
+        return f"{self.config}/sprocket.groups"
+
+    @property
     def subscription_groups(self) -> str:
         """The table of consumer groups."""
         return f"{self.config}/subscriptionGroup.json"
@@ -128,7 +138,7 @@ class StoreLayout:
 
     @property
     def offset_journal(self) -> str:
-        """The commits since that flush (Sprocket's own file)."""
+        """The commits since that flush (Sprocket's own files)."""
         return f"{self.config}/sprocket.offsets"
 
     @property
@@ -143,7 +153,7 @@ class StoreLayout:
 
     @property
     def delay_journal(self) -> str:
-        """How far it is now (Sprocket's own file)."""
+        """How far it is now (Sprocket's own files)."""
         return f"{self.config}/sprocket.delays"
 
     def queue(self, topic: str, queue_id: int) -> str:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, Lock
-from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, ForeignStore, WireError
-from sprocket.base.files import read_file
+from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
 from sprocket.base.segments import SegmentFiles, lengthen_last
-from sprocket.rocketmq.codec import fastjson, tables, values
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import checkpoint as checkpoints
 from sprocket.rocketmq.store import geometry as geometries
-from sprocket.rocketmq.store import recovery
+from sprocket.rocketmq.store import recovery, topic_table
 from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.deletions import Deletions
@@ -144,15 +142,8 @@ def _batch_topics(disk: Disk, layout: StoreLayout) -> set[str]:
 
     A damaged table is the broker's to report; the folder of batch queues tells most of it, too.
     """
-    for path in (layout.topics, layout.topics + ".bak"):
-        try:
-            table = fastjson.read(read_file(disk, path))
-            topics = values.mapping(values.mapping(table, path).get("topicConfigTable"), path)
-            configs = [tables.topic_from_json(name, value) for name, value in topics.items()]
-        except (FileMissing, WireError):
-            continue
-        return {topic.name for topic in configs if topic.attributes.get("queue.type") == "BatchCQ"}
-    return set()
+    topics = (topic_table.read(disk, layout) or {}).values()
+    return {topic.name for topic in topics if topic.attributes.get("queue.type") == "BatchCQ"}
 
 
 def _write_lock_file(disk: Disk, layout: StoreLayout) -> None:

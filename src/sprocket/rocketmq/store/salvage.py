@@ -10,10 +10,12 @@ Queues and index are made again from the log by the recovery of the new store; n
 the old ones but how far the queues went. The old store is only read, and may be open.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from sprocket.base import journal
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, ForeignStore, WireError
@@ -254,14 +256,16 @@ def _copy_tables(disk: Disk, old: StoreLayout, new: StoreLayout) -> tuple[list[s
                 break
         else:
             left.append(name)
-    if disk.exists(old.offset_journal):
-        replace_file(disk, new.offset_journal, read_file(disk, old.offset_journal))
+    for path in (old.topic_journal, old.group_journal, old.offset_journal):
+        for segment in journal.segment_paths(disk, path):
+            target = f"{new.config}/{os.path.basename(segment)}"
+            replace_file(disk, target, read_file(disk, segment))
     return copied, left
 
 
 def _is_table(data: bytes) -> bool:
     try:
-        return bool(data) and isinstance(fastjson.read(data), dict)
+        return bool(data) and isinstance(fastjson.read_large(data), dict)
     except WireError:
         return False
 

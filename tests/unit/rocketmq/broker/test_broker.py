@@ -68,16 +68,16 @@ def test_offsets_are_flushed_on_the_thread() -> None:
     """One flush at a time; a failed one is made again and loses nothing."""
 
     async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
-        broker.flush_offsets()
+        broker.snapshots.begin()
         assert broker.thread.waiting_count == 0
         broker.offsets.commit("g", "t", 0, 5)
         disk.fail("sync", 1)
-        broker.flush_offsets()
-        broker.flush_offsets()
+        broker.snapshots.begin()
+        broker.snapshots.begin()
         assert broker.thread.waiting_count == 1
         await until(lambda: broker.thread.waiting_count == 0)
         assert not disk.exists(FILE)
-        broker.flush_offsets()
+        broker.snapshots.begin()
         await until(lambda: broker.thread.waiting_count == 0)
         assert b"0:5" in read_file(disk, FILE)
 

@@ -7,6 +7,7 @@ import pytest
 from tests.recorded import Recorded
 
 from sprocket.base.errors import DiskFull, StoreError
+from sprocket.base.steps import advance
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.delay import BATCH, HALF_TOPIC, Delays
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
@@ -77,6 +78,7 @@ class Desk:
             lambda _: None,
             Stats(self.clock),
             Pressure(MIB, MIB),
+            lambda: None,
             sync_wait_ms_max=1.0,
             sync_timeout_ms=5000,
         )
@@ -440,6 +442,6 @@ def test_async_flush_notes_only_what_is_safe() -> None:
     desk.delays.look()
     desk.timers.drain()
     assert desk.bodies() == [b"x"]
-    assert desk.progress.begin_flush() is None
+    assert advance(desk.progress.flush_steps()) is None
     desk.store.sync()
-    assert desk.progress.begin_flush() is not None
+    assert advance(desk.progress.flush_steps()) is not None

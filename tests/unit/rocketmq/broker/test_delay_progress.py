@@ -5,6 +5,7 @@ from tests.recorded import Recorded
 
 from sprocket.base.errors import DiskFailed
 from sprocket.base.files import read_file, replace_file
+from sprocket.base.steps import advance
 from sprocket.rocketmq.broker.delay_progress import VERSION_STEP, DelayProgress
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -39,12 +40,13 @@ def test_what_was_noted_is_found() -> None:
     progress.note(1, 5)
     progress.note(3, 7)
     assert levels(opened(disk.kill())) == [5, 0, 7]
-    job = progress.begin_flush()
-    assert job is not None
+    work = progress.flush_steps()
+    call = advance(work)
+    assert call is not None
     progress.note(1, 6)
-    job.run()
-    assert levels(opened(disk.kill())) == [6, 0, 7]
-    progress.finish_flush(job, None)
+    while call is not None:
+        call = advance(work, call())
+        assert levels(opened(disk.kill())) == [6, 0, 7]
     assert levels(opened(disk.kill())) == [6, 0, 7]
     progress.note(2, 1)
     progress.close()
@@ -107,7 +109,7 @@ def test_the_file_waits_for_the_log() -> None:
     log = FakeLog(100, synced=0)
     progress = opened(disk, log)
     progress.note(1, 5)
-    assert progress.begin_flush() is None
+    assert advance(progress.flush_steps()) is None
     log.synced = log.written
     log.written = 200
     progress.note(1, 6)
@@ -119,7 +121,7 @@ def test_the_file_waits_for_the_log() -> None:
     log.synced = 200
     progress.flush()
     assert b"{1:6,2:2\n" in read_file(disk, FILE)
-    assert read_file(disk, "/s/config/sprocket.delays") == b""
+    assert b'"sprocketSequence":3' in read_file(disk, FILE)
 
 
 def test_failures_are_told_and_tried_again() -> None:

@@ -226,6 +226,8 @@ class Bench:
         self.thread = FakeThread()
         self.fill_thread = FakeThread()
         self.answers: list[tuple[Any, ...]] = []
+        self.tables_changed = False
+        self.table_error: StoreError | None = None
         self.stats = Stats(self.clock)
         self.arrived: list[Arrival] = []
         self.durable = Durable(
@@ -237,9 +239,25 @@ class Bench:
             self.arrived.append,
             self.stats,
             Pressure(unsynced_max, 1),
+            self.begin_table_sync,
             sync_wait_ms_max=ms_max,
             sync_timeout_ms=5000,
         )
+
+    def begin_table_sync(self) -> "Bench | None":
+        """Say whether tables have changed."""
+        if self.table_error is not None:
+            raise self.table_error
+        return self if self.tables_changed else None
+
+    def run(self) -> None:
+        """Make the tables durable."""
+        self.store.done.append("tables")
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note the end of that."""
+        assert error is None
+        self.tables_changed = False
 
     def append(self, record: str) -> None:
         """Append and note the answer."""
@@ -931,3 +949,31 @@ def test_the_index_of_many_waits_for_the_next_answers(others_come: bool) -> None
     else:
         bench.timers.advance(ROUND_MS)
     assert bench.store.index_left == 0
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+def test_a_group_that_changed_tables_takes_them_to_the_disk(flush: str) -> None:
+    """Before its records, and nobody is answered between; only when there is a change."""
+    bench = Bench(flush)
+    bench.tables_changed = True
+    for record in "ab":
+        bench.append(record)
+        bench.timers.drain()
+        if flush == "async":
+            bench.timers.advance(500)
+        while bench.thread.jobs:
+            bench.thread.work()
+    done = [one for one in bench.store.done if one != "dispatch"]
+    assert done == ["write", "tables", "sync", "write", "sync"]
+
+
+def test_tables_that_cannot_be_synced_refuse_the_group() -> None:
+    """The log itself is in order, and the next group may be stored."""
+    bench = Bench()
+    bench.table_error = Failed("doubtful")
+    bench.append("a")
+    bench.timers.drain()
+    bench.table_error = None
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.answers == [(None, "StoreFailed"), ("b", None)]

@@ -21,12 +21,14 @@ def opened(disk: SimulatedDisk, *, auto_create: bool = True) -> Groups:
 
 
 def test_a_group_is_made_at_its_first_use_and_stays() -> None:
-    """With the defaults, durable at once."""
+    """With the defaults; a kill leaves it, and after a sync a power loss does."""
     disk = SimulatedDisk()
     groups = opened(disk)
     assert groups.get("g") is None
     made = groups.find("g")
     assert (made.retry_queues, made.retry_times_max, made.consume_enable) == (1, 16, True)
+    assert opened(disk.kill()).get("g") == made
+    groups.journal.sync()
     assert opened(disk.crash(lambda _: 0)).get("g") == made
     assert {one.name for one in groups.all()} == {"g", *SYSTEM_GROUPS}
 
@@ -64,6 +66,7 @@ def test_rocketmqs_file_is_read_and_kept() -> None:
     assert not groups.is_forbidden("g", "U")
     assert not groups.is_forbidden("other", "T")
     groups.find("new")
+    groups.flush()
     content = fastjson.read(read_file(disk, FILE))
     assert content["forbiddenTable"] == {"g": {"T": 1, "U": 2}}
     assert content["subscriptionGroupTable"]["g"]["consumeEnable"] is False
@@ -73,7 +76,7 @@ def test_a_group_that_cannot_be_written_is_not_made() -> None:
     """The request fails, and the next one may succeed."""
     disk = SimulatedDisk()
     groups = opened(disk)
-    disk.fail("sync", 1)
+    disk.fail("write", 1)
     with pytest.raises(DiskFailed):
         groups.find("g")
     assert groups.get("g") is None
@@ -89,8 +92,10 @@ def test_a_topic_is_closed_to_a_group_and_opened_again() -> None:
     assert opened(disk.kill()).is_forbidden("g", "T")
     groups.forbid("g", "T", is_readable=True)
     groups.forbid("g", "T", is_readable=True)
+    assert opened(disk.kill()).forbidden == {"g": {"T": 2}}
+    groups.flush()
     assert fastjson.read(read_file(disk, FILE))["forbiddenTable"] == {"g": {"T": 2}}
-    disk.fail("sync", 1)
+    disk.fail("write", 1)
     with pytest.raises(DiskFailed):
         groups.forbid("g", "T", is_readable=False)
     assert not groups.is_forbidden("g", "T")
@@ -104,7 +109,7 @@ def test_groups_are_put_and_removed() -> None:
     version = groups.version.counter
     groups.put([SubscriptionGroup(name="a")])
     assert groups.version.counter == version, "nothing has changed"
-    disk.fail("create", 1)
+    disk.fail("write", 1)
     with pytest.raises(DiskFailed):
         groups.remove("a")
     assert groups.get("a") is not None

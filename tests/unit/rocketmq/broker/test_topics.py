@@ -48,7 +48,7 @@ def test_system_topics_are_there() -> None:
 
 
 def test_a_change_is_durable_and_told() -> None:
-    """It is in the file when it is told; the same again is no change."""
+    """A kill leaves it, and after a sync a power loss does; the same again is no change."""
     disk = fresh()
     topics = opened(disk)
     told: list[TopicConfig] = []
@@ -60,6 +60,8 @@ def test_a_change_is_durable_and_told() -> None:
     assert topics.version.counter == version.counter + 1
     assert not topics.put(topic)
     assert told == [topic]
+    assert opened(disk.kill()).get("T") == topic
+    topics.journal.sync()
     assert opened(disk.crash(lambda _: 0)).get("T") == topic
     assert opened(disk.crash(lambda _: 0)).version == topics.version
 
@@ -88,7 +90,7 @@ def test_a_failed_change_changes_nothing() -> None:
     told: list[TopicConfig] = []
     topics.changed = told.extend
     for topic in (TopicConfig(name="new"), TopicConfig(name="old", read_queues=2)):
-        disk.fail("sync", 1)
+        disk.fail("write", 1)
         with pytest.raises(DiskFailed):
             topics.put(topic)
     assert topics.get("new") is None
@@ -112,6 +114,7 @@ def test_the_file_is_rocketmqs_and_keeps_what_we_do_not_know() -> None:
     )
     assert topics.version.counter == 8
     topics.put(TopicConfig(name="U"))
+    topics.flush()
     content = fastjson.read(read_file(disk, FILE))
     assert content["somethingNew"] == {"a": [1]}
     assert content["topicConfigTable"]["T"]["attributes"] == {"message.type": "FIFO"}
@@ -161,7 +164,7 @@ def test_a_topic_is_taken_out() -> None:
     topics.put(TopicConfig(name="T"))
     told: list[list[TopicConfig]] = []
     topics.changed = told.append
-    disk.fail("create", 1)
+    disk.fail("write", 1)
     version = topics.version
     with pytest.raises(DiskFailed):
         topics.remove("T")
@@ -180,3 +183,38 @@ def test_the_system_has_its_own() -> None:
     topics.put(TopicConfig(name="mine"))
     assert {"rmq_sys_mine", "TBW102", "broker-a"} <= set(topics.system())
     assert "mine" not in topics.system()
+
+
+def test_changes_of_many_topics_are_all_there_or_none() -> None:
+    """At whatever call the process is killed, and when the journal cannot be written."""
+    disk = fresh()
+    topics = opened(disk)
+    wanted = [TopicConfig(name=f"T{number}") for number in range(5)]
+    left: list[SimulatedDisk] = []
+
+    def look(_call: str, _path: str) -> None:
+        disk.before = None
+        left.append(disk.kill())
+        disk.before = look
+
+    disk.before = look
+    assert topics.put_all(wanted)
+    disk.before = None
+    for found in map(opened, left):
+        assert len([one for one in wanted if found.get(one.name)]) in (0, 5)
+    disk.fail("write")
+    with pytest.raises(DiskFailed):
+        topics.put_all([TopicConfig(name="U"), TopicConfig(name="T1", perm=4)])
+    assert (topics.get("U"), topics.get("T1")) == (None, wanted[1])
+
+
+def test_a_file_of_rocketmqs_makes_the_journal_void() -> None:
+    """What it says holds, and the next change counts again."""
+    disk = fresh()
+    opened(disk).put(TopicConfig(name="ours"))
+    replace_file(disk, FILE, b'{"topicConfigTable":{"theirs":{"topicName":"theirs"}}}')
+    topics = opened(disk)
+    assert (topics.get("ours"), topics.get("theirs")) == (None, TopicConfig(name="theirs"))
+    topics.put(TopicConfig(name="new"))
+    again = opened(disk.kill())
+    assert (again.get("ours"), again.get("new")) == (None, TopicConfig(name="new"))

@@ -1,9 +1,9 @@
 """Requests about groups: 200, 201, 203, 204, 207, 225, 328 and 352."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import RequestRefused, StoreError, WireError
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.members import Client, Link, Members
 from sprocket.rocketmq.broker.removal import Removal
@@ -22,18 +22,26 @@ from sprocket.rocketmq.codec.group_bodies import (
     GroupTable,
     ProducerInfo,
 )
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
 from sprocket.runtime.driver import Peer
 
 
 class GroupHandlers:
     """How groups are set up, and who is in them."""
 
-    def __init__(self, groups: Groups, members: Members, removal: Removal, clock: Clock) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        members: Members,
+        removal: Removal,
+        clock: Clock,
+        when_durable: Callable[[Callable[[StoreError | None], None]], None],
+    ) -> None:
         self._groups = groups
         self._members = members
         self._removal = removal
         self._clock = clock
+        self._when_durable = when_durable
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
@@ -48,27 +56,27 @@ class GroupHandlers:
             RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
-    def put(self, _: Peer, request: Command) -> Answer:
+    def put(self, peer: Peer, request: Command) -> None:
         """Make or change a group; RocketMQ takes any name here."""
         group = group_bodies.decode_group(request.body)
         if not group.name:
             raise WireError("a group without groupName")
         self._groups.put([group])
-        return Answer()
+        self._when_durable(answering(peer, request))
 
-    def put_all(self, _: Peer, request: Command) -> Answer:
+    def put_all(self, peer: Peer, request: Command) -> None:
         """Make or change groups, all of them or none."""
         groups = group_bodies.decode_group_list(request.body)
         if not all(group.name for group in groups):
             raise WireError("a group without groupName")
         self._groups.put(groups)
-        return Answer()
+        self._when_durable(answering(peer, request))
 
-    def delete(self, _: Peer, request: Command) -> Answer:
+    def delete(self, peer: Peer, request: Command) -> None:
         """Delete a group; one that is not there is a success."""
         header = request.header(DeleteGroup)
         self._removal.delete_group(header.group_name, clean_offset=header.clean_offset)
-        return Answer()
+        self._when_durable(answering(peer, request))
 
     def all(self, _: Peer, _request: Command) -> Answer:
         """Answer the whole table."""

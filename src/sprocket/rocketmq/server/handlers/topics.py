@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from sprocket.base.errors import RequestRefused
+from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.broker import attributes
 from sprocket.rocketmq.broker.removal import Removal
 from sprocket.rocketmq.broker.stats import Stats
@@ -15,7 +15,7 @@ from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import CreateTopic, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering, failed
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 
@@ -36,6 +36,7 @@ class TopicHandlers:
         stats: Stats,
         broker_name: str,
         when_told: Callable[[Callable[[], None]], None],
+        when_durable: Callable[[Callable[[StoreError | None], None]], None],
     ) -> None:
         self._store = store
         self._topics = topics
@@ -43,6 +44,7 @@ class TopicHandlers:
         self._stats = stats
         self._broker_name = broker_name
         self._when_told = when_told
+        self._when_durable = when_durable
 
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
@@ -57,7 +59,11 @@ class TopicHandlers:
         }
 
     def put(self, peer: Peer, request: Command) -> None:
-        """Make or change a topic; answer when the NameServers know it, after a second at most."""
+        """Make or change a topic.
+
+        It is answered when it is on the disk and the NameServers know it, those that answer within
+        a second.
+        """
         header = request.header(CreateTopic)
         topic = TopicConfig(
             name=header.topic,
@@ -70,14 +76,13 @@ class TopicHandlers:
             attributes=attributes.parse(header.attributes),
         )
         self._topics.put(self._checked(topic))
-        self._when_told(lambda: answer(peer, request, Answer(remark=NOT_SET)))
+        self._answer_when_kept(peer, request)
 
     def put_all(self, peer: Peer, request: Command) -> None:
         """Make or change topics, all of them or none; answer as `put`."""
         wanted = admin_bodies.decode_topic_configs(request.body)
-        for topic in [self._checked(topic) for topic in wanted]:
-            self._topics.put(topic)
-        self._when_told(lambda: answer(peer, request, Answer(remark=NOT_SET)))
+        self._topics.put_all([self._checked(topic) for topic in wanted])
+        self._answer_when_kept(peer, request)
 
     def delete(self, peer: Peer, request: Command) -> None:
         """Delete a topic with everything in it; one that is not there is a success."""
@@ -125,6 +130,15 @@ class TopicHandlers:
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
             )
         return Answer(body=(tables.encode_topic(topic),))
+
+    def _answer_when_kept(self, peer: Peer, request: Command) -> None:
+        def kept(error: StoreError | None) -> None:
+            if error is not None:
+                answer(peer, request, failed(peer, request, error))
+                return
+            self._when_told(lambda: answer(peer, request, Answer(remark=NOT_SET)))
+
+        self._when_durable(kept)
 
     def _checked(self, topic: TopicConfig) -> TopicConfig:
         """Return a topic with its attributes as they shall be; those given are changes."""

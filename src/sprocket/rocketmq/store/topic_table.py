@@ -1,0 +1,37 @@
+"""The table of topics as it lies in a folder, for who looks at a store without being its broker.
+
+The broker keeps it as a snapshot and a journal (`base.journal`); both are read here, neither is
+changed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sprocket.base import journal
+from sprocket.base.disk import Disk
+from sprocket.base.errors import FileMissing, WireError
+from sprocket.base.files import read_file
+from sprocket.base.snapshot import BACKUP
+from sprocket.rocketmq.codec import fastjson, tables
+from sprocket.rocketmq.codec.tables import TopicLine
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.store.layout import StoreLayout
+
+_decode: Callable[[bytes], TopicLine] = msgspec.json.Decoder(TopicLine).decode
+
+
+def read(disk: Disk, layout: StoreLayout) -> dict[str, TopicConfig] | None:
+    """Return every topic by name; None if there is no table that can be read."""
+    for path in (layout.topics, layout.topics + BACKUP):
+        try:
+            content = fastjson.read_large(read_file(disk, path), dict[str, Any])
+            found = tables.topics_from_json(content)
+            covered = tables.covered_by(content)
+            for *_, changed in journal.read_lines(disk, layout.topic_journal, covered, _decode):
+                tables.apply_topics(found, changed)
+        except (FileMissing, WireError):
+            continue
+        return found
+    return None

@@ -1,0 +1,140 @@
+"""Tables that are a snapshot and a journal, kept short and durable while the loop serves.
+
+New snapshots are written in steps, the pieces made on the loop and written by the disk thread.
+Whoever must not answer before a change is on the disk says so with `when_durable`; one sync of the
+journals then serves everybody who waits. Whoever syncs something else anyhow, as the group commit
+of messages does, takes the journals along with `begin_sync`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sprocket.base import log
+from sprocket.base.errors import StoreError
+from sprocket.base.journal import Journal, Journaled, SyncJob
+from sprocket.runtime.offload import DiskThread
+
+_log = log.get_logger(__name__)
+
+Done = Callable[[StoreError | None], None]
+
+
+class TableSync:
+    """Makes durable what the journals of some tables hold when it is begun."""
+
+    def __init__(self, jobs: Sequence[tuple[Journal[Any], SyncJob]]) -> None:
+        self._jobs = jobs
+
+    def run(self) -> None:
+        """Do it.
+
+        Raises:
+            DiskFailed: Some may be durable.
+        Threads: any.
+        """
+        for _, job in self._jobs:
+            job.run()
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how it ended; on the loop."""
+        for journal, job in self._jobs:
+            journal.finish_sync(job, error)
+
+
+class Snapshots:
+    """See the head of the module.
+
+    Args:
+        thread: Writes snapshots.
+        sync_thread: Syncs journals; it may be the same one.
+        tables: All tables, by the name that the log calls them.
+        durable: Those whose changes are not answered before they are on the disk.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        thread: DiskThread,
+        sync_thread: DiskThread,
+        tables: dict[str, Journaled],
+        durable: Sequence[Journaled],
+    ) -> None:
+        self._thread = thread
+        self._sync_thread = sync_thread
+        self._tables = tables
+        self._journals = [table.journal for table in durable]
+        self._under_way: set[str] = set()
+        self._waiting: list[Done] = []
+        self._is_syncing = False
+
+    def begin(self) -> None:
+        """Begin a new snapshot of each table that has changed, unless one is under way."""
+        for name in self._tables:
+            self.begin_one(name)
+
+    def begin_one(self, name: str) -> None:
+        """Begin a new snapshot of one table; nothing happens if it has not changed."""
+        if name in self._under_way or self._thread.is_stopped:
+            return
+        self._under_way.add(name)
+
+        def done(caught: BaseException | None) -> None:
+            self._under_way.discard(name)
+            if isinstance(caught, StoreError):
+                _log.error(
+                    "a table could not be written; trying again", table=name, why=str(caught)
+                )
+            elif caught is not None:
+                raise caught
+
+        self._thread.drive(self._tables[name].flush_steps(), done)
+
+    def begin_sync(self) -> TableSync | None:
+        """Return what makes the durable tables' changes so, None if they are.
+
+        Raises:
+            StoreFailed: A sync failed, and no snapshot has been written since.
+        """
+        for journal in self._journals:
+            if not journal.is_durable:
+                break
+        else:
+            return None
+        jobs = [(journal, journal.begin_sync()) for journal in self._journals]
+        return TableSync([(journal, job) for journal, job in jobs if job is not None])
+
+    def when_durable(self, done: Done) -> None:
+        """Call `done` when every change to a durable table is on the disk, or why it is not."""
+        self._waiting.append(done)
+        if not self._is_syncing:
+            self._sync()
+
+    def _sync(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            job = self.begin_sync()
+        except StoreError as error:
+            _tell(waiting, error)
+            return
+        if job is None:
+            _tell(waiting, None)
+            return
+        self._is_syncing = True
+
+        def synced(_: object, caught: BaseException | None) -> None:
+            self._is_syncing = False
+            error = caught if isinstance(caught, StoreError) else None
+            job.finish(error)
+            if caught is not None and error is None:
+                raise caught
+            _tell(waiting, error)
+            if self._waiting:
+                self._sync()
+
+        self._sync_thread.submit(job.run, synced)
+
+
+def _tell(waiting: Sequence[Done], error: StoreError | None) -> None:
+    for done in waiting:
+        done(error)
