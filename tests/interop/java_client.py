@@ -181,8 +181,8 @@ def _sent(line: Mapping[str, Any]) -> Iterable[Sent]:
         yield Sent(
             number=number,
             status=line["status"],
-            id=ids[at],
-            offset_id=offset_ids[at],
+            id=ids[min(at, len(ids) - 1)],  # one of all where a batch is one record
+            offset_id=offset_ids[min(at, len(offset_ids) - 1)],
             queue_id=line["queue_id"],
             queue_offset=line["queue_offset"] + at,
         )

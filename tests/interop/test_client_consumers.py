@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop import samples
 from tests.interop.both import Peer, run, until
 from tests.interop.java_client import JavaClient
 
@@ -111,6 +112,38 @@ def test_everybody_gets_what_is_broadcast(
         assert sorted(numbers(got[2])) == list(range(200, 210))
 
     run(main)
+
+
+def test_a_topic_of_batch_queues_is_read_message_by_message(
+    peer: Peer, topic: str, java: JavaClient
+) -> None:
+    """Java's batches are single records there; a lite consumer can begin inside of one."""
+
+    async def main() -> None:
+        async with Admin(peer.nameserver) as admin:
+            await admin.topic.create(topic, queues=1, attributes={"+queue.type": "BatchCQ"})
+        messages = samples.three_thousand(topic)[2_000:2_100]
+        await asyncio.to_thread(java.send, peer.nameserver, messages)
+        got: list[ReceivedMessage] = []
+        async with PushConsumer(
+            peer.nameserver, group=f"g_{topic}", listener=got.extend, start="first"
+        ) as consumer:
+            await consumer.subscribe(topic)
+            await until(lambda: len(got) >= 100, "all messages")
+        assert sorted(one.queue_offset for one in got) == list(range(100))
+        assert sorted(one.body for one in got) == sorted(one.body for one in messages)
+        async with LitePullConsumer(peer.nameserver, group=f"l_{topic}") as lite:
+            (queue,) = await lite.topic_queues(topic)
+            await lite.assign([queue])
+            await lite.seek(queue, 30)
+            first = (await lite.poll(timeout_ms=30_000))[0]
+        assert (first.queue_offset, first.body) == (30, sorted(got, key=_offset)[30].body)
+
+    run(main)
+
+
+def _offset(message: ReceivedMessage) -> int:
+    return message.queue_offset
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])

@@ -9,8 +9,11 @@ import ssl
 from collections.abc import Iterator, Mapping
 
 import pytest
-from tests.interop import both, link
+from tests.interop import both, link, samples
+from tests.interop.java_client import JavaClient
 from tests.interop.talk import Client
+
+from sprocket.rocketmq.codec import record
 
 pytestmark = [
     pytest.mark.interop,
@@ -164,3 +167,78 @@ def test_encrypted_clients_are_served_beside_plain_ones(peer: both.Peer, topic: 
             for client in (plain, encrypted):
                 client.call(link.SEND_MESSAGE_V2, link.send_ext(topic, 0, ""), b"body")
             assert link.pull(encrypted, topic, 0, 0).code == 0
+
+
+BATCH_QUEUES = {"attributes": "+queue.type=BatchCQ"}
+
+
+def create(client: Client, topic: str, **more: object) -> int:
+    """Create a topic with one queue; return the answer's code."""
+    ext: dict[str, object] = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": 1,
+        "writeQueueNums": 1,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": False,
+    }
+    return client.ask(link.CREATE_TOPIC, ext | more).code
+
+
+def test_a_topic_of_batch_queues_keeps_batches_whole(client: Client, topic: str) -> None:
+    """One record, one id, a place for each message; those without a key are taken apart."""
+    assert create(client, topic, **BATCH_QUEUES) == 0
+    assert create(client, topic, **BATCH_QUEUES) == 1  # fixed, even to what it is
+    assert create(client, topic) == 0
+    parts = [link.batch_part(b"b%d" % n, f"UNIQ_KEY\x01M{n}\x02") for n in range(3)]
+
+    def send(properties: str) -> Mapping[str, str]:
+        ext = link.send_ext(topic, 0, properties, m=True)
+        return client.call(link.SEND_BATCH_MESSAGE, ext, b"".join(parts)).ext
+
+    whole = send("UNIQ_KEY\x01B0\x02TAGS\x01t\x02INNER_NUM\x017\x02")
+    assert (whole["batchUniqId"], whole["transactionId"]) == ("B0", "B0")
+    apart = send("")
+    assert "batchUniqId" not in apart
+    single = client.call(link.SEND_MESSAGE_V2, link.send_ext(topic, 0, "UNIQ_KEY\x01S\x02"), b"s")
+    answers = (whole, apart, single.ext)
+    assert [one["queueOffset"] for one in answers] == ["0", "3", "6"]
+    assert [one["msgId"].count(",") for one in answers] == [0, 2, 0]
+    assert link.queue_end(client, topic, 0) == 7
+    records = record.decode_all(link.pull(client, topic, 0, 1).body)
+    assert [(one.queue_offset, one.sys_flag) for one in records] == [
+        (0, 0xC0),
+        *((offset, 0) for offset in (3, 4, 5, 6)),
+    ]
+    assert records[0].stored_body == b"".join(parts)
+    expected = {"UNIQ_KEY": "B0", "TAGS": "t", "INNER_NUM": "3", "INNER_BASE": "0"}
+    assert expected.items() <= records[0].properties.items()
+    for offset, count, found, following in ((0, 2, [0], 3), (2, 4, [0, 3], 4), (4, 2, [4, 5], 6)):
+        ext = link.pull_ext(topic, 0, offset, group="link") | {"maxMsgNums": count}
+        answer = client.ask(link.PULL_MESSAGE, ext)
+        assert [one.queue_offset for one in record.decode_all(answer.body)] == found
+        assert answer.ext["nextBeginOffset"] == str(following)
+    delayed = link.send_ext(topic, 0, "UNIQ_KEY\x01B1\x02DELAY\x011\x02", m=True)
+    assert client.ask(link.SEND_BATCH_MESSAGE, delayed, parts[0]).code == 13
+    lying = link.send_ext(topic, 0, "INNER_NUM\x012\x02")
+    assert client.ask(link.SEND_MESSAGE_V2, lying, b"s").code == 13
+    assert link.queue_end(client, topic, 0) == 7
+
+
+def test_java_sends_batches_to_batch_queues_and_gets_their_messages(
+    java: JavaClient, client: Client, peer: both.Peer, topic: str
+) -> None:
+    """Its client takes an inner batch apart again."""
+    assert create(client, topic, **BATCH_QUEUES) == 0
+    messages = samples.three_thousand(topic)[2_000:2_200]
+    assert {one.how for one in messages} == {"batch"}
+    consumer = java.start_consumer(
+        peer.nameserver, topic, "*", group=f"g_{topic}", count=len(messages)
+    )
+    sent = java.send(peer.nameserver, messages)
+    assert {one.status for one in sent} == {"SEND_OK"}
+    received = consumer.finish()
+    assert sorted(one.body for one in received) == sorted(one.body for one in messages)
+    assert sorted(one.queue_offset for one in received) == list(range(len(messages)))

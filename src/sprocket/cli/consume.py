@@ -142,6 +142,7 @@ async def _read(
     while end is None or offset < end:
         found = await puller.pull(queue, offset, tags=tag, hold_ms=0 if until_end else HOLD_MS)
         wanted = [one for one in decoded(found, queue) if _is_tagged(one, tag)]
+        wanted = [one for one in wanted if one.queue_offset >= offset]  # a batch comes whole
         if end is not None:
             wanted = [one for one in wanted if one.queue_offset < end]
         show.write(wanted)
@@ -161,9 +162,9 @@ async def _first_offset(
 def decoded(found: "PullResult", queue: "MessageQueue") -> "list[ReceivedMessage]":
     """Return the messages of an answer."""
     from sprocket.rocketmq.client import ReceivedMessage
-    from sprocket.rocketmq.codec import record
+    from sprocket.rocketmq.codec import inner_batch
 
-    return [ReceivedMessage(stored, queue) for stored in record.decode_all(found.body)]
+    return [ReceivedMessage(stored, queue) for stored in inner_batch.decode_messages(found.body)]
 
 
 def _is_tagged(message: "ReceivedMessage", expression: str) -> bool:

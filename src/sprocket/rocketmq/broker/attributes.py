@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE
 
 MESSAGE_TYPE = "message.type"
 
 VALUES = {
     MESSAGE_TYPE: ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
-    "queue.type": ("SimpleCQ",),
+    QUEUE_TYPE: ("SimpleCQ", BATCH_QUEUES),
     "cleanup.policy": ("DELETE",),
 }
 """What may be said, by name: nothing that asks for what is not there."""

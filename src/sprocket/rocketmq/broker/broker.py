@@ -147,6 +147,7 @@ class Broker:
     def start(self) -> None:
         """Finish what a crash cut off, then begin what happens now and then."""
         self.removal.finish()
+        self._take_batches()
         self.durable.start()
         self.delays.start()
         for seconds, work, name in (
@@ -156,6 +157,15 @@ class Broker:
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
         ):
             self._tasks.spawn(_every(seconds, work, name), name)
+
+    def _take_batches(self) -> None:
+        """Give their batch queues to topics that were new when a crash came."""
+        for topic in self.topics.all():
+            if topic.takes_batches:
+                try:
+                    self.store.take_batches(topic.name)
+                except StoreError as error:
+                    _log.error("a topic has no batch queues", topic=topic.name, why=str(error))
 
     def settings_users(self) -> dict[str, Callable[[Any], None]]:
         """Return what takes up new settings while the broker runs, by the name of their group."""

@@ -29,10 +29,12 @@ from sprocket.rocketmq.broker.topics import (
 from sprocket.rocketmq.codec import batch, properties
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.extra import COUNT_MAX
 from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,
     INNER_BATCH,
+    NEED_UNWRAP,
     STORE_HOST_V6,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
@@ -232,8 +234,12 @@ class Sender:
             unique_key,
         )
 
-    def batch(self, header: SendMessage, body: bytes | memoryview, born_host: bytes) -> NewBatch:
+    def batch(
+        self, header: SendMessage, body: bytes | memoryview, born_host: bytes
+    ) -> NewBatch | NewRecord:
         """Return the messages of a batch, ready to be appended.
+
+        They are one record if the topic has queues of batches and the batch has a key of its own.
 
         Raises:
             RequestRefused: A check failed, or the batch cannot be taken apart.
@@ -244,6 +250,9 @@ class Sender:
         if header.sys_flag & _SPECIAL_FLAGS:
             raise _illegal("a batch may be neither transactional nor an inner one")
         shared = properties.decode(header.properties)
+        is_inner = topic.takes_batches and properties.UNIQ_KEY in shared
+        if is_inner:
+            shared.pop(properties.INNER_NUM, None)  # counted here, whatever the sender says
         self._refuse_unsupported_in_batch(shared)
         if len((header.properties).encode()) > properties.PROPERTIES_BYTES_MAX:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch's properties are too long")
@@ -253,6 +262,8 @@ class Sender:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
         if not parts.bodies:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
+        if is_inner:
+            return self._inner_batch(header, queue_id, body, len(parts.bodies), shared, born_host)
         if not _NOT_SHARED.isdisjoint(shared):
             shared = {name: value for name, value in shared.items() if name not in _NOT_SHARED}
         flags, bodies, texts = parts
@@ -275,6 +286,34 @@ class Sender:
             properties.find(texts[0], properties.UNIQ_KEY) or "",
         )
         return NewBatch(shared_record, flags, bodies, texts, added)
+
+    def _inner_batch(
+        self,
+        header: SendMessage,
+        queue_id: int,
+        body: bytes | memoryview,
+        count: int,
+        shared: dict[str, str],
+        born_host: bytes,
+    ) -> NewRecord:
+        """Return a batch as one record: its body as it came, with the properties of the batch."""
+        if count > COUNT_MAX:
+            raise _illegal(f"a batch of {count} messages, {COUNT_MAX} may be")
+        said = shared | {properties.INNER_NUM: str(count)}
+        return NewRecord(
+            header.topic,
+            queue_id,
+            body,
+            (_text(said) + self._suffix).encode("utf-8", "replace"),
+            born_host,
+            self._store_host,
+            header.flag,
+            header.sys_flag & _CLEARED_FLAGS | INNER_BATCH | NEED_UNWRAP,
+            header.born_timestamp,
+            header.reconsume_times,
+            0,
+            shared[properties.UNIQ_KEY],
+        )
 
     def _text_of_part(self, topic: TopicConfig, given: bytes, shared: dict[str, str]) -> bytes:
         """Return the properties to store of any part of a batch."""
@@ -350,7 +389,7 @@ class Sender:
                 ResponseCode.NO_PERMISSION, "transactional messages are not supported"
             )
         if properties.INNER_NUM in found:
-            raise _illegal("an inner batch needs a topic of batch queues")
+            raise _illegal("a single message is no inner batch, though it says so (INNER_NUM)")
         text = found.get(properties.DELAY)
         if text is not None:
             level = _number(text, ResponseCode.SYSTEM_ERROR, properties.DELAY)
@@ -410,7 +449,7 @@ def _check_compaction(topic: TopicConfig, found: dict[str, str]) -> None:
 
 def _check_flags(sys_flag: int) -> None:
     if sys_flag & INNER_BATCH:
-        raise _illegal("an inner batch needs a topic of batch queues")
+        raise _illegal("a single message is no inner batch, though its flags say so")
     if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         raise RequestRefused(ResponseCode.NO_PERMISSION, "transactional messages are not supported")
 

@@ -12,7 +12,7 @@ from sprocket.rocketmq.client.held import Held
 from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec import inner_batch
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.model.group import Subscription
 
@@ -145,11 +145,12 @@ class Pulling:
         messages = []
         if result.status is PullStatus.FOUND:
             tags = subscription.tag_names
-            queue = held.queue
+            queue, asked = held.queue, held.cache.pulled_to
             messages = [
                 ReceivedMessage(stored, queue)
-                for stored in record.decode_all(result.body)
-                if not tags or stored.properties.get("TAGS") in tags
+                for stored in inner_batch.decode_messages(result.body)
+                if (not tags or stored.properties.get("TAGS") in tags)
+                and stored.queue_offset >= asked  # a batch comes whole, whatever was asked for
             ]
             held.counts.pulled += len(messages)
         chunks = held.cache.put(messages, result.next_offset, self._settings.batch_messages_max)

@@ -66,6 +66,8 @@ class SendMessageAnswer(Header, frozen=True, kw_only=True, gc=False, rename="cam
     queue_offset: Int64
     """Of a batch, that of its first message."""
     transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    """The key of a batch that was stored as one record."""
     region: str = field(name="MSG_REGION", default="DefaultRegion")
     trace_on: bool = field(name="TRACE_ON", default=True)
 

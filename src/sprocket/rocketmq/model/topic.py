@@ -17,6 +17,12 @@ SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
 
 
+QUEUE_TYPE = "queue.type"
+"""The attribute that says what the topic's queues hold."""
+BATCH_QUEUES = "BatchCQ"
+"""Its value for batches beside messages."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
     """What a broker knows of one topic.
@@ -33,3 +39,8 @@ class TopicConfig:
     filter_type: str = SINGLE_TAG
     sys_flag: int = 0
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether a batch sent to it is kept as one record."""
+        return self.attributes.get(QUEUE_TYPE) == BATCH_QUEUES

@@ -143,7 +143,7 @@ def _batch_topics(disk: Disk, layout: StoreLayout) -> set[str]:
     A damaged table is the broker's to report; the folder of batch queues tells most of it, too.
     """
     topics = (topic_table.read(disk, layout) or {}).values()
-    return {topic.name for topic in topics if topic.attributes.get("queue.type") == "BatchCQ"}
+    return {topic.name for topic in topics if topic.takes_batches}
 
 
 def _write_lock_file(disk: Disk, layout: StoreLayout) -> None:

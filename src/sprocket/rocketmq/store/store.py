@@ -24,7 +24,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from sprocket.base import steps
 from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, MessageIllegal, StoreError, StoreFailed
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
@@ -40,6 +40,7 @@ from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.place import Placing
 from sprocket.rocketmq.store.queues.engine import UnitRead
+from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.reading import GetResult, QueueRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.retention import Retention
@@ -58,7 +59,7 @@ class Store:
         append, append_all, append_batch: Take up a record, several, several as one (`Appender`).
         deletions: Which topics were deleted; the owner finishes what is `pending`.
         page_cache: What the system keeps of the log; the owner gives back after each write.
-        batch_topics: Topics whose queues are batch queues; add to it before a new one is used.
+        batch_topics: Topics whose queues are batch queues; see `take_batches`.
         write: Hand what was taken up to the file system; see `append.Appender.write`.
         give_up_unwritten: Forget what was taken up and not written.
     """
@@ -446,6 +447,34 @@ class Store:
         """
         if self._can_keep:
             yield from self._alone(self._retention.clean_steps(settings, at_once=at_once))
+
+    def check_batches(self, topic: str) -> None:
+        """Refuse what `take_batches` would refuse.
+
+        Raises:
+            MessageIllegal: The topic's queues are there already, and hold single messages; or the
+                store's are in a RocksDB, which holds no others.
+        """
+        if topic in self.batch_topics:
+            return
+        if not isinstance(self._queues, FileQueues):
+            raise MessageIllegal("batch queues are kept in files only, and the store has a RocksDB")
+        if any(name == topic for name, _, _ in self.queues()):
+            raise MessageIllegal(f"topic {topic} has queues of single messages already")
+
+    def take_batches(self, topic: str) -> None:
+        """Give a topic batch queues, before its first message.
+
+        Raises:
+            MessageIllegal: See `check_batches`.
+            CorruptRecord: The topic cannot be a folder's name.
+            DiskFull, DiskFailed: It has them, but a crash may make that forgotten.
+        Durability: survives any crash on return.
+        """
+        self.check_batches(topic)
+        if topic not in self.batch_topics:
+            assert isinstance(self._queues, FileQueues), "checked above"
+            self._queues.take_batches(topic)
 
     def delete_topic_steps(self, topic: str, then: Callable[[], None]) -> Steps:
         """Delete a topic's queues; made again, it begins at queue offset 0. See `deletions`.

@@ -16,7 +16,7 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import batch, properties
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
@@ -50,6 +50,12 @@ class Desk:
             lambda: f"NEW{next(numbers)}",
             below=self._below,
         )
+
+    def parts(self, header: SendMessage, body: bytes) -> list[NewRecord]:
+        """Return the messages of a batch for single queues."""
+        found = self.sender.batch(header, body, THERE)
+        assert isinstance(found, NewBatch)
+        return found.records()
 
     def _below(self, limit: int) -> int:
         self.asked.append(limit)
@@ -228,11 +234,10 @@ def test_parts_beside_plain_ones_become_what_each_would_be(text: str, shared: st
     plain = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
     made = header(properties=shared)
     single = [
-        Desk().sender.batch(made, batch.join([(0, b"a", one.encode())]), THERE).records()[0]
-        for one in (plain, text, plain)
+        Desk().parts(made, batch.join([(0, b"a", one.encode())]))[0] for one in (plain, text, plain)
     ]
     parts = [(0, b"a", one.encode()) for one in (plain, text, plain)]
-    many = Desk().sender.batch(made, batch.join(parts), THERE).records()
+    many = Desk().parts(made, batch.join(parts))
     for one, other in zip(single, many, strict=True):
         assert properties.decode(one.properties) == properties.decode(other.properties)
         assert one.properties[-1] == other.properties[-1] == 2
@@ -262,7 +267,7 @@ def test_what_one_message_lacks_another_does_not_make_up(
     """All are looked at together; each has its own key and its end all the same."""
     given = texts[::turned]
     parts = batch.join([(0, b"a", text.encode()) for text in given])
-    for one, text in zip(Desk().sender.batch(header(), parts, THERE).records(), given, strict=True):
+    for one, text in zip(Desk().parts(header(), parts), given, strict=True):
         _has_all(one, text)
     headers = [header(properties=text) for text in given]
     for found, text in zip(_desk().sender.records(sends(*headers)), given, strict=True):
@@ -292,7 +297,7 @@ def test_what_a_batch_shares_each_part_gets(more: str, other: str, turned: int) 
     texts = (f"{more}UNIQ_KEY\x01P\x02", other)[::turned]
     parts = batch.join([(0, b"a", text.encode()) for text in texts])
     made = header(properties="A\x01b\x02")
-    for one in Desk().sender.batch(made, parts, THERE).records():
+    for one in Desk().parts(made, parts):
         assert properties.decode(one.properties)["A"] == "b"
 
 
@@ -425,7 +430,7 @@ def test_parts_of_a_batch_keep_their_own_properties() -> None:
     """The batch's are added where they do not stand in for the part's key."""
     body = batch.join([(1, b"a", b"UNIQ_KEY\x01P\x02TAGS\x01t\x02"), (2, b"b", b"A\x01own\x02")])
     made = header(properties="UNIQ_KEY\x01BATCH\x02A\x01shared\x02WAIT\x01true")
-    first, second = Desk().sender.batch(made, body, THERE).records()
+    first, second = Desk().parts(made, body)
     assert (first.unique_key, first.flag, bytes(first.body)) == ("P", 1, b"a")
     assert second.flag == 2
     assert properties.decode(second.properties)["UNIQ_KEY"] == "NEW1"
@@ -440,7 +445,7 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
     """Java gives WAIT to both; names that are the broker's own are never taken from the batch."""
     part = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
     made = header(properties="WAIT\x01true\x02CLUSTER\x01theirs\x02")
-    (one,) = Desk().sender.batch(made, batch.join([(0, b"a", part.encode())]), THERE).records()
+    (one,) = Desk().parts(made, batch.join([(0, b"a", part.encode())]))
     ours = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
     assert one.properties.decode() == part + ours
 

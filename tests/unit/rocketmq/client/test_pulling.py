@@ -4,15 +4,19 @@ import asyncio
 from typing import Any
 
 from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.brokers import PullResult, PullStatus
 from sprocket.rocketmq.client.held import Held
 from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.pulling import Pulling
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec import headers
+from sprocket.rocketmq.codec import batch, headers, record
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.message import NewRecord
+
+HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 
 
 class Bench:
@@ -172,6 +176,31 @@ def test_it_ends_when_the_queue_moves_is_dropped_or_unsubscribed(world: Any) -> 
         world.cluster.store("t", 0, b"1")
         await task
         assert bench.numbers() == [0]
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_an_inner_batch_is_handed_on_message_by_message(world: Any) -> None:
+    """Its whole body came as one message. What lies before the offset asked for is left out."""
+
+    async def main() -> None:
+        bench = Bench(world, "a")
+        bench.held = Held(
+            world.queue(0),
+            ProcessQueue(QueueOffset(1), messages_max=100, bytes_max=10**6, span_max=1000),
+        )
+        parts = [
+            (0, b"%d" % n, b"TAGS\x01%b\x02" % tag) for n, tag in enumerate((b"a", b"a", b"b"))
+        ]
+        new = NewRecord("t", 0, batch.join(parts), b"", HOST, HOST, sys_flag=0xC0)
+        body = record.encode(new, queue_offset=0, physical_offset=0, stored_at_ms=1, crc_tail=False)
+        three = QueueOffset(3)
+        result = PullResult(PullStatus.FOUND, three, QueueOffset(0), three, body)
+        bench.pulling._take(bench.held, bench.subscriptions["t"], result)
+        assert [one.queue_offset for chunk in bench.chunks for one in chunk.messages] == [1]
+        assert bench.numbers() == [1]
+        assert bench.held.cache.pulled_to == 3
         await bench.instance.close()
 
     world.run(main)

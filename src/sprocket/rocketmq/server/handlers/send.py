@@ -73,8 +73,12 @@ class SendHandlers:
             return
         self._durable.take_up_now()
         batch = self._sender.batch(header, request.body, peer.host_bytes)
-        asked = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
-        self._durable.append_batch(batch, self._stored_batch, [asked])
+        if isinstance(batch, NewRecord):
+            asked = (peer, request, batch.queue_id, batch.unique_key)
+            self._durable.append_all([batch], self._stored_inner_batch, [asked])
+        else:
+            asked = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
+            self._durable.append_batch(batch, self._stored_batch, [asked])
 
     def _take_up(self, sends: list[_Send]) -> None:
         """Append what was sent in some turns of the loop."""
@@ -138,6 +142,17 @@ class SendHandlers:
             frame = quick_answers.stored(request.opaque, start, last, queue_id, offset, unique_key)
             ready[peer].append(frame)
 
+    def _stored_inner_batch(
+        self,
+        asked: Sequence[_Asked],
+        stored: Places | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
+        """Make the answer to a batch that is one record."""
+        ((peer, request, queue_id, key),) = asked
+        ready[peer] += self._answer(request, queue_id, key, stored, error, is_inner_batch=True)
+
     def _answer(
         self,
         request: Command,
@@ -145,6 +160,8 @@ class SendHandlers:
         unique_key: str,
         stored: Places | None,
         error: StoreError | None,
+        *,
+        is_inner_batch: bool = False,
     ) -> Sequence[Buffer]:
         """Make any answer: where a message or those of a batch lie, or why not."""
         if stored is None:
@@ -156,6 +173,7 @@ class SendHandlers:
             queue_id=queue_id,
             queue_offset=stored.queue_offsets[0],
             transaction_id=unique_key,
+            batch_uniq_id=unique_key if is_inner_batch else None,
         )
         if error is None:
             return encoded(request, Answer(0, header))

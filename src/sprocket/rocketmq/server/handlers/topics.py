@@ -75,13 +75,13 @@ class TopicHandlers:
             sys_flag=header.topic_sys_flag,
             attributes=attributes.parse(header.attributes),
         )
-        self._topics.put(self._checked(topic))
+        self._put([self._checked(topic)])
         self._answer_when_kept(peer, request)
 
     def put_all(self, peer: Peer, request: Command) -> None:
         """Make or change topics, all of them or none; answer as `put`."""
         wanted = admin_bodies.decode_topic_configs(request.body)
-        self._topics.put_all([self._checked(topic) for topic in wanted])
+        self._put([self._checked(topic) for topic in wanted])
         self._answer_when_kept(peer, request)
 
     def delete(self, peer: Peer, request: Command) -> None:
@@ -131,6 +131,13 @@ class TopicHandlers:
             )
         return Answer(body=(tables.encode_topic(topic),))
 
+    def _put(self, topics: list[TopicConfig]) -> None:
+        """Make or change topics, and their kinds of queues with them, which their first fixes."""
+        self._topics.put_all(topics)
+        for topic in topics:
+            if topic.takes_batches:
+                self._store.take_batches(topic.name)
+
     def _answer_when_kept(self, peer: Peer, request: Command) -> None:
         def kept(error: StoreError | None) -> None:
             if error is not None:
@@ -159,7 +166,10 @@ class TopicHandlers:
             )
         old = self._topics.get(topic.name)
         altered = attributes.altered(None if old is None else old.attributes, topic.attributes)
-        return replace(topic, attributes=altered)
+        found = replace(topic, attributes=altered)
+        if found.takes_batches and old is None:
+            self._store.check_batches(topic.name)
+        return found
 
     def _refuse_system(self, name: str) -> None:
         if self._topics.is_system(name):

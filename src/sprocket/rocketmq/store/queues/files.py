@@ -412,6 +412,15 @@ class FileQueues:
             self._others.batch_topics.discard(topic)
         return move_away(self._disk, folders, check_topic(topic), trash(self._folder))
 
+    def take_batches(self, topic: str) -> None:
+        """Give a topic that has no queue yet batch queues. Durable on return.
+
+        Its folder says so after a crash, before any of its queues is there.
+        """
+        assert self._others is not None, "a store that is written to knows its other kinds"
+        self._others.batch_topics.add(topic)
+        self._disk.make_folder(f"{self._others.batch_folder}/{check_topic(topic)}")
+
     def reset(self) -> None:
         """Delete every queue, to be made again from the log."""
         self.close()
