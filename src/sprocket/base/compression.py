@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import WireError
+from sprocket.base.errors import MethodMissing, WireError
 from sprocket.base.units import MIB
 
 DECOMPRESSED_BYTES_MAX = 64 * MIB
@@ -32,10 +32,18 @@ def _zlib_decompressor() -> _Decompressor:
     return zlib.decompressobj()
 
 
-def _lz4_decompressor() -> _Decompressor:
-    from lz4.frame import LZ4FrameDecompressor
+def _lz4() -> Any:
+    try:
+        from lz4 import frame
+    except ImportError:
+        raise MethodMissing(
+            "LZ4 needs a package that is not installed: pip install 'sprocketmq[lz4]'"
+        ) from None
+    return frame
 
-    decompressor: _Decompressor = LZ4FrameDecompressor()
+
+def _lz4_decompressor() -> _Decompressor:
+    decompressor: _Decompressor = _lz4().LZ4FrameDecompressor()
     return decompressor
 
 
@@ -69,6 +77,7 @@ def decompress(method: Method, data: Buffer, *, bytes_max: int = DECOMPRESSED_BY
 
     Raises:
         WireError: `data` is no such stream, ends too early, or unpacks to more than `bytes_max`.
+        MethodMissing: The library for the method is not installed.
     """
     decompressor = _DECOMPRESSORS[method]()
     try:
@@ -83,11 +92,13 @@ def decompress(method: Method, data: Buffer, *, bytes_max: int = DECOMPRESSED_BY
 
 
 def compress(method: Method, data: Buffer, *, level: int = 5) -> bytes:
-    """Pack `data` as one zlib stream, LZ4 frame or zstd frame; 5 is the level Java clients use."""
+    """Pack `data` as one zlib stream, LZ4 frame or zstd frame; 5 is the level Java clients use.
+
+    Raises:
+        MethodMissing: The library for the method is not installed.
+    """
     if method is Method.ZLIB:
         return zlib.compress(data, level)
     if method is Method.LZ4:
-        from lz4 import frame
-
-        return bytes(frame.compress(data, compression_level=level))
+        return bytes(_lz4().compress(data, compression_level=level))
     return bytes(_zstd().compress(data, level))

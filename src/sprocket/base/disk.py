@@ -33,6 +33,11 @@ try:
 except ImportError:  # a Python that was built without libffi
     ctypes = None  # type: ignore[assignment]
 
+try:
+    import fcntl
+except ImportError:  # as on Windows
+    fcntl = None  # type: ignore[assignment]
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What can be written or decoded without copying."""
 
@@ -278,6 +283,53 @@ _SYNCFS_TELLS_SINCE = 5, 8
 _syncfs = _system_syncfs()
 
 
+def _system_sync() -> Callable[[int], object]:
+    """Return what makes a file's bytes, or a folder's names, durable, and nothing less.
+
+    On macOS `fsync` leaves them in the drive's own memory, and there is no `fdatasync`. A file
+    system that cannot pass the request on to the drive does what it can.
+    """
+    if fcntl is None or not hasattr(fcntl, "F_FULLFSYNC"):
+        return getattr(os, "fdatasync", os.fsync)
+    request: int = fcntl.F_FULLFSYNC
+
+    def sync(descriptor: int) -> None:
+        try:
+            fcntl.fcntl(descriptor, request)
+        except OSError as error:
+            if error.errno not in _NO_REQUEST:
+                raise
+            os.fsync(descriptor)
+
+    return sync
+
+
+_NO_REQUEST = errno.ENOTSUP, errno.ENOTTY, errno.EINVAL
+_sync = _system_sync()
+
+
+def _read_at(descriptor: int, size: int, position: int) -> bytes:
+    """Do what `os.pread` does where it is not there, as on Windows; one thread at a time."""
+    os.lseek(descriptor, position, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def _write_at(descriptor: int, buffers: Sequence[Buffer], position: int) -> int:
+    """Do what `os.pwritev` does where it is not there; one thread at a time."""
+    os.lseek(descriptor, position, os.SEEK_SET)
+    return os.write(descriptor, b"".join(buffers))
+
+
+_pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _read_at)
+_pwritev: Callable[[int, Sequence[Buffer], int], int] = getattr(os, "pwritev", _write_at)
+_FOLDER_SYNC = os.fsync if _sync is getattr(os, "fdatasync", None) else _sync
+_OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FOLDER_FLAGS: int | None = (
+    os.O_RDONLY | os.O_DIRECTORY | _OPEN_FLAGS if hasattr(os, "O_DIRECTORY") else None
+)
+"""None where folders cannot be opened: there names are durable with the files, as on Windows."""
+
+
 def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     """Raise the StoreError that stands for `error`."""
     text = f"{call} {path}: {error.strerror or error}"
@@ -334,9 +386,9 @@ class _RealFile:
 
     def read(self, position: int, size: int) -> bytes:
         try:
-            data = os.pread(self._descriptor, size, position)
+            data = _pread(self._descriptor, size, position)
             while len(data) < size:
-                more = os.pread(self._descriptor, size - len(data), position + len(data))
+                more = _pread(self._descriptor, size - len(data), position + len(data))
                 if not more:
                     break
                 data += more
@@ -361,11 +413,12 @@ class _RealFile:
             for first in range(0, len(buffers), BUFFERS_MAX):
                 part = buffers[first : first + BUFFERS_MAX]
                 size = sum(map(len, part))
-                wrote = os.pwritev(self._descriptor, part, position + done)
+                wrote = _pwritev(self._descriptor, part, position + done)
                 if wrote < size:
                     rest = memoryview(b"".join(part))
                     while wrote < size:
-                        wrote += os.pwrite(self._descriptor, rest[wrote:], position + done + wrote)
+                        at = position + done + wrote
+                        wrote += _pwritev(self._descriptor, [rest[wrote:]], at)
                 done += size
         except OSError as error:
             _refuse(error, "pwritev", self.path)
@@ -416,9 +469,9 @@ class _RealFile:
 
     def sync(self) -> None:
         try:
-            os.fdatasync(self._descriptor)
+            _sync(self._descriptor)
         except OSError as error:
-            _refuse(error, "fdatasync", self.path)
+            _refuse(error, "sync", self.path)
 
     def close(self) -> None:
         self._mapping = None  # unmapped when the last view of it goes
@@ -439,7 +492,7 @@ class RealDisk:
     ) -> File:
         """See `Disk.open`."""
         assert write or not create
-        flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC
+        flags = (os.O_RDWR if write else os.O_RDONLY) | _OPEN_FLAGS
         try:
             if not create:
                 return _RealFile(path, os.open(path, flags))
@@ -536,10 +589,12 @@ class RealDisk:
 
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""
+        if _FOLDER_FLAGS is None:
+            return
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(path, _FOLDER_FLAGS)
             try:
-                os.fsync(descriptor)
+                _FOLDER_SYNC(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -549,11 +604,11 @@ class RealDisk:
         """See `Disk.sync_tree`. One call for the whole file system, where that tells of errors."""
         if not self.is_folder(path):
             return
-        if _syncfs is None:
+        if _syncfs is None or _FOLDER_FLAGS is None:
             self._sync_each(path)
             return
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(path, _FOLDER_FLAGS)
         except OSError as error:
             _refuse(error, "open", path)
         try:

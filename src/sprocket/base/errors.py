@@ -2,6 +2,7 @@
 
 SprocketError
 ├── WireError               the peer sent bytes it must not send
+│   └── MethodMissing       a body is packed by a method whose library is not installed
 ├── StoreError              the store cannot do what was asked
 │   ├── CorruptRecord       bytes in the store are not what the format demands
 │   ├── MessageTooLarge     body, topic or record beyond a limit
@@ -37,6 +38,10 @@ class SprocketError(Exception):
 
 class WireError(SprocketError):
     """The peer sent bytes it must not send."""
+
+
+class MethodMissing(WireError):
+    """A body is packed, or shall be, by a method whose library is not installed."""
 
 
 class StoreError(SprocketError):

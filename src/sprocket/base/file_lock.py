@@ -1,10 +1,15 @@
 """A lock on a file, against other processes and against this one."""
 
 import errno
-import fcntl
 import os
 
 from sprocket.base.errors import StoreLocked
+
+try:
+    import fcntl
+except ImportError:  # as on Windows
+    fcntl = None  # type: ignore[assignment]
+    import msvcrt
 
 # POSIX locks belong to the process: a second lock by the same process would succeed. These are the
 # (device, inode) pairs that this process holds.
@@ -12,7 +17,7 @@ _held: set[tuple[int, int]] = set()
 
 
 class FileLock:
-    """A POSIX record lock on the first byte, which is what Java's `FileChannel.tryLock` takes."""
+    """A record lock on the first byte, which is what Java's `FileChannel.tryLock` takes."""
 
     def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
         self._descriptor = descriptor
@@ -40,9 +45,10 @@ def take(path: str) -> FileLock:
             raise StoreLocked(f"{path} is locked by this process")
     except FileNotFoundError:
         pass
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags, 0o644)
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        _lock_first_byte(descriptor)
         status = os.fstat(descriptor)
     except OSError as error:
         os.close(descriptor)
@@ -52,3 +58,10 @@ def take(path: str) -> FileLock:
     identity = (status.st_dev, status.st_ino)
     _held.add(identity)
     return FileLock(descriptor, identity)
+
+
+def _lock_first_byte(descriptor: int) -> None:
+    if fcntl is not None:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+    else:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

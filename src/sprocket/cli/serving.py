@@ -126,8 +126,10 @@ def _tune_collector() -> None:
 
 def _allow_connections() -> None:
     """Have as many files open as the system lets us: each connection is one, and 1024 are few."""
-    import resource
-
+    try:
+        import resource
+    except ImportError:  # as on Windows, where there is no such limit
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,5 +1,6 @@
 """Packed bodies: they come back, and damage or size cannot do harm."""
 
+import sys
 import zlib
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from sprocket.base import compression
 from sprocket.base.compression import Method
-from sprocket.base.errors import WireError
+from sprocket.base.errors import MethodMissing, WireError
 
 
 @pytest.mark.parametrize("method", Method)
@@ -51,3 +52,12 @@ def test_any_bytes_give_a_body_or_a_wire_error(method: Method, data: bytes) -> N
 def test_zlib_is_a_plain_zlib_stream() -> None:
     """RFC 1950, at the level that Java clients use."""
     assert zlib.compress(b"abc", 5) == compression.compress(Method.ZLIB, b"abc")
+
+
+def test_a_method_whose_library_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LZ4 has no wheel for every system; without it all else works."""
+    monkeypatch.setitem(sys.modules, "lz4", None)
+    with pytest.raises(MethodMissing, match=r"pip install 'sprocketmq\[lz4\]'"):
+        compression.compress(Method.LZ4, b"x")
+    with pytest.raises(MethodMissing, match=r"pip install 'sprocketmq\[lz4\]'"):
+        compression.decompress(Method.LZ4, b"x")

@@ -32,11 +32,11 @@ def _failing(number: int) -> Callable[..., Any]:
     [
         (os, "fstat", lambda _d, f, _p: f.size()),
         (os, "lseek", lambda _d, f, _p: f.data_end()),
-        (os, "pread", lambda _d, f, _p: f.read(0, 1)),
+        (module, "_pread", lambda _d, f, _p: f.read(0, 1)),
         (mmap, "mmap", lambda _d, f, _p: f.view()),
-        (os, "pwritev", lambda _d, f, _p: f.write([b"x"], 0)),
+        (module, "_pwritev", lambda _d, f, _p: f.write([b"x"], 0)),
         (os, "ftruncate", lambda _d, f, _p: f.resize(1)),
-        (os, "fdatasync", lambda _d, f, _p: f.sync()),
+        (module, "_sync", lambda _d, f, _p: f.sync()),
         (os, "open", lambda d, _f, p: d.open(p)),
         (os, "open", lambda d, _f, p: d.open(p + "2", write=True, create=True)),
         (os, "ftruncate", lambda d, _f, p: d.open(p + "2", write=True, create=True, size=2)),
@@ -46,7 +46,7 @@ def _failing(number: int) -> Callable[..., Any]:
         (os, "unlink", lambda d, _f, p: d.remove(p)),
         (shutil, "rmtree", lambda d, _f, p: d.remove_tree(p)),
         (os, "replace", lambda d, _f, p: d.rename(p, p + "2")),
-        (os, "fsync", lambda d, _f, p: d.sync_folder(os.path.dirname(p))),
+        (module, "_FOLDER_SYNC", lambda d, _f, p: d.sync_folder(os.path.dirname(p))),
         (os, "open", lambda d, _f, p: d.sync_tree(os.path.dirname(p))),
         (os, "stat", lambda d, _f, p: d.lock(p + "2")),
         (os, "open", lambda d, _f, p: d.lock(p + "2")),
@@ -131,8 +131,8 @@ def test_without_a_call_for_it_each_file_is_synced(
         synced.append(str(path.relative_to(tmp_path)))
 
     monkeypatch.setattr(module, "_syncfs", None)
-    monkeypatch.setattr(os, "fdatasync", note)
-    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(module, "_sync", note)
+    monkeypatch.setattr(module, "_FOLDER_SYNC", note)
     RealDisk().sync_tree(str(tmp_path / "a"))
     assert synced == ["a/b/c", "a/b", "a/d", "a"]
 
@@ -209,7 +209,7 @@ def test_a_short_write_is_continued(
     def short(descriptor: int, buffers: list[bytes], position: int) -> int:
         return os.pwrite(descriptor, b"".join(buffers)[:3], position)
 
-    monkeypatch.setattr(os, "pwritev", short)
+    monkeypatch.setattr(module, "_pwritev", short)
     assert file.write([b"ab", b"cd", b"efg"], 1) == 7
     assert file.read(0, 10) == b"\0abcdefg"
 
@@ -219,7 +219,9 @@ def test_a_short_read_is_continued(tmp_path: pathlib.Path, monkeypatch: pytest.M
     file = RealDisk().open(str(tmp_path / "a"), write=True, create=True)
     file.write([b"hello"], 0)
     whole = os.pread
-    monkeypatch.setattr(os, "pread", lambda d, size, position: whole(d, min(size, 2), position))
+    monkeypatch.setattr(
+        module, "_pread", lambda d, size, position: whole(d, min(size, 2), position)
+    )
     assert file.read(0, 9) == b"hello"
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from sprocket.base.compression import Method
-from sprocket.base.errors import InvalidMessage
+from sprocket.base.errors import InvalidMessage, MethodMissing
 from sprocket.base.units import KIB
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.client.validation import check_message
@@ -183,7 +183,12 @@ def prepare(
     sys_flag = 0
     if len(body) >= settings.compress_bytes_min:
         method = Method(settings.compress_method.upper())
-        packed, bits = compression.compress(body, method=method, level=settings.compress_level)
+        try:
+            packed, bits = compression.compress(body, method=method, level=settings.compress_level)
+        except MethodMissing as error:
+            raise InvalidMessage(
+                f"compress_method = {settings.compress_method!r}: {error}"
+            ) from error
         if len(packed) < len(body):
             body, sys_flag = packed, bits
     one = Outgoing(

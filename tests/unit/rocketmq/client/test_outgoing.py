@@ -1,6 +1,7 @@
 """What is checked and made of a message before it is sent."""
 
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -170,3 +171,14 @@ def test_names_of_groups() -> None:
         with pytest.raises(InvalidMessage):
             check_group(wrong)
     assert check_topic("%RETRY%g|x_y-z") == "%RETRY%g|x_y-z"
+
+
+def test_packing_by_a_method_that_is_not_installed_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the send that would need it, with the command that installs it."""
+    monkeypatch.setitem(sys.modules, "lz4", None)
+    settings = ProducerSettings(compress_method="lz4")
+    with pytest.raises(InvalidMessage, match=r"compress_method = 'lz4'.*sprocketmq\[lz4\]"):
+        prepare(Message("t", b"x" * 5000), IDS, 5, settings)
+    prepare(Message("t", b"x"), IDS, 5, settings)
