@@ -336,8 +336,8 @@ def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     if error.errno in _NO_SPACE:
         raise DiskFull(text) from error
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        raise FileMissing(text) from error
-    raise DiskFailed(text) from error
+        raise FileMissing(text, path) from error
+    raise DiskFailed(text, path) from error
 
 
 class _RealFile:

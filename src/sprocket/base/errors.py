@@ -87,7 +87,14 @@ class DiskFull(StoreError):
 
 
 class DiskFailed(StoreError):
-    """The file system refused a call for a reason other than space."""
+    """The file system refused a call for a reason other than space.
+
+    `path` is the file or folder concerned, empty where that is not known.
+    """
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(text)
+        self.path = path
 
 
 class FileMissing(DiskFailed):

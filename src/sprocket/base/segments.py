@@ -12,8 +12,11 @@ Invariants
 
 import contextlib
 import os
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from sprocket.base.disk import Disk, File
 from sprocket.base.errors import (
@@ -42,6 +45,13 @@ OPEN_SEGMENTS_MAX = 32
 
 READ_BLOCK_BYTES = 4 * KIB
 """What a disk that cannot read a sector does not give: its block, or a page of the system's."""
+
+
+class ShortFile(Struct, frozen=True):
+    """A file that is shorter than it should be, and how many bytes it has."""
+
+    path: str
+    bytes: int
 
 
 class Unreadable(NamedTuple):
@@ -300,12 +310,12 @@ class SegmentFiles:
         An empty last file is the trace of a crash between creating and lengthening; it is removed.
 
         Args:
-            derived: The files can be made again from elsewhere: from the first one that is too
-                short or follows a gap on, all are removed instead of refused.
+            derived: The files can be made again from elsewhere: from the first one that is not as
+                it should be on, all are removed instead of refused; other names mean nothing.
 
         Raises:
             ForeignStore: A name is no offset, a length is not the segment size, or files are
-                missing in between.
+                missing in between. For reading only a file may be too short.
         """
         self.close()
         self._segments = []
@@ -314,35 +324,36 @@ class SegmentFiles:
             for name in self._disk.list(self.folder)
             if len(name) == NAME_DIGITS or not self._disk.is_folder(self._path(name))
         ]
+        if derived:
+            names = [name for name in names if is_segment_name(name, 1)]
         if names and self._disk.size(self._path(names[-1])) == 0:
             self._discard([names[-1]])
             dropped = [names.pop()]
         else:
             dropped = []
         for position, name in enumerate(names):
-            wrong = self._defect(name)
+            wrong = self._defect(name, may_be_short=not (derived or self._write))
             if wrong is None:
                 self._segments.append(self._segment(int(name)))
-            elif derived and wrong[1]:
+            elif derived:
                 self._discard(names[position:])
                 return dropped + names[position:]
             else:
-                raise ForeignStore(f"{self._path(name)}: {wrong[0]}")
+                raise ForeignStore(f"{self._path(name)}: {wrong}")
         return dropped
 
-    def _defect(self, name: str) -> tuple[str, bool] | None:
-        """Say what is wrong with a file and whether a crash could have done it."""
-        if len(name) != NAME_DIGITS or not (name.isascii() and name.isdigit()):
-            return "the name is not an offset of 20 digits", False
+    def _defect(self, name: str, *, may_be_short: bool) -> str | None:
+        """Say what is wrong with a file."""
+        if not is_segment_name(name, 1):
+            return "the name is not an offset of 20 digits"
         start = int(name)
         if start % self.segment_bytes:
-            return f"the name is no multiple of the file size {self.segment_bytes}", False
+            return f"the name is no multiple of the file size {self.segment_bytes}"
         size = self._disk.size(self._path(name))
-        if size != self.segment_bytes:
-            short = size < self.segment_bytes
-            return f"expected {self.segment_bytes} bytes, found {size}", short
+        if size > self.segment_bytes or (size < self.segment_bytes and not may_be_short):
+            return f"expected {self.segment_bytes} bytes, found {size}"
         if self._segments and start != self.end_of_files:
-            return f"expected the file {segment_name(self.end_of_files)} before it", True
+            return f"expected the file {segment_name(self.end_of_files)} before it"
         return None
 
     def _discard(self, names: list[str]) -> None:
@@ -471,17 +482,38 @@ class SegmentFiles:
             segment.release()
 
 
-def lengthen_last(disk: Disk, folder: str, segment_bytes: int) -> None:
-    """Give the last file of a set its length back, if it was cut off; zeros stand for the rest.
+def short_files(disk: Disk, folder: str, segment_bytes: int) -> list[ShortFile]:
+    """Return the files of a set that are not as long as they should be.
 
-    Only for a set whose segment size is known for certain: one of smaller files looks the same.
+    Only for a set whose segment size is known for certain: one of smaller files looks the same. An
+    empty last file is not among them: `SegmentFiles.load` knows what that is. Nor is any if there
+    are names that do not fit: then the files are not what they seem.
     """
-    name = next(iter(disk.list(folder)[-1:]), "")
-    path = f"{folder}/{name}"
-    if len(name) == NAME_DIGITS and name.isdigit() and 0 < disk.size(path) < segment_bytes:
-        file = disk.open(path, write=True)
+    names = [name for name in disk.list(folder) if not disk.is_folder(f"{folder}/{name}")]
+    if not all(is_segment_name(name, segment_bytes) for name in names):
+        return []
+    found = [ShortFile(f"{folder}/{name}", disk.size(f"{folder}/{name}")) for name in names]
+    if found and found[-1].bytes == 0:
+        found.pop()
+    return [one for one in found if one.bytes < segment_bytes]
+
+
+def is_segment_name(name: str, segment_bytes: int) -> bool:
+    """Say whether a file of a set may have a name."""
+    is_offset = len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+    return is_offset and int(name) % segment_bytes == 0
+
+
+def fill_up(disk: Disk, short: Sequence[ShortFile], segment_bytes: int) -> None:
+    """Give files their length; zeros that take no space stand for what they lack.
+
+    Durability: on return the lengths are on the disk.
+    """
+    for one in short:
+        file = disk.open(one.path, write=True)
         try:
             file.resize(segment_bytes)
+            file.sync()
         finally:
             file.close()
 

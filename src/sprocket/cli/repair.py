@@ -123,6 +123,7 @@ def recover_store(
             output.write_json(report)
         else:
             rows = {
+                "too short, filled up with zeros": report.pop("filled_up"),
                 "stepped over": report.pop("damage"),
                 "named another place, put right": report.pop("misplaced"),
             }

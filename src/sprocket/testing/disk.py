@@ -162,7 +162,8 @@ class _SimulatedFile:
         self._disk._enter("read", self.path)
         for start, end in self._node.spoilt:
             if start < position + size and position < end:
-                raise DiskFailed(f"read from {position} of {self.path}: {os.strerror(errno.EIO)}")
+                text = f"read from {position} of {self.path}: {os.strerror(errno.EIO)}"
+                raise DiskFailed(text, self.path)
         self._node.bring(position, position + size)
         return bytes(self._node.data[position : position + size])
 
@@ -360,7 +361,9 @@ class SimulatedDisk:
         error, kept = failure
         yield kept
         text = f"{call} {path}: {os.strerror(error)}"
-        raise (DiskFull if error in (errno.ENOSPC, errno.EDQUOT) else DiskFailed)(text)
+        if error in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(text)
+        raise DiskFailed(text, path)
 
     # -- the protocol
 

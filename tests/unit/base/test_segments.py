@@ -18,8 +18,9 @@ from sprocket.base.segments import (
     SegmentFiles,
     SegmentReader,
     create_segment,
-    lengthen_last,
+    fill_up,
     segment_name,
+    short_files,
 )
 from sprocket.testing.disk import BLOCK, SimulatedDisk
 
@@ -190,11 +191,17 @@ def test_derived_files_that_a_crash_left_short_are_removed(name: str, size: int)
     assert _disk(files).list("/log") == [segment_name(0)]
 
 
-def test_derived_files_that_are_too_long_are_refused() -> None:
-    """No crash makes a file longer: the settings are of another store."""
+def test_derived_files_that_do_not_fit_are_made_again() -> None:
+    """Too long, or under an offset where none begins; what has another name means nothing."""
     files = _make([0], size=101)
-    with pytest.raises(ForeignStore, match="found 101"):
-        files.load(derived=True)
+    disk = _disk(files)
+    disk.open("/log/notes", write=True, create=True)
+    assert files.load(derived=True) == [segment_name(0)]
+    assert disk.list("/log") == ["notes"]
+    create_segment(disk, f"/log/{segment_name(0)}", 100, durable=False)
+    create_segment(disk, f"/log/{segment_name(50)}", 100, durable=False)
+    assert files.load(derived=True) == [segment_name(50)]
+    assert [s.start for s in files.segments] == [0]
 
 
 def test_a_file_made_elsewhere_is_adopted() -> None:
@@ -232,18 +239,32 @@ def test_durable_deletions_leave_no_gap() -> None:
             assert found.crash(random.Random(seed).randrange).list("/log") == [newest]
 
 
-def test_a_last_file_that_was_cut_off_gets_its_length_back() -> None:
-    """Only the last one, not one that was being made, and nothing that is no segment."""
-    for names, sizes in ((("0", "100"), (100, 40)), (("0", "x"), (100, 40)), (("0",), (0,))):
-        disk = SimulatedDisk()
-        disk.make_folder("/log")
-        paths = [f"/log/{name.zfill(20) if name.isdigit() else name}" for name in names]
-        for path, size in zip(paths, sizes, strict=True):
-            disk.open(path, write=True, create=True, size=size)
-        lengthen_last(disk, "/log", 100)
-        expected = 100 if names[-1] == "100" else sizes[-1]
-        assert disk.size(paths[-1]) == expected
-    lengthen_last(SimulatedDisk(), "/log", 100)
+def _sized(**sizes: int) -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.make_folder("/log")
+    for name, size in sizes.items():
+        file = f"{name[1:]:0>20}" if name[1:].isdigit() else name
+        disk.open(f"/log/{file}", write=True, create=True, size=size)
+    return disk
+
+
+def test_files_that_were_cut_short_get_their_length_back() -> None:
+    """Any of them, but for an empty last one, which was being made."""
+    disk = _sized(_0=40, _100=100, _200=0, _300=7)
+    short = short_files(disk, "/log", 100)
+    assert [(int(one.path[-3:]), one.bytes) for one in short] == [(0, 40), (200, 0), (300, 7)]
+    fill_up(disk, short, 100)
+    assert [disk.size(f"/log/{name}") for name in disk.list("/log")] == [100] * 4
+    assert short_files(disk, "/log", 100) == []
+    assert [one.bytes for one in short_files(_sized(_0=40, _100=0), "/log", 100)] == [40]
+    assert short_files(_sized(_0=0), "/log", 100) == []
+    assert short_files(SimulatedDisk(), "/log", 100) == []
+
+
+def test_files_under_other_names_are_not_filled_up() -> None:
+    """They are not what they seem, and nor are those beside them."""
+    assert short_files(_sized(_0=40, notes=3), "/log", 100) == []
+    assert short_files(_sized(_0=40, _50=40), "/log", 100) == []
 
 
 def test_only_so_many_files_are_open() -> None:

@@ -1,17 +1,24 @@
 """The geometry of a store folder: read from its own file, or told from the sizes of its files.
 
 A store that Sprocket made says its geometry in `config/sprocket.json`. RocketMQ keeps it in the
-broker's settings only, so there it is inferred.
+broker's settings only, so there it is inferred: from the files that are whole, else it is the one
+that is wanted, else the default. A damaged file of queues or index says nothing: it can be made
+again in any geometry.
 """
 
 import struct
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
 from sprocket.base.disk import Disk
-from sprocket.base.errors import FileMissing, ForeignStore
+from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore
 from sprocket.base.files import read_file, replace_file
+from sprocket.base.segments import NAME_DIGITS, is_segment_name
 from sprocket.rocketmq.settings import (
     Engine,
     Geometry,
@@ -21,6 +28,9 @@ from sprocket.rocketmq.settings import (
 )
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES, StoreLayout
 from sprocket.rocketmq.store.queues import choice
+
+QUEUES_LOOKED_AT = 100
+"""Queues whose files are asked for their size; a store may have very many."""
 
 _HEADER_BYTES = 40
 _SLOT_BYTES = 4
@@ -88,13 +98,15 @@ def settle(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geometry
     The engine of the queues is the one that is there, whatever was noted.
 
     Raises:
-        ForeignStore: It differs from `wanted`, or cannot be told from the files.
+        ForeignStore: What is noted differs from `wanted`, or the engine does. Where nothing is
+            noted, a log whose files have another size than is wanted is refused when it is loaded.
     """
     try:
         noted = decode(read_file(disk, layout.geometry), layout.geometry)
     except FileMissing:
-        # If one is wanted, each part refuses files of another size.
-        noted = _inferred(disk, layout) if wanted is None else wanted
+        noted = _inferred(disk, layout, wanted)
+        if wanted is not None:
+            wanted = with_engine(noted, wanted.queue.engine)
     found = with_engine(noted, choice.found(disk, layout) or noted.queue.engine)
     if wanted is None or wanted == found:
         return found
@@ -122,99 +134,135 @@ def save(disk: Disk, layout: StoreLayout, geometry: Geometry) -> None:
     replace_file(disk, layout.geometry, encode(geometry))
 
 
-def _inferred(disk: Disk, layout: StoreLayout) -> Geometry:
-    default = Geometry()
-    log = _first_size(disk, layout.commitlog)
+def is_certain(disk: Disk, layout: StoreLayout) -> bool:
+    """Say whether the length of log files is known: it is noted, or more than one file tells it."""
+    if disk.exists(layout.geometry):
+        return True
+    return sum(map(_is_offset, disk.list(layout.commitlog))) > 1
+
+
+def _is_offset(name: str) -> bool:
+    return is_segment_name(name, 1)
+
+
+def _inferred(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geometry:
+    otherwise = wanted or Geometry()
+    log = None if wanted is not None else _log_bytes(disk, layout.commitlog)
     return Geometry(
-        log=LogGeometry(segment_bytes=log) if log else default.log,
-        queue=_inferred_queue(disk, layout, default.queue),
-        index=_inferred_index(disk, layout.index) or default.index,
+        log=LogGeometry(segment_bytes=log) if log else otherwise.log,
+        queue=_inferred_queue(disk, layout, otherwise.queue),
+        index=_inferred_index(disk, layout.index, otherwise.index),
     )
 
 
-def _inferred_queue(disk: Disk, layout: StoreLayout, default: QueueGeometry) -> QueueGeometry:
-    def found(folder: str, unit_bytes: int, otherwise: int) -> int:
-        size = _first_queue_size(disk, folder)
-        if size is not None and size % unit_bytes:
-            raise ForeignStore(f"{folder}: queue files of {size} bytes hold no units")
-        return otherwise if size is None else size // unit_bytes
+def _log_bytes(disk: Disk, folder: str) -> int | None:
+    """Tell the length of log files from where they begin, or from the longest: one may be short."""
+    starts = [int(name) for name in disk.list(folder) if _is_offset(name)]
+    longest = max((disk.size(f"{folder}/{start:0{NAME_DIGITS}d}") for start in starts), default=0)
+    step = min((after - before for before, after in pairwise(starts)), default=0)
+    fits = step >= longest and all(start % step == 0 for start in starts) if step else False
+    return (step if fits else longest) or None
+
+
+def _inferred_queue(disk: Disk, layout: StoreLayout, otherwise: QueueGeometry) -> QueueGeometry:
+    def found(folder: str, unit_bytes: int, default: int) -> int:
+        sizes = Counter(size for size in _queue_sizes(disk, folder) if size % unit_bytes == 0)
+        return sizes.most_common(1)[0][0] // unit_bytes if sizes else default
 
     return QueueGeometry(
-        units_per_file=found(layout.consumequeue, QUEUE_UNIT_BYTES, default.units_per_file),
+        engine=otherwise.engine,
+        units_per_file=found(layout.consumequeue, QUEUE_UNIT_BYTES, otherwise.units_per_file),
         batch_units_per_file=found(
-            layout.batch_queues, BATCH_UNIT_BYTES, default.batch_units_per_file
+            layout.batch_queues, BATCH_UNIT_BYTES, otherwise.batch_units_per_file
         ),
-        extension_bytes=found(layout.extension, 1, default.extension_bytes),
+        extension_bytes=found(layout.extension, 1, otherwise.extension_bytes),
     )
 
 
-def _first_queue_size(disk: Disk, folder: str) -> int | None:
-    """Return the size of the first queue file in a folder of topics."""
-    return next(
-        (
-            size
-            for topic in disk.list(folder)
-            if disk.is_folder(f"{folder}/{topic}")
-            for queue_id in disk.list(f"{folder}/{topic}")
-            if (size := _first_size(disk, f"{folder}/{topic}/{queue_id}"))
-        ),
-        None,
-    )
+def _queue_sizes(disk: Disk, folder: str) -> Iterator[int]:
+    """Give the sizes of some queue files in a folder of topics; empty ones say nothing."""
+    left = QUEUES_LOOKED_AT
+    for topic in disk.list(folder):
+        for queue_id in (
+            disk.list(f"{folder}/{topic}") if disk.is_folder(f"{folder}/{topic}") else ()
+        ):
+            path = f"{folder}/{topic}/{queue_id}"
+            for name in filter(_is_offset, disk.list(path)):
+                if size := disk.size(f"{path}/{name}"):
+                    yield size
+            left -= 1
+            if not left:
+                return
 
 
-def _first_size(disk: Disk, folder: str) -> int | None:
-    """Return the size of the first file in a folder that is not empty."""
-    for name in disk.list(folder):
-        path = f"{folder}/{name}"
-        if name.isdigit() and not disk.is_folder(path) and (size := disk.size(path)):
-            return size
-    return None
+def _inferred_index(disk: Disk, folder: str, otherwise: IndexGeometry) -> IndexGeometry:
+    """Tell slots and units from index files: every size has several solutions, content decides.
 
-
-def _inferred_index(disk: Disk, folder: str) -> IndexGeometry | None:
-    """Tell slots and units from an index file: every size has several solutions, content decides.
-
-    Raises:
-        ForeignStore: None of them fits.
+    The first file that has units, and under whose geometry they agree with its slots, is believed;
+    without any, one that is blank, which fits any geometry of its size.
     """
-    default = IndexGeometry()
+    blank: IndexGeometry | None = None
     for name in disk.list(folder):
         path = f"{folder}/{name}"
-        size = disk.size(path) if name.isdigit() else 0
-        if size == 0:
+        if not name.isdigit() or disk.is_folder(path):
             continue
-        if size == default.file_bytes:
-            return default
-        file = disk.open(path)
-        try:
-            data = file.read(0, size)
-        finally:
-            file.close()
-        found = _fitting(data)
-        if found is not None:
-            return found
-        raise ForeignStore(f"{path}: give the geometry, {size} bytes do not tell the index's")
-    return None
+        size = disk.size(path)
+        if size in (otherwise.file_bytes, IndexGeometry().file_bytes):
+            return otherwise if size == otherwise.file_bytes else IndexGeometry()
+        found = _fitting(_content(disk, path, size))
+        if found is not None and found.has_units:
+            return found.geometry
+        if found is not None and blank is None:
+            blank = found.geometry
+    return blank or otherwise
 
 
-def _fitting(data: bytes) -> IndexGeometry | None:
+def _content(disk: Disk, path: str, size: int) -> bytes:
+    """Return the content of a file; nothing if the disk does not give it."""
+    file = disk.open(path)
+    try:
+        return file.read(0, size)
+    except DiskFailed:
+        return b""
+    finally:
+        file.close()
+
+
+class _Fitting(NamedTuple):
+    """A geometry under which slots and units of a file agree, and whether it has any units."""
+
+    geometry: IndexGeometry
+    has_units: bool
+
+
+def _fitting(data: bytes) -> _Fitting | None:
     """Return the geometry under which slots and units of an index file agree."""
     if len(data) < _HEADER_BYTES:
         return None
     slot_count, unit_count = struct.unpack_from(">ii", data, 32)
+    if slot_count < 0 or unit_count < 0:
+        return None
     body = len(data) - _HEADER_BYTES
-    best = None
-    for slots in range(1, body // _SLOT_BYTES):
+    first = body % _UNIT_BYTES // _SLOT_BYTES or _UNIT_BYTES // _SLOT_BYTES
+    for slots in range(first, body // _SLOT_BYTES, _UNIT_BYTES // _SLOT_BYTES):
         units, rest = divmod(body - _SLOT_BYTES * slots, _UNIT_BYTES)
         if rest or units < max(2, unit_count):
             continue
         if unit_count <= 1:
-            return IndexGeometry(slots=slots, units=units)  # empty: any will do
-        heads = struct.unpack_from(f">{slots}i", data, _HEADER_BYTES)
-        if sum(map(bool, heads)) == slot_count and _units_fit(data, heads, unit_count):
-            best = IndexGeometry(slots=slots, units=units)
-            break
-    return best
+            return _Fitting(IndexGeometry(slots=slots, units=units), has_units=False)
+        if _last_fits(data, slots, unit_count):
+            heads = struct.unpack_from(f">{slots}i", data, _HEADER_BYTES)
+            if sum(map(bool, heads)) == slot_count and _units_fit(data, heads, unit_count):
+                return _Fitting(IndexGeometry(slots=slots, units=units), has_units=True)
+    return None
+
+
+def _last_fits(data: bytes, slots: int, unit_count: int) -> bool:
+    """Say whether the unit that was put last is the one that its slot leads to; a quick look."""
+    base = _HEADER_BYTES + _SLOT_BYTES * slots
+    (key_hash,) = struct.unpack_from(">i", data, base + _UNIT_BYTES * (unit_count - 1))
+    slot = key_hash % slots
+    return struct.unpack_from(">i", data, _HEADER_BYTES + _SLOT_BYTES * slot) == (unit_count - 1,)
 
 
 def _units_fit(data: bytes, heads: tuple[int, ...], unit_count: int) -> bool:

@@ -24,7 +24,7 @@ from sprocket.base import steps
 from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import ForeignStore
+from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.base.files import remove_if_there
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset
@@ -186,11 +186,9 @@ class Indexes:
     def load(self) -> None:
         """Take up the files of a store that was stopped cleanly; after a crash call `recover` too.
 
-        Names that are no numbers are passed over. A file that is too short was being
-        made when the process died; it holds nothing and is removed.
-
-        Raises:
-            ForeignStore: A file is longer than one of this geometry.
+        Names that are no numbers are passed over. A file of another length than one of this
+        geometry was being made when the process died, or is damaged; it is removed, and what it
+        had is made again from the log. So is one that the disk does not give.
         """
         self.close_handles()
         self._files.clear()
@@ -199,17 +197,28 @@ class Indexes:
             path = f"{self._folder}/{name}"
             if not (name.isascii() and name.isdigit()) or self._disk.is_folder(path):
                 continue
-            size, expected = self._disk.size(path), self._geometry.file_bytes
-            if size > expected:
-                raise ForeignStore(f"{path}: expected {expected} bytes, found {size}")
-            if size == expected:
-                file = IndexFile(self._disk, path, self._geometry, write=self._write)
-                file.load()
+            file = self._loaded(path)
+            if file is not None:
                 self._files.append(file)
             elif self._write:
                 self._disk.remove(path)
         if len(self._files) > 1:
             self.flushed_full_at_ms = self._files[-2].header.end_at_ms
+
+    def _loaded(self, path: str) -> IndexFile | None:
+        """Return a file that is there, None if it cannot be used."""
+        if self._disk.size(path) != self._geometry.file_bytes:
+            return None
+        file = IndexFile(self._disk, path, self._geometry, write=self._write)
+        try:
+            file.load()
+        except FileMissing:
+            raise
+        except DiskFailed:
+            return None
+        finally:
+            file.release()
+        return file
 
     def __len__(self) -> int:
         """Return the number of files."""
@@ -333,6 +342,7 @@ class Indexes:
             before = self._files[-1].header
             file.header.begin_offset = file.header.end_offset = before.end_offset
             file.header.begin_at_ms = file.header.end_at_ms = before.end_at_ms
+            self._files[-1].let_go()
         self._files.append(file)
         self._new_folder = True
 
@@ -370,6 +380,8 @@ class Indexes:
             begin = file.header.begin_at_ms
             if file.header.next_unit > 1 and begin - CLOCK_SLACK_MS <= end_ms:
                 self._find_in(file, key_hash, max_count, (begin_ms, end_ms), found)
+                if file is not self._files[-1]:
+                    file.let_go()
                 if 0 < begin < begin_ms - CLOCK_SLACK_MS:
                     break
         return found

@@ -402,6 +402,10 @@ class IndexFile:
             self._dirty_pages[page:after] = bytes(after - page)
             page = self._dirty_pages.find(1, after)
 
+    def let_go(self) -> None:
+        """Forget the handle, which closes when nobody has it in hand; the next use opens anew."""
+        self._handle = None
+
     def release(self) -> None:
         """Close the handle and give back the memory of the slots, which must be on the disk."""
         self._slots = None

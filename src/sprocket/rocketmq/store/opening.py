@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, Lock
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
-from sprocket.base.segments import SegmentFiles, lengthen_last
+from sprocket.base.segments import SegmentFiles
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import checkpoint as checkpoints
 from sprocket.rocketmq.store import geometry as geometries
@@ -57,10 +57,10 @@ def to_write(
         settled = geometries.settle(disk, layout, geometry)
         for path in (layout.commitlog, layout.consumequeue, layout.index, layout.config):
             disk.make_folder(path)
-        if disk.exists(layout.geometry):
-            lengthen_last(disk, layout.commitlog, settled.log.segment_bytes)
+        is_certain = geometries.is_certain(disk, layout)
         geometries.keep(disk, layout, settled)
         parts = _parts(disk, layout, settings, clock, settled, subscriptions, write=True)
+        parts.is_geometry_certain = is_certain
         report = recovery.recover(parts, clock, os.getpid())
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
         return Opened(parts, settled, clock, log, lock, report)

@@ -3,8 +3,9 @@
 The log is the truth; queues and index are made to agree with it. In this order:
 
 1. *Mark.* `abort` is written before anything changes, so that a crash from here on is known.
-2. *Load.* Log files, checkpoint, queues and index are taken up as they are; queues of deleted
-   topics go (`deletions`).
+2. *Load.* A log file that is too short gets its length, zeros standing for what it lacks; then
+   nothing is trusted. Log files, checkpoint, queues and index are taken up as they are; queues of
+   deleted topics go (`deletions`).
 3. *Start.* Choose from where the log is looked at. After a clean stop that is its end, as the
    queues or our own note tell it; after a crash the first record that is younger than the
    checkpoint (in a store that RocketMQ left: the file it begins in), or where queues or index end
@@ -18,6 +19,9 @@ The log is the truth; queues and index are made to agree with it. In this order:
    records there (`agree`), is made again from the whole log; the index too.
 7. *Seal.* All is synced, then the checkpoint is written, then the report.
 
+Queues and index never stop a start: a file of theirs that the disk does not give is thrown away,
+and all begins again without it.
+
 Every pass can be cut off by another crash and begun again: the checkpoint moves last, and until
 then each pass does the same to what the one before left.
 
@@ -25,15 +29,24 @@ Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverA
 those it loses nothing behind a damaged record, and no queue or key that the log still has.
 """
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import FileMissing
-from sprocket.base.files import read_file, replace_file
-from sprocket.base.segments import Segment, SegmentFiles, SegmentReader
+from sprocket.base.errors import DiskFailed, FileMissing
+from sprocket.base.files import read_file, remove_if_there, replace_file
+from sprocket.base.segments import (
+    Segment,
+    SegmentFiles,
+    SegmentReader,
+    ShortFile,
+    fill_up,
+    short_files,
+)
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import agree, mend
@@ -58,7 +71,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     """What recovery found and did; kept as `config/recovery.json`.
 
     Attributes:
-        clean: The store had been closed.
+        clean: The store had been closed, and no file of its log was too short.
         at_ms: When, wall time.
         seconds: How long it took.
         start: Physical offset from where the log was looked at.
@@ -67,6 +80,9 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
         bytes_scanned: Bytes between the two.
         bytes_cut: Bytes behind the end up to the last one that was not zero; they are zero now.
         why: What was found at the end.
+        filled_up: Files of the log that were too short, with the bytes they had; zeros stand for
+            the rest now.
+        made_again: Files of queues and index that could not be read and were thrown away.
         damage: What was stepped over.
         misplaced: Records that named another place than their own; they name their own now.
         units_rebuilt: Queue units that were put (again).
@@ -86,6 +102,8 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     bytes_scanned: int
     bytes_cut: int
     why: str
+    filled_up: list[ShortFile]
+    made_again: list[str]
     damage: list[Damage]
     misplaced: list[Misplaced]
     units_rebuilt: int
@@ -137,7 +155,11 @@ def _load_queue_table(disk: Disk, layout: StoreLayout) -> QueueTable:
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of a store that recovery brings into agreement."""
+    """The parts of a store that recovery brings into agreement.
+
+    Attributes:
+        is_geometry_certain: The length of log files is known, and not told from one of them.
+    """
 
     disk: Disk
     layout: StoreLayout
@@ -146,6 +168,7 @@ class Parts:
     queues: Queues
     index: Indexes | None
     deletions: Deletions
+    is_geometry_certain: bool = True
     units: Units = field(default_factory=Units)
 
 
@@ -244,17 +267,17 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
     began = clock.monotonic()
     life = _last_life(parts.disk, parts.layout)
     mark_open(parts.disk, parts.layout, process_id, doubtful=life.doubtful)
-    _load(parts, clean=life.clean)
-    parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
-    start = _choose_start(parts, life)
-    lasts = _distrust(parts, life, start)
-    walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
-    cut = mend.cut(parts.files, walk)
-    mend.pad(parts.files, damage)
-    mend.name_places(parts.files, misplaced)
-    parts.deletions.cut(PhysicalOffset(walk.end))
-    _rebuild(parts, life, walk, rebuild)
-    _seal(parts, life, walk, process_id)
+    filled_up = _fill_up(parts)
+    if filled_up:
+        life = replace(life, clean=False, note=None, checkpoint=Checkpoint())
+    made_again: list[str] = []
+    while True:
+        try:
+            found = _recover(parts, life, process_id, made_again)
+            break
+        except DiskFailed as error:
+            _throw_away(parts, error, made_again)
+    walk, rebuild = found.walk, found.rebuild
     report = RecoveryReport(
         clean=life.clean,
         at_ms=clock.now_ms(),
@@ -263,10 +286,12 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
         end=walk.end,
         records=walk.records,
         bytes_scanned=walk.end - walk.start,
-        bytes_cut=cut,
+        bytes_cut=found.bytes_cut,
         why=walk.why,
-        damage=damage,
-        misplaced=misplaced,
+        filled_up=filled_up,
+        made_again=made_again,
+        damage=found.damage,
+        misplaced=found.misplaced,
         units_rebuilt=rebuild.units,
         units_lost=rebuild.lost,
         index_entries_rebuilt=rebuild.indexed,
@@ -277,6 +302,81 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
     content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
     replace_file(parts.disk, parts.layout.recovery, content)
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Recovered:
+    """What the passes found."""
+
+    walk: Walk
+    rebuild: Rebuild
+    damage: list[Damage]
+    misplaced: list[Misplaced]
+    bytes_cut: int
+
+
+def _recover(
+    parts: Parts, life: _LastLife, process_id: int, made_again: Sequence[str]
+) -> _Recovered:
+    """Go through the passes, without files that were thrown away."""
+    _load(parts, clean=life.clean)
+    parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
+    start = _choose_start(parts, life)
+    lasts = _distrust(parts, life, start)
+    walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
+    cut = mend.cut(parts.files, walk)
+    mend.pad(parts.files, damage)
+    mend.name_places(parts.files, misplaced)
+    parts.deletions.cut(PhysicalOffset(walk.end))
+    rebuild.missing |= {key for path in made_again if (key := _queue_of(parts, path)) is not None}
+    _rebuild(parts, life, walk, rebuild)
+    _seal(parts, life, walk, process_id)
+    return _Recovered(walk, rebuild, damage, misplaced, cut)
+
+
+def _fill_up(parts: Parts) -> list[ShortFile]:
+    """Give files of the log that are too short their length.
+
+    What they lack is told from what was never written by a walk over the whole log only. So nothing
+    is trusted from here on, should the process die before that is done.
+    """
+    disk, files = parts.disk, parts.files
+    short = short_files(disk, files.folder, files.segment_bytes)
+    if short and not parts.is_geometry_certain:
+        return []  # `load` refuses them
+    if short:
+        checkpoints.save(disk, parts.layout.checkpoint, Checkpoint())
+        fill_up(disk, short, files.segment_bytes)
+    return short
+
+
+def _throw_away(parts: Parts, error: DiskFailed, made_again: list[str]) -> None:
+    """Delete a file of queues or index that cannot be read, to be made again from the log.
+
+    Raises:
+        DiskFailed: It is no such file, or was deleted before: the error is another one.
+    """
+    path, layout = error.path, parts.layout
+    is_derived = path.startswith(f"{layout.index}/") or _queue_of(parts, path) is not None
+    if path in made_again or not is_derived or isinstance(error, FileMissing):
+        raise error
+    made_again.append(path)
+    parts.queues.close()
+    if parts.index is not None:
+        parts.index.close_handles()
+    remove_if_there(parts.disk, path)
+    parts.disk.sync_folder(os.path.dirname(path))
+
+
+def _queue_of(parts: Parts, path: str) -> QueueKey | None:
+    """Return the queue that a file belongs to, None if it is none's."""
+    for folder in (parts.layout.consumequeue, parts.layout.batch_queues, parts.layout.extension):
+        if path.startswith(f"{folder}/"):
+            topic, _, rest = path[len(folder) + 1 :].partition("/")
+            queue_id, _, name = rest.partition("/")
+            if queue_id.isdigit() and name.isdigit():
+                return topic, int(queue_id)
+    return None
 
 
 def find_end(parts: Parts) -> Walk:

@@ -1,5 +1,6 @@
 """A store says what its files measure, or it can be told from them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from tests.stores import ROOT, SMALL, filled, new
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ForeignStore
 from sprocket.base.files import replace_file
-from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry
+from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.store import geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.testing.disk import SimulatedDisk
@@ -124,13 +125,41 @@ def test_the_default_index_is_known_by_its_length() -> None:
 @pytest.mark.parametrize(
     "data", [b"x" * 868, b"x" * 30, bytes(32) + b"\0\0\0\1\0\0\0\2" + bytes(100)]
 )
-def test_an_index_that_tells_nothing_is_refused(data: bytes) -> None:
-    """Guessing would destroy it."""
+def test_an_index_that_tells_nothing_says_nothing(data: bytes) -> None:
+    """It is made again, in the geometry that is wanted, or the default one."""
     disk = _foreign()
     for name in disk.list(LAYOUT.index):
         replace_file(disk, f"{LAYOUT.index}/{name}", data)
-    with pytest.raises(ForeignStore, match="give the geometry"):
-        geometry.settle(disk, LAYOUT, None)
+    assert geometry.settle(disk, LAYOUT, None).index == IndexGeometry()
+    assert geometry.settle(disk, LAYOUT, Geometry.small()).index == IndexGeometry.small()
+
+
+def test_a_damaged_index_file_leaves_the_word_to_its_neighbours() -> None:
+    """Wherever it lies; their geometry counts before the one that is wanted."""
+    for number in (0, -1):
+        disk = _foreign()
+        path = f"{LAYOUT.index}/{disk.list(LAYOUT.index)[number]}"
+        if len(disk.list(LAYOUT.index)) == 1:
+            path = f"{LAYOUT.index}/{'9' if number else '0'}"
+        replace_file(disk, path, b"\xff" * 868)
+        for wanted in (None, replace(Geometry.small(), index=IndexGeometry(slots=2, units=3))):
+            assert geometry.settle(disk, LAYOUT, wanted).index == IndexGeometry.small()
+
+
+def test_a_log_file_that_was_cut_short_leaves_the_word_to_where_files_begin() -> None:
+    """With one file alone its length is all that there is."""
+    size = LogGeometry.small().segment_bytes
+    disk = SimulatedDisk()
+    disk.make_folder(LAYOUT.commitlog)
+    for start, length in ((size, 100), (2 * size, size), (4 * size, 7)):
+        disk.open(f"{LAYOUT.commitlog}/{start:020d}", write=True, create=True, size=length)
+    assert geometry.settle(disk, LAYOUT, None).log == LogGeometry.small()
+    assert geometry.is_certain(disk, LAYOUT)
+    for start in (size, 2 * size):
+        disk.remove(f"{LAYOUT.commitlog}/{start:020d}")
+    assert not geometry.is_certain(disk, LAYOUT)
+    disk.open(f"{LAYOUT.commitlog}/{4 * size:020d}", write=True).resize(size)
+    assert geometry.settle(disk, LAYOUT, None).log == LogGeometry.small()
 
 
 def test_an_empty_index_fits_anything() -> None:
@@ -141,10 +170,14 @@ def test_an_empty_index_fits_anything() -> None:
     assert geometry.settle(disk, LAYOUT, None).index.file_bytes == 868
 
 
-def test_queue_files_of_no_whole_units_are_refused() -> None:
-    """They are not queue files."""
+def test_queue_files_of_no_whole_units_say_nothing() -> None:
+    """They are made again."""
     disk = _foreign()
-    path = f"{LAYOUT.queue('topic', 0)}/{'0' * 20}"
-    disk.open(path, write=True).resize(199)
-    with pytest.raises(ForeignStore, match="199"):
-        geometry.settle(disk, LAYOUT, None)
+    for queue_id in disk.list(f"{LAYOUT.consumequeue}/topic"):
+        folder = LAYOUT.queue("topic", int(queue_id))
+        for name in disk.list(folder):
+            disk.open(f"{folder}/{name}", write=True).resize(199)
+    expected = QueueGeometry().units_per_file
+    assert geometry.settle(disk, LAYOUT, None).queue.units_per_file == expected
+    found = geometry.settle(disk, LAYOUT, Geometry.small()).queue.units_per_file
+    assert found == QueueGeometry.small().units_per_file

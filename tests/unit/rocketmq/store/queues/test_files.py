@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queues.given import FIRST, FOLDER, SMALL, entry, oldest, only, opened
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, ForeignStore
+from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull
 from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
@@ -102,12 +102,14 @@ def test_folders_that_are_no_queues_are_passed_over(disk: SimulatedDisk) -> None
     assert queues.end == -1
 
 
-def test_files_of_another_geometry_are_refused(disk: SimulatedDisk) -> None:
-    """A longer file belongs to a store of other settings."""
+def test_files_of_another_geometry_are_made_again(disk: SimulatedDisk) -> None:
+    """A longer file belongs to a store of other settings; its messages are in the log."""
     disk.make_folder(f"{FOLDER}/T/0")
     disk.open(FIRST, write=True, create=True, size=400).close()
-    with pytest.raises(ForeignStore):
-        opened(disk)
+    queues = opened(disk)
+    assert not disk.exists(FIRST)
+    queues.put_round([entry(0)])
+    assert only(queues).max_offset == 1
 
 
 def test_topics_cannot_leave_the_folder(disk: SimulatedDisk) -> None:
