@@ -238,6 +238,7 @@ def test_repository_stands_alone(what: str) -> None:
 
 
 NEED_NUMPY = {
+    "rocketmq/codec/batch_rows.py": "sprocket.rocketmq.codec.batch_rows",
     "rocketmq/codec/columns.py": "sprocket.rocketmq.codec.columns",
     "rocketmq/codec/record_batch.py": "sprocket.rocketmq.codec.record_batch",
 }

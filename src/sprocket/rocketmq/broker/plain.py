@@ -8,6 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from sprocket.rocketmq.broker.delay_levels import TIMER_NAMES
 from sprocket.rocketmq.codec import properties
+from sprocket.rocketmq.model.message import Column
+
+try:
+    from sprocket.rocketmq.codec import batch_rows
+except ImportError:  # the light install; plain Python does the same
+    batch_rows = None  # type: ignore[assignment]
 
 _POP_CK = "POP_CK"
 
@@ -60,6 +66,13 @@ def added_to_each(texts: Sequence[bytes], shared: Mapping[str, str], suffix: str
         shared: Those of the batch, which each is to have.
         suffix: The broker's own.
     """
+    if (
+        isinstance(texts, Column)
+        and batch_rows is not None
+        and len(texts) >= batch_rows.ROWS_MIN
+        and batch_rows.are_alike(texts, shared)
+    ):
+        texts = [texts[0]]  # what holds for it holds for all
     try:
         closed = "\x02" + b"".join(texts).decode()
     except UnicodeDecodeError:

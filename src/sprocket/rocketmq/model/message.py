@@ -4,7 +4,8 @@ These are `msgspec` structs because they are made once per message on the hot pa
 dataclass would cost two microseconds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import overload
 
 from msgspec import Struct, field, structs
 
@@ -94,6 +95,60 @@ class NewRecord(Struct, frozen=True, gc=False):
         return is_queueable(self.sys_flag)
 
 
+class Column(Sequence[bytes]):
+    """Texts of one width that lie at equal distances in one buffer; each is cut out when asked for.
+
+    Attributes:
+        data: The buffer.
+        start: Where the first begins.
+        width: Bytes of each.
+        stride: From the beginning of one to that of the next.
+        joined: All of them, one behind the other.
+    """
+
+    __slots__ = ("_count", "_joined", "data", "start", "stride", "width")
+
+    def __init__(self, data: bytes, *, start: int, width: int, stride: int, count: int) -> None:
+        assert count > 0
+        assert start + stride * (count - 1) + width <= len(data)
+        self.data = data
+        self.start = start
+        self.width = width
+        self.stride = stride
+        self._count = count
+        self._joined: bytes | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[bytes]: ...
+    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
+        if isinstance(number, slice):
+            return list(self)[number]
+        at = self.start + self.stride * range(self._count)[number]
+        return self.data[at : at + self.width]
+
+    def __iter__(self) -> Iterator[bytes]:
+        data, start, width, stride = self.data, self.start, self.width, self.stride
+        end = start + stride * self._count
+        return iter([data[at : at + width] for at in range(start, end, stride)])
+
+    @property
+    def joined(self) -> bytes:
+        """See the class."""
+        if self._joined is None:
+            self._joined = b"".join(iter(self))
+        return self._joined
+
+    @joined.setter
+    def joined(self, joined: bytes) -> None:
+        """Take what somebody has who could join them at less cost."""
+        self._joined = joined
+
+
 class NewBatch(Struct, frozen=True, gc=False):
     """Messages on their way into the log together, one behind the other in one queue.
 
@@ -113,7 +168,17 @@ class NewBatch(Struct, frozen=True, gc=False):
 
     def has(self, mark: int) -> bool:
         """Say whether a byte is in the properties of any: one search, not one for each."""
-        return mark in self.added or mark in b"".join(self.properties)
+        texts = self.properties
+        joined = texts.joined if isinstance(texts, Column) else b"".join(texts)
+        return mark in self.added or mark in joined
+
+    @property
+    def bodies_size(self) -> int:
+        """Bytes of all bodies."""
+        bodies = self.bodies
+        if isinstance(bodies, Column):
+            return bodies.width * len(bodies)
+        return sum(map(len, bodies))
 
     def records(self) -> list[NewRecord]:
         """Return each message as a record of its own."""

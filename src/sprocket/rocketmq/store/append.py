@@ -154,7 +154,7 @@ class Appender:
                 one body, or together they fit into no log file.
             StoreError: See `append_all`.
         """
-        total = sum(map(len, batch.bodies)) + FRAME_BYTES * len(batch.bodies)
+        total = batch.bodies_size + FRAME_BYTES * len(batch.bodies)
         if total > self._body_bytes_max:
             raise MessageTooLarge(
                 f"a batch of {total} bytes and its properties exceeds {self._body_bytes_max} "

@@ -7,6 +7,7 @@ in a log that is being written it would make pages of what is yet to come, up to
 from collections import deque
 from collections.abc import Sequence
 
+from sprocket.base.disk import Buffer
 from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.record import MAGIC_AT
@@ -27,10 +28,10 @@ class Tail:
 
     def __init__(self, files: SegmentFiles) -> None:
         self.files = files
-        self._runs: deque[tuple[int, int, Sequence[bytes]]] = deque()
+        self._runs: deque[tuple[int, int, Sequence[Buffer]]] = deque()
         self._kept_bytes = 0
 
-    def add(self, start: int, buffers: Sequence[bytes]) -> None:
+    def add(self, start: int, buffers: Sequence[Buffer]) -> None:
         """Keep what was written to one file from a place on."""
         size = sum(map(len, buffers))
         self._runs.append((start, start + size, buffers))
@@ -54,7 +55,7 @@ class Tail:
             place: Where a record, a blank or a file begins.
             end: Where to stop: where a record ended that was written, or the file.
         """
-        found: list[bytes] = []
+        found: list[Buffer] = []
         behind = place
         for run_start, run_end, buffers in self._runs:
             if run_start == behind and run_end <= end:

@@ -1,9 +1,13 @@
 """Batch bodies."""
 
+import random
+from collections.abc import Callable
+
 import pytest
 
 from sprocket.base.errors import MessageTooLarge, WireError
 from sprocket.rocketmq.codec import batch
+from sprocket.rocketmq.model.message import Column
 
 GOLDEN = bytes.fromhex(
     "000000250000000000000000000000000000000161000e7801310257414954017472756502"
@@ -23,14 +27,14 @@ def test_the_golden_batch() -> None:
 def test_empty_batches_and_bodies() -> None:
     """No message gives no bytes; a message may have neither body nor properties."""
     assert batch.split(b"") == ([], [], [])
-    assert batch.split(batch.join([(-1, b"", b"")])) == ([-1], [b""], [b""])
+    assert list(zip(*batch.split(batch.join([(-1, b"", b"")])), strict=True)) == [(-1, b"", b"")]
 
 
 def test_every_cut_is_refused() -> None:
     """Only the cut between two messages leaves a batch."""
     for cut in range(1, len(GOLDEN)):
         if cut == 37:
-            assert batch.split(GOLDEN[:cut]).bodies == [b"a"]
+            assert list(batch.split(GOLDEN[:cut]).bodies) == [b"a"]
             continue
         with pytest.raises(WireError, match="batch"):
             batch.split(GOLDEN[:cut])
@@ -64,3 +68,32 @@ def test_properties_have_a_limit() -> None:
     assert len(batch.join([(0, b"", bytes(32767))])) == 22 + 32767
     with pytest.raises(MessageTooLarge):
         batch.join([(0, b"", bytes(32768))])
+
+
+def outcome(split: Callable[[bytes], batch.Parts], data: bytes) -> object:
+    """Return the messages as they are, or why there are none."""
+    try:
+        return list(zip(*split(data), strict=True))
+    except WireError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_messages_of_one_size_are_split_as_any_others(seed: int) -> None:
+    """Without a look at each: the same messages, and the same errors where a byte is wrong."""
+    rng = random.Random(seed)
+    sizes = rng.choice((0, 1, 7)), rng.choice((0, 3, 300))
+    parts = [
+        (rng.choice((0, 0, 5, -1)), rng.randbytes(sizes[0]), rng.randbytes(sizes[1]))
+        for _ in range(rng.choice((1, 2, 9)))
+    ]
+    data = bytearray(batch.join(parts))
+    assert list(zip(*batch.split(data), strict=True)) == parts
+    assert isinstance(batch.split(data).bodies, Column)
+    for _ in range(rng.choice((0, 1, 2))):
+        at = rng.choice((0, 3, 12, 15, 16, 19, 20 + sizes[0], 21 + sizes[0]))
+        at += 22 + sum(sizes) if len(parts) > 1 and rng.random() < 0.5 else 0
+        data[at] = rng.choice((0, 1, data[at] ^ 1, 0xFF))
+    if rng.random() < 0.2:
+        del data[rng.randrange(len(data)) :]
+    assert outcome(batch.split, bytes(data)) == outcome(batch._split_each, bytes(data))

@@ -79,3 +79,15 @@ def test_messages_do_not_share_their_properties() -> None:
     """Each has a dictionary of its own."""
     Message("T", b"").properties["a"] = "1"
     assert Message("T", b"").properties == {}
+
+
+def test_a_column_is_a_sequence_of_its_texts() -> None:
+    """Cut out of the buffer at equal distances; one that would reach beyond it is our mistake."""
+    column = message.Column(b".ab-cd-ef", start=1, width=2, stride=3, count=3)
+    assert (len(column), list(column), column.joined) == (3, [b"ab", b"cd", b"ef"], b"abcdef")
+    assert (column[0], column[-1], column[1:]) == (b"ab", b"ef", [b"cd", b"ef"])
+    assert b"cd" in column
+    with pytest.raises(IndexError):
+        column[3]
+    with pytest.raises(AssertionError):
+        message.Column(b".ab-cd-e", start=1, width=2, stride=3, count=3)
