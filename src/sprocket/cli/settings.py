@@ -24,6 +24,9 @@ ConfigOption = Annotated[
     typer.Option("--config", metavar="FILE", help="TOML file with a table for each group."),
 ]
 
+SECRET = "_password"  # noqa: S105 - a name, no password
+"""How the names of settings end whose values nobody is shown."""
+
 PAGE_HEAD = """# Settings
 
 Generated from the declarations by `sprocket settings --markdown`; a test compares.
@@ -105,6 +108,8 @@ def settings(
     table = Table("setting", "value", "from", box=None)
     for one in loader.declarations(Settings):
         value = getattr(getattr(loaded.root, one.group), one.name)
+        if value and one.name.endswith(SECRET):
+            value = "(not shown)"
         origin = loaded.origins.get(one.full_name, "default")
         if as_json:
             shown = msgspec.to_builtins(value)

@@ -70,3 +70,12 @@ def test_what_cannot_be_read_is_an_error() -> None:
         settings.load("/nowhere/at/all.toml", None)
     with pytest.raises(SettingsError):
         settings.load(None, ["nothing=1"])
+
+
+def test_passwords_are_not_shown() -> None:
+    """Neither in the table nor as JSON; whether there is one is."""
+    for more in ([], ["--json"]):
+        words = ["settings", "--set", "tls.key_password=geheim", *more]
+        shown = CliRunner().invoke(app(), words).output
+        assert "geheim" not in shown
+        assert "(not shown)" in shown
