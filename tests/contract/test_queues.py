@@ -457,6 +457,32 @@ def test_the_minimum_is_no_filler(engine: Engine) -> None:
     assert span(queues) == (12, 13)
 
 
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_it_is_known_which_topics_have_messages_in_a_part_of_the_log(
+    engine: Engine, is_cleaned: bool
+) -> None:
+    """Also of queues whose first messages are gone, and of topics that never had one."""
+    queues = engine.queues
+    queues.put_round([entry(n, 100 * n, topic="a") for n in range(10)])
+    queues.put_round([entry(n, 1000 + 100 * n, topic="b") for n in range(5)])
+    if is_cleaned:
+        steps.run(queues.clean_steps(PhysicalOffset(500)))
+
+    def has(topics: set[str], start: int, end: int) -> bool:
+        places = PhysicalOffset(start), PhysicalOffset(end)
+        return any(question() for question in queues.between(topics, *places))
+
+    assert has({"a"}, 900, 1000)
+    assert has({"a", "c"}, 850, 901)
+    assert not has({"a"}, 850, 900)
+    assert not has({"a"}, 901, 5000)
+    assert not has({"b", "c"}, 500, 1000)
+    assert has({"b"}, 500, 1001)
+    assert not has(set(), 0, 5000)
+    assert has({"a"}, 0, 600)
+    assert has({"a"}, 0, 500) is not is_cleaned
+
+
 def test_cleaning_gives_back_units_before_the_minimum(engine: Engine) -> None:
     """They are gone, at once or when enough of them are; the rest stays, and the end too."""
     queues = engine.queues

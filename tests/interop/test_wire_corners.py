@@ -24,6 +24,7 @@ pytestmark = [
 
 UPDATE_GROUP = 200
 CONSUMER_CONNECTIONS = 203
+GET_TOPIC_CONFIG = 351
 
 
 @pytest.fixture
@@ -242,3 +243,27 @@ def test_java_sends_batches_to_batch_queues_and_gets_their_messages(
     received = consumer.finish()
     assert sorted(one.body for one in received) == sorted(one.body for one in messages)
     assert sorted(one.queue_offset for one in received) == list(range(len(messages)))
+
+
+def test_the_hours_that_a_topic_is_kept(client: Client, topic: str) -> None:
+    """An integer from −1; it may be changed, and taken away again."""
+    hours = {
+        "-1": 0,
+        "0": 0,
+        "72": 0,
+        "+5": 0,
+        "9223372036854775807": 0,
+        "-2": 1,
+        "x": 1,
+        "": 1,
+        "1.5": 1,
+        " 5": 1,
+        "9223372036854775808": 1,
+    }
+    found = {text: create(client, topic, attributes=f"+reserve.time={text}") for text in hours}
+    assert found == hours
+    config = json.loads(client.call(GET_TOPIC_CONFIG, {"topic": topic}).body)
+    assert config["attributes"] == {"reserve.time": "9223372036854775807"}
+    assert create(client, topic, attributes="-reserve.time") == 0
+    config = json.loads(client.call(GET_TOPIC_CONFIG, {"topic": topic}).body)
+    assert config["attributes"] == {}

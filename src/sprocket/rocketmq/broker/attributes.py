@@ -1,7 +1,7 @@
 """Attributes of topics, RocketMQ 5's named settings of one topic, and how they are changed.
 
-A change is `+name=value` (add, or replace) or `-name` (remove), several joined by commas. Only
-`message.type` may be changed later; the others belong to how the topic's queues are kept.
+A change is `+name=value` (add, or replace) or `-name` (remove), several joined by commas. What
+kind of queues a topic has is fixed when it is made; the rest may be changed later.
 
 Source: RocketMQ `AttributeParser`, `AttributeUtil`, `TopicAttributes`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE
+from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE, RESERVE_TIME, is_hours
 
 MESSAGE_TYPE = "message.type"
 
@@ -21,7 +21,8 @@ VALUES = {
 }
 """What may be said, by name: nothing that asks for what is not there."""
 
-CHANGEABLE = frozenset({MESSAGE_TYPE})
+CHANGEABLE = frozenset({MESSAGE_TYPE, RESERVE_TIME})
+SUPPORTED = (*VALUES, RESERVE_TIME)
 
 
 def parse(text: str) -> dict[str, str]:
@@ -61,8 +62,8 @@ def altered(old: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[s
             raise _refused(f"attribute {signed}: expected +name or -name")
         if names.count(name) > 1:
             raise _refused(f"attribute {name} is both added and removed")
-        if name not in VALUES:
-            raise _refused(f"attribute {name} is not supported, {', '.join(VALUES)} are")
+        if name not in SUPPORTED:
+            raise _refused(f"attribute {name} is not supported, {', '.join(SUPPORTED)} are")
         if old is not None and name not in CHANGEABLE:
             raise _refused(f"attribute {name} cannot be changed once the topic is there")
         if signed[0] == "+":
@@ -79,6 +80,12 @@ def altered(old: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[s
 def _checked(name: str, value: str) -> str:
     if (name, value) == (MESSAGE_TYPE, "MIXED"):
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+    if name == RESERVE_TIME:
+        if not is_hours(value):
+            raise _refused(
+                f"attribute {name}={value}: expected hours, or -1 for those of the broker"
+            )
+        return value
     if value not in VALUES[name]:
         raise _refused(f"attribute {name}={value} is not supported, {', '.join(VALUES[name])} are")
     return value

@@ -120,7 +120,7 @@ class Broker:
             sync_wait_ms_max=settings.durability.sync_wait_ms_max,
             sync_timeout_ms=settings.durability.sync_timeout_ms,
         )
-        self.upkeep = Upkeep(store, self.thread, settings.retention)
+        self.upkeep = Upkeep(store, self.thread, settings.retention, self.topics.reserve_hours)
         self.durable.someone_waits = lambda: self.hold.count > 0
         levels = DelayLevels(settings.store.delay_levels)
         topics, groups = self.topics, self.groups

@@ -185,6 +185,14 @@ class Topics:
         """Return every topic, in no particular order."""
         return self._table.values()
 
+    def reserve_hours(self) -> dict[str, int]:
+        """Return for how many hours messages of topics are kept that say so themselves."""
+        return {
+            topic.name: topic.reserve_hours
+            for topic in self._table.values()
+            if topic.attributes and topic.reserve_hours
+        }
+
     def is_system(self, name: str) -> bool:
         """Tell whether the name belongs to the system."""
         return name in self._system or name.startswith(SYSTEM_PREFIX)

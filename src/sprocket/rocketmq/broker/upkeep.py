@@ -5,7 +5,7 @@ that the log's own syncs wait for one step at most.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError, StoreFailed
@@ -25,13 +25,26 @@ _log = log.get_logger(__name__)
 class Upkeep:
     """Drives the store's rounds.
 
+    Args:
+        store: What is kept in order.
+        thread: Runs what waits for the disk.
+        settings: What is kept, and for how long.
+        reserve_hours: Says which topics are to be kept for how long at least.
+
     Threads: event loop only.
     """
 
-    def __init__(self, store: Store, thread: DiskThread, settings: RetentionSettings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        thread: DiskThread,
+        settings: RetentionSettings,
+        reserve_hours: Callable[[], Mapping[str, int]],
+    ) -> None:
         self._store = store
         self._thread = thread
         self._settings = settings
+        self._reserve_hours = reserve_hours
         self._rounds = 0
         self._work: Steps | None = None
         self._waiting: deque[tuple[Callable[[], Steps], Done]] = deque()
@@ -65,7 +78,10 @@ class Upkeep:
 
     def clean(self, done: Done) -> None:
         """Delete what is expired now, whatever the hour."""
-        self.do(lambda: self._store.clean_steps(self._settings, at_once=True), done)
+        self.do(lambda: self._clean_steps(at_once=True), done)
+
+    def _clean_steps(self, *, at_once: bool) -> Steps:
+        return self._store.clean_steps(self._settings, self._reserve_hours(), at_once=at_once)
 
     def close(self) -> None:
         """Give up the round that is under way. The disk thread must have stopped."""
@@ -114,7 +130,7 @@ class Upkeep:
             return
         first = self._store.first
         try:
-            yield from self._store.clean_steps(self._settings)
+            yield from self._clean_steps(at_once=False)
         except StoreError as error:
             _log.error("old messages could not be deleted; trying again", why=str(error))
         if self._store.first > first:

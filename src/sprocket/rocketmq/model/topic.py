@@ -1,5 +1,6 @@
 """Topics: how many queues they have and what may be done with them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,6 +24,17 @@ BATCH_QUEUES = "BatchCQ"
 """Its value for batches beside messages."""
 
 
+RESERVE_TIME = "reserve.time"
+"""The attribute that says for how many hours the topic's messages are kept."""
+_HOURS = re.compile(r"\+?[0-9]+|-1")
+_HOURS_MAX = (1 << 63) - 1
+
+
+def is_hours(text: str) -> bool:
+    """Return whether a text may be the value of RESERVE_TIME: an integer, −1 or more."""
+    return bool(_HOURS.fullmatch(text)) and int(text) <= _HOURS_MAX
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
     """What a broker knows of one topic.
@@ -44,3 +56,9 @@ class TopicConfig:
     def takes_batches(self) -> bool:
         """Whether a batch sent to it is kept as one record."""
         return self.attributes.get(QUEUE_TYPE) == BATCH_QUEUES
+
+    @property
+    def reserve_hours(self) -> int:
+        """For how many hours its messages are kept at least, 0 if it does not say."""
+        text = self.attributes.get(RESERVE_TIME, "")
+        return max(0, int(text)) if is_hours(text) else 0

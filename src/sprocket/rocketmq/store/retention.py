@@ -1,11 +1,12 @@
 """What may be deleted of a log, and when: by age at certain hours, by fullness of the disk at once.
 
 Whole files go, oldest first, never the newest. A file is expired when nothing was written to it for
-`keep_hours`; expired files go in the hours of `clean_hours`, and at any time while the disk is
-fuller than `clean_percent`. Above `force_percent` files go that are not expired, one after the
-other until the disk is below it again. Above `refuse_percent` appends are refused, too, until the
-disk is down at `force_percent`. Queues and index follow the log: what points before its beginning
-goes with it.
+`keep_hours`, and for as long as any topic wants to be kept that has a message in it. Expired files
+go in the hours of `clean_hours`, and at any time while the disk is fuller than `clean_percent`.
+Above `force_percent` files go that are not expired, one after the other until the disk is below it
+again. Above `refuse_percent` appends are refused, too, until the disk is down at `force_percent`.
+Queues and index follow the log: what points before its beginning goes with it. No topic is kept for
+a shorter time than the files that it shares.
 
 Invariants
 
@@ -18,7 +19,7 @@ those a forced round deletes no more files than it takes to be below the limit.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -83,7 +84,9 @@ class Retention:
         self._safe_end = safe_end
         self._followed = 0
 
-    def clean_steps(self, settings: RetentionSettings, *, at_once: bool = False) -> Steps:
+    def clean_steps(
+        self, settings: RetentionSettings, reserve_hours: Mapping[str, int], *, at_once: bool
+    ) -> Steps:
         """Do one round; see `Store.clean_steps`."""
         limits = Limits.of(settings)
         used = yield self._used_percent
@@ -91,7 +94,7 @@ class Retention:
         force = settings.force and used > limits.force
         is_hour = local_hour(self._clock.now_ms()) in settings.clean_hours
         if force or is_hour or at_once or used > limits.clean:
-            yield from self._log_steps(settings, limits.force if force else None)
+            yield from self._log_steps(settings, reserve_hours, limits.force if force else None)
             self._heed((yield self._used_percent), limits)
         first = self._parts.files.first
         if first > self._followed:
@@ -111,7 +114,12 @@ class Retention:
         elif used <= limits.force:
             self._appender.resume()
 
-    def _log_steps(self, settings: RetentionSettings, force_above: int | None) -> Steps:
+    def _log_steps(
+        self,
+        settings: RetentionSettings,
+        reserve_hours: Mapping[str, int],
+        force_above: int | None,
+    ) -> Steps:
         """Delete log files; above `force_above` percent also those that are not expired."""
         files, disk = self._parts.files, self._parts.disk
         for _ in range(settings.round_files_max):
@@ -122,8 +130,14 @@ class Retention:
                 force_above = None
             if force_above is None:
                 modified_at_ms = yield partial(disk.modified_at_ms, oldest.path)
-                if modified_at_ms + settings.keep_hours * _HOUR_MS > self._clock.now_ms():
+                age_ms = self._clock.now_ms() - modified_at_ms
+                if age_ms < settings.keep_hours * _HOUR_MS:
                     return
+                longer = {t for t, hours in reserve_hours.items() if age_ms < hours * _HOUR_MS}
+                start, end = PhysicalOffset(oldest.start), PhysicalOffset(oldest.end)
+                for has_message in self._parts.queues.between(longer, start, end):
+                    if (yield has_message):
+                        return
             yield from files.drop_before_steps(oldest.end)
 
     def _oldest(self) -> Segment | None:

@@ -19,7 +19,7 @@ Threads: one, but for `SyncJob.run`, `FillJob.run` and the calls that `maintain_
 `clean_steps` give (see `base.steps`).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from sprocket.base import steps
 from sprocket.base.clock import Clock, LogClock
@@ -50,6 +50,9 @@ from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 INDEX_STEP_RECORDS = 1024
 """Records that upkeep puts into the index before it lets others go on: about 1 ms."""
+
+
+_NO_HOURS: Mapping[str, int] = {}
 
 
 class Store:
@@ -426,12 +429,24 @@ class Store:
                 yield lambda: None  # others may go on in between
             yield from self._alone(self._keeper.keep_steps())
 
-    def clean(self, settings: RetentionSettings, *, at_once: bool = False) -> PhysicalOffset:
+    def clean(
+        self,
+        settings: RetentionSettings,
+        reserve_hours: Mapping[str, int] = _NO_HOURS,
+        *,
+        at_once: bool = False,
+    ) -> PhysicalOffset:
         """Do `clean_steps` here and now; return where the log begins then."""
-        steps.run(self.clean_steps(settings, at_once=at_once))
+        steps.run(self.clean_steps(settings, reserve_hours, at_once=at_once))
         return self._log.first
 
-    def clean_steps(self, settings: RetentionSettings, *, at_once: bool = False) -> Steps:
+    def clean_steps(
+        self,
+        settings: RetentionSettings,
+        reserve_hours: Mapping[str, int] = _NO_HOURS,
+        *,
+        at_once: bool = False,
+    ) -> Steps:
         """Delete what is expired, or what a full disk has no room for; see `retention`.
 
         While the disk is too full `append` raises DiskFull. Wanted every few seconds. Views that
@@ -440,13 +455,16 @@ class Store:
 
         Args:
             settings: What is kept, and for how long.
+            reserve_hours: For how long the messages of some topics are kept at least, by topic; the
+                rest of the log file that holds them is kept with them.
             at_once: Whatever the hour.
 
         Raises:
             DiskFailed: Something could not be deleted; the next round tries again.
         """
         if self._can_keep:
-            yield from self._alone(self._retention.clean_steps(settings, at_once=at_once))
+            work = self._retention.clean_steps(settings, reserve_hours, at_once=at_once)
+            yield from self._alone(work)
 
     def check_batches(self, topic: str) -> None:
         """Refuse what `take_batches` would refuse.

@@ -27,6 +27,8 @@ def test_changes_are_made() -> None:
     assert attributes.altered(one, {"+message.type": "DELAY"})["message.type"] == "DELAY"
     assert attributes.altered(one, {"-message.type": ""}) == {"queue.type": "SimpleCQ"}
     assert attributes.altered(one, {}) == one
+    for hours in ("-1", "0", "72", "+5", "9223372036854775807"):
+        assert attributes.altered(one, {"+reserve.time": hours})["reserve.time"] == hours
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,10 @@ def test_changes_are_made() -> None:
         ({"queue.type": "BatchCQ"}, {"+queue.type": "BatchCQ"}, 1, "cannot be changed"),
         (None, {"+cleanup.policy": "COMPACTION"}, 1, "DELETE"),
         (None, {"+message.type": "normal"}, 1, "NORMAL"),
+        (None, {"+reserve.time": "-2"}, 1, "hours"),
+        (None, {"+reserve.time": "1.5"}, 1, "hours"),
+        (None, {"+reserve.time": ""}, 1, "hours"),
+        ({}, {"+reserve.time": "9223372036854775808"}, 1, "hours"),
         (None, {"+message.type": "MIXED"}, 29, "MIXED"),
         (None, {"message.type": "FIFO"}, 1, "expected"),
         ({"message.type": "FIFO"}, {"+message.type": "DELAY", "-message.type": ""}, 1, "both"),

@@ -37,7 +37,7 @@ class Scene:
         self.disk = disk
         self.store = open_store(disk, clock=clock)
         self.thread = DiskThread()
-        self.upkeep = Upkeep(self.store, self.thread, RetentionSettings())
+        self.upkeep = Upkeep(self.store, self.thread, RetentionSettings(), dict)
         self.topics = Topics(disk, FOLDER, clock, BrokerSettings(), TopicSettings())
         self.groups = Groups(disk, FOLDER, clock, GroupSettings())
         self.offsets = ConsumerOffsets(disk, FOLDER, clock)

@@ -29,7 +29,10 @@ class Scene:
         self.clock = FakeClock()
         self.store: Store = open_store(self.disk, clock=self.clock)
         self.thread = DiskThread()
-        self.upkeep = Upkeep(self.store, self.thread, RetentionSettings())
+        self.reserve_hours: dict[str, int] = {}
+        self.upkeep = Upkeep(
+            self.store, self.thread, RetentionSettings(), lambda: self.reserve_hours
+        )
 
     def fill(self) -> None:
         """Write three log files."""
@@ -203,5 +206,24 @@ def test_cleaning_can_be_asked_for() -> None:
         scene.upkeep.clean(ended.set_result)
         assert await asyncio.wait_for(ended, 10) is None
         assert scene.store.first > 0
+
+    run(scenario)
+
+
+def test_topics_are_asked_in_each_round_for_how_long_they_are_kept() -> None:
+    """The attribute `reserve.time` may change; it was refused."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.disk.now_ms = scene.clock.now_ms()
+        scene.fill()
+        scene.upkeep.use(RetentionSettings(keep_hours=1))
+        await scene.round()
+        scene.clock.advance(2 * 3600 * 1000)
+        for hours, is_kept in ((3, True), (2, False)):
+            scene.reserve_hours = {"topic": hours}
+            ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            scene.upkeep.clean(ended.set_result)
+            assert await asyncio.wait_for(ended, 10) is None
+            assert (scene.store.first == 0) is is_kept
 
     run(scenario)

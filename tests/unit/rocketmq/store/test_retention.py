@@ -62,6 +62,62 @@ def test_expired_files_go_in_their_hours() -> None:
     assert _log_files(again) == 1
 
 
+def _mixed(count: int = 120) -> tuple[SimulatedDisk, Store, FakeClock, int]:
+    """Return a store in which only the third log file has a message of `kept`, and where it is."""
+    disk, store, clock = _store(0)
+    place = -1
+    for number in range(count):
+        topic = "kept" if place < 0 and store.end >= 2 * SEGMENT else "topic"
+        appended = store.append(new(topic, 0, b"body %d" % number * 10, name=f"N{number}"))
+        store.write()
+        store.sync()
+        store.dispatch()
+        if topic == "kept":
+            place = appended.physical_offset
+    store.maintain()
+    assert 2 * SEGMENT <= place < 3 * SEGMENT
+    return disk, store, clock, place
+
+
+def test_what_a_topic_reserves_stays_for_its_time() -> None:
+    """It went with the rest after `keep_hours`. The files before it go, those behind it stay."""
+    _, store, clock, place = _mixed()
+    settings = RetentionSettings(keep_hours=24)
+    reserved = {"kept": 48, "unknown": 1_000, "topic": 24}
+    clock.advance(24 * HOUR_MS)
+    assert store.clean(settings, reserved, at_once=True) == 2 * SEGMENT
+    assert record.decode(store.record_at(place)).topic == "kept"
+    clock.advance(24 * HOUR_MS - 1)
+    assert store.clean(settings, reserved, at_once=True) == 2 * SEGMENT
+    clock.advance(1)
+    assert store.clean(settings, reserved, at_once=True) > 3 * SEGMENT
+
+
+def test_a_reserved_topic_without_messages_keeps_nothing() -> None:
+    """Nor one whose messages are all in files that stay anyway, or went long ago."""
+    _, store, clock, _ = _mixed()
+    settings = RetentionSettings(keep_hours=24)
+    clock.advance(24 * HOUR_MS)
+    assert store.clean(settings, {"unknown": 1_000}, at_once=True) > 3 * SEGMENT
+    reserved = {"kept": 1_000}
+    assert store.clean(settings, reserved, at_once=True) == store.first
+
+
+def test_a_disk_that_is_very_full_takes_reserved_files_too() -> None:
+    """As it takes those that are not expired: a broker that can store nothing serves nobody."""
+    disk, store, _, _ = _mixed()
+    disk.__class__ = _Shrinking
+    disk.used = 0.89
+    assert store.clean(RetentionSettings(clean_hours=()), {"kept": 1_000}) == 4 * SEGMENT
+
+
+def test_a_shorter_time_than_that_of_the_files_deletes_nothing() -> None:
+    """Topics share their files, and other messages lie behind them."""
+    _, store, clock, _ = _mixed()
+    clock.advance(23 * HOUR_MS)
+    assert store.clean(RetentionSettings(keep_hours=24), {"kept": 1}, at_once=True) == 0
+
+
 def test_a_full_disk_needs_no_hour() -> None:
     """But only what is expired goes then."""
     disk, store, clock = _store()

@@ -16,7 +16,7 @@ Invariants of both
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -222,6 +222,16 @@ class Queues(Protocol):
 
     def begin(self, topic: str, queue_id: int, offset: int) -> None:
         """Make an empty queue that goes on at `offset`; do nothing if it is there."""
+
+    def between(
+        self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
+    ) -> Iterator[Callable[[], bool]]:
+        """Return questions that together say whether topics have messages in a part of the log.
+
+        Each looks at some queues, and says whether one of them has a message that begins from
+        `start` on and before `end`. They may be called on any thread, one after the other, while
+        nothing but `put_round` and `put_batch` changes the queues.
+        """
 
     def correct_min(self, min_physical: PhysicalOffset) -> None:
         """Raise each queue's minimum to the first message that the log still has."""

@@ -19,7 +19,7 @@ Invariants
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -362,6 +362,15 @@ class FileQueues:
         for queue in self._queues.values():
             queue.correct_min(min_physical)
 
+    def between(
+        self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
+    ) -> Iterator[Callable[[], bool]]:
+        """Return questions; see `engine.Queues`."""
+        waiting = deque(queue for (topic, _), queue in self._queues.items() if topic in topics)
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            yield partial(_any_between, [queue.copy() for queue in part], start, end)
+
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
         """Raise each queue's minimum to what the log still has; delete files that lie before it.
 
@@ -502,6 +511,21 @@ def _minima(
         finally:
             queue.close()
     return minima
+
+
+def _any_between(
+    copies: Iterable[FileQueue | BatchQueue], start: PhysicalOffset, end: PhysicalOffset
+) -> bool:
+    """Return whether a queue has a message in a part of the log."""
+    for queue in copies:
+        try:
+            queue.correct_min(start)
+            first = queue.min_offset
+            if first < queue.max_offset and start <= queue.unit(first)[0] < end:
+                return True
+        finally:
+            queue.close()
+    return False
 
 
 class _Run:

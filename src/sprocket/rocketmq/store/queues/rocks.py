@@ -21,7 +21,7 @@ Invariants
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -307,6 +307,15 @@ class RocksQueues:
         if len(batch) and self._write:
             self._database.write(batch)
 
+    def between(
+        self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
+    ) -> Iterator[Callable[[], bool]]:
+        """Return questions; see `engine.Queues`."""
+        waiting = deque(queue for queue in self._queues.values() if queue.topic in topics)
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            yield partial(_any_between, part, start, end)
+
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
         """Raise the minima and delete the units before them."""
         waiting = deque(q for q in self._queues.values() if q.first_place < min_physical)
@@ -409,6 +418,15 @@ class RocksQueues:
         if self._opened is not None:
             self._opened.close()
             self._opened = None
+
+
+def _any_between(queues: Iterable[RocksQueue], start: int, end: int) -> bool:
+    """Return whether a queue has a message in a part of the log."""
+    for queue in queues:
+        first = queue.first_at(start) if queue.last_place >= start else None
+        if first is not None and start <= first.physical_offset < end:
+            return True
+    return False
 
 
 def _firsts(queues: Iterable[RocksQueue], min_physical: int) -> list[_First]:

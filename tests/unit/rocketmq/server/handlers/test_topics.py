@@ -105,6 +105,22 @@ def test_what_may_not_be_made_is_refused(on_node: Callable[..., None]) -> None:
     on_node(scenario)
 
 
+def test_how_long_a_topic_is_kept_may_be_said_and_changed(on_node: Callable[..., None]) -> None:
+    """`reserve.time` was refused; 0 and −1 are the broker's own time."""
+
+    async def scenario(lab: Any) -> None:
+        topics = lab.node.broker.topics
+        for text, hours in (("+reserve.time=100", 100), ("+reserve.time=-1", 0)):
+            assert (await lab.broker.call(17, ext("T", attributes=text))).code == 0
+            assert topics.reserve_hours() == ({"T": hours} if hours else {})
+        assert (await lab.broker.call(17, ext("T", attributes="+reserve.time=-2"))).code == 1
+        assert (await lab.broker.call(17, ext("T", attributes="-reserve.time"))).code == 0
+        config = await lab.broker.call(351, {"topic": "T"})
+        assert json.loads(config.body)["attributes"] == {}
+
+    on_node(scenario)
+
+
 def test_a_send_makes_its_topic_and_registers_it(on_node: Callable[..., None]) -> None:
     """With the sender's number of queues, at most the template's."""
 
