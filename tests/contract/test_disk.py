@@ -86,7 +86,9 @@ def test_what_was_given_back_is_read_anew(disk: Disk, folder: str) -> None:
     file.sync()
     file.give_back(100, 40_000)
     assert file.read(0, 64 * KIB) == data
-    assert file.is_in_memory(0, 64 * KIB)
+    buffer = memoryview(bytearray(64 * KIB))
+    assert file.read_nowait(0, buffer) == 64 * KIB
+    assert buffer == data
     assert file.view() == view == data
     for position, size in ((64 * KIB - 100, 100), (5000, 10), (0, 1), (4096, 4096)):
         file.give_back(position, size)
@@ -94,13 +96,24 @@ def test_what_was_given_back_is_read_anew(disk: Disk, folder: str) -> None:
     file.give_back(0, 64 * KIB)
     file.start_reading(0, 128 * KIB)
     deadline = time.monotonic() + 30
-    while not file.is_in_memory(0, 64 * KIB):
+    while file.read_nowait(0, buffer) is None:
         assert time.monotonic() < deadline
         time.sleep(0.001)
     file.close()
     file.give_back(0, 10)
     file.start_reading(0, 10)
-    file.is_in_memory(0, 10)
+
+
+def test_what_is_in_memory_is_read_without_waiting(disk: Disk, folder: str) -> None:
+    """Up to the end of the file, of which there may be less than wanted, or nothing."""
+    file = disk.open(f"{folder}/f", write=True, create=True)
+    file.write([b"0123456789"], 0)
+    for position, size, expected in ((0, 10, b"0123456789"), (2, 3, b"234"), (8, 5, b"89")):
+        buffer = memoryview(bytearray(size))
+        assert file.read_nowait(position, buffer) == len(expected)
+        assert bytes(buffer[: len(expected)]) == expected
+    for position, size in ((10, 5), (50, 5), (3, 0)):
+        assert file.read_nowait(position, memoryview(bytearray(size))) == 0
 
 
 def test_a_view_of_nothing_is_empty(disk: Disk, folder: str) -> None:

@@ -118,10 +118,14 @@ class File(Protocol):
         Threads: any.
         """
 
-    def is_in_memory(self, position: int, size: int) -> bool:
-        """Tell whether a range can be read without the disk, going by its first and last byte.
+    def read_nowait(self, position: int, buffer: memoryview) -> int | None:
+        """Read what fills `buffer`, from `position` on, if the system has it in memory.
 
-        True as well where the system cannot say.
+        Where the system cannot say, this reads.
+
+        Returns:
+            The bytes read, fewer than `buffer` takes only at the end of the file; None if the disk
+            would have to be asked.
         """
 
     def allocate(self, position: int, size: int) -> None:
@@ -148,9 +152,6 @@ class File(Protocol):
     def close(self) -> None:
         """Close the handle; views stay readable. Closing twice is allowed."""
 
-
-_BYTE = [bytearray(1)]
-"""Where a read goes whose bytes nobody wants."""
 
 _NO_SPACE = errno.ENOSPC, errno.EDQUOT
 
@@ -445,15 +446,17 @@ class _RealFile:
                 mapping.madvise(mmap.MADV_DONTNEED, first, position + size - first)
             os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
-    def is_in_memory(self, position: int, size: int) -> bool:
+    def read_nowait(self, position: int, buffer: memoryview) -> int | None:
+        size = len(buffer)
         try:
-            os.preadv(self._descriptor, _BYTE, position, os.RWF_NOWAIT)
-            os.preadv(self._descriptor, _BYTE, position + size - 1, os.RWF_NOWAIT)
+            done = os.preadv(self._descriptor, (buffer,), position, os.RWF_NOWAIT)
         except BlockingIOError:
-            return False
-        except (OSError, AttributeError):
-            pass  # the system cannot say
-        return True
+            return None
+        except (OSError, AttributeError):  # the system cannot say, or it says what a read says, too
+            data = self.read(position, size)
+            buffer[: len(data)] = data
+            return len(data)
+        return done if done == size or position + done >= self.size() else None
 
     def allocate(self, position: int, size: int) -> None:
         if _fallocate is not None and _fallocate(self._descriptor, 0, position, size) != 0:

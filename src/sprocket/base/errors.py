@@ -13,6 +13,7 @@ SprocketError
 │   ├── DiskFull            a write found no space; nothing of it counts as stored
 │   ├── DiskFailed          the file system refused a call
 │   │   └── FileMissing     there is no file of that name
+│   ├── DiskBusy            too much waits for the disk already
 │   ├── StoreFailed         a sync failed: writes are refused until the store is reopened
 │   ├── SyncLate            stored, but not known to be on the disk within the time allowed
 │   ├── StoreLocked         another process has the store open
@@ -99,6 +100,10 @@ class DiskFailed(StoreError):
 
 class FileMissing(DiskFailed):
     """There is no file or folder of that name."""
+
+
+class DiskBusy(StoreError):
+    """Too much waits for the disk already; asked again later, it may have caught up."""
 
 
 class StoreFailed(StoreError):

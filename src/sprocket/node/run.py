@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import ForeignStore
+from sprocket.base.nonblocking import NonblockingDisk
 from sprocket.base.units import GIB
 from sprocket.node import administration
 from sprocket.node.encryption import client_context
@@ -22,7 +23,6 @@ from sprocket.rocketmq.broker.registration import Identity, Registration, split_
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.server.calls import Calls
-from sprocket.rocketmq.server.cold import ColdReads
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.server.handlers.assignment import AssignmentHandlers
 from sprocket.rocketmq.server.handlers.clients import ClientHandlers, notify_ids_changed
@@ -35,11 +35,13 @@ from sprocket.rocketmq.server.handlers.replies import ReplyHandlers
 from sprocket.rocketmq.server.handlers.resets import ResetHandlers
 from sprocket.rocketmq.server.handlers.retry import RetryHandlers
 from sprocket.rocketmq.server.handlers.send import SendHandlers
+from sprocket.rocketmq.server.reading import reading
 from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.pressure import Pressure
 
 NOT_ON_VIP = frozenset(
@@ -141,11 +143,21 @@ class Node:
             remoting = await listening.open(dispatcher, settings.server.broker_port, pressure)
             parts.push_async_callback(remoting.close)
             _refuse_foreign(disk, folder)
-            store = Store.open(disk, folder, settings.store, clock, geometry)
+            warm = NonblockingDisk(disk)
+            store = Store.open(warm, folder, settings.store, clock, geometry)
             parts.callback(store.close)
             store_host = ids.host_bytes(host, remoting.port)
+            reads = ColdReads(warm, settings.limits.cold_reads_max)
             broker = Broker(
-                disk, folder, store, clock, settings, store_host, notify_ids_changed, pressure
+                disk,
+                folder,
+                store,
+                reads,
+                clock,
+                settings,
+                store_host,
+                notify_ids_changed,
+                pressure,
             )
             addresses = Addresses(
                 nameserver="" if names is None else names.address,
@@ -216,28 +228,27 @@ def _serve(
 ) -> None:
     """Give every code of the broker its handler, each handler the parts that it needs."""
     store = broker.store
-    watch, cold = Watch(broker.left), ColdReads(broker.thread)
+    watch, reads = Watch(broker.left), broker.reads
     for handlers in (
         SendHandlers(broker.sender, broker.durable, broker.store_host),
         PermissionHandlers(broker.groups, broker.snapshots.when_durable),
         RetryHandlers(broker.send_back, broker.durable, broker.stats, broker.topics),
-        PullHandlers(broker.puller, broker.hold, cold, broker.stats, watch),
+        PullHandlers(broker.puller, broker.hold, reads, broker.stats, watch),
         OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
         ClientHandlers(broker.members, broker.groups, broker.topics, broker.locks, watch),
-        QueryHandlers(broker.queries, broker.members, cold),
+        QueryHandlers(broker.queries, broker.members),
     ):
-        dispatcher.add(handlers.table())
-    dispatcher.add(
-        administration.handlers(
-            broker,
-            settings,
-            registration.identity.address,
-            registration.when_told,
-            clock,
-            disk,
-            folder,
-        )
+        dispatcher.add(reading(handlers.table(), reads))
+    told = administration.handlers(
+        broker,
+        settings,
+        registration.identity.address,
+        registration.when_told,
+        clock,
+        disk,
+        folder,
     )
+    dispatcher.add(reading(told, reads))
 
 
 def _serve_clients(
@@ -266,7 +277,7 @@ def _serve_clients(
         ResetHandlers(store, topics, broker.groups, members, broker.offsets, broker.hold, name),
         AssignmentHandlers(members, topics, broker.request_modes, routes, name),
     ):
-        dispatcher.add(handlers.table())
+        dispatcher.add(reading(handlers.table(), broker.reads))
     return routes
 
 

@@ -62,6 +62,14 @@ class LimitSettings:
             "is a sixteenth of the machine's memory, a GiB at most.",
         ),
     ] = 0
+    cold_reads_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="So many requests may wait for the disk to bring what they read; a "
+            "further one is answered SYSTEM_BUSY.",
+        ),
+    ] = 10_000
     connection_unsynced_bytes_max: Annotated[
         int,
         Meta(

@@ -35,7 +35,7 @@ class _TwinFile:
         self.next_data = real.next_data
         self.read = real.read
         self.view = real.view
-        self.is_in_memory = real.is_in_memory
+        self.read_nowait = real.read_nowait
         self.start_reading = real.start_reading
         self._disk = disk
         self._real = real

@@ -34,6 +34,7 @@ from sprocket.rocketmq.broker.upkeep import Upkeep
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.snapshots import Snapshots
@@ -58,6 +59,7 @@ class Broker:
         disk: Where the store lies.
         folder: The store's folder.
         store: The open store; the broker closes it.
+        reads: Reads of it on the loop; the broker stops them.
         clock: For everything that has a time.
         settings: All groups; each part gets its own.
         store_host: The advertised address, as records hold it.
@@ -71,6 +73,7 @@ class Broker:
         disk: Disk,
         folder: str,
         store: Store,
+        reads: ColdReads,
         clock: Clock,
         settings: Settings,
         store_host: bytes,
@@ -79,6 +82,7 @@ class Broker:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.store = store
+        self.reads = reads
         self.store_host = store_host
         self.stats = Stats(clock)
         self.topics = Topics(disk, folder, clock, settings.broker, settings.topics)
@@ -136,7 +140,14 @@ class Broker:
         )
         self.send_back = SendBack(store, topics, groups, levels, store_host)
         self.delays = Delays(
-            store, self.durable, self.delay_progress, levels, store_host, loop, store.log_clock
+            store,
+            reads,
+            self.durable,
+            self.delay_progress,
+            levels,
+            store_host,
+            loop,
+            store.log_clock,
         )
         self.puller = Puller(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store, settings.store)
@@ -196,6 +207,7 @@ class Broker:
         """End everything and close the store: what was answered is on the disk after this."""
         await self._tasks.close()
         self.delays.stop()
+        await self.reads.stop()
         self.durable.close()
         await self._sync_thread.stop()
         await self.thread.stop()

@@ -4,7 +4,8 @@ Theory of operation
 
 A message sent with a level waits in the level's queue of `SCHEDULE_TOPIC_XXXX`, and the unit there
 holds the time of its delivery; see `broker.delay_levels`. Each level has one timer. When it fires,
-`_look` reads the next units and appends a copy of every message that is due, `BATCH` at the most,
+`_look` reads the next units and what is due of their messages, `BATCH` at the most, on another
+thread if only the disk has them (`runtime.cold_reads`), and appends a copy of each,
 through `broker.durable` like any send, which shares its write and sync with whatever else comes.
 When all copies are answered the level's progress is noted (`broker.delay_progress`), and it looks
 again: at once if more may be due, at the time of the next message, or, with nothing waiting, after
@@ -32,6 +33,7 @@ Source: RocketMQ `ScheduleMessageService`.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.clock import LogClock
@@ -45,6 +47,7 @@ from sprocket.base.errors import (
     StoreError,
     WireError,
 )
+from sprocket.base.nonblocking import gather
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.copies import Original
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
@@ -125,11 +128,19 @@ class _Level:
         self.answered(len(buffers))
 
 
+class Reads(Protocol):
+    """Does work that reads; `runtime.cold_reads.ColdReads` is it."""
+
+    def run(self, work: Callable[[], None], failed: Callable[[Exception], None], /) -> None:
+        """Do some work, now if the disk is not needed for it, else in a later turn."""
+
+
 class Delays:
     """The delivery of all levels.
 
     Args:
         store: Where messages wait.
+        reads: Asks the disk for those that are not in memory.
         durable: Stores the copies.
         progress: How far each level is.
         levels: How long each lasts.
@@ -142,6 +153,7 @@ class Delays:
     def __init__(
         self,
         store: Store,
+        reads: Reads,
         durable: Durable,
         progress: DelayProgress,
         levels: DelayLevels,
@@ -150,6 +162,7 @@ class Delays:
         clock: LogClock,
     ) -> None:
         self._store = store
+        self._reads = reads
         self._durable = durable
         self._progress = progress
         self._delays = levels
@@ -220,34 +233,46 @@ class Delays:
             level.timer = None
         if self._is_stopped or level.pending:
             return
+        level.pending = 1  # this look, so that no other begins, and no answer within it ends it
         try:
-            units = self._store.units(SCHEDULE_TOPIC, level.number - 1, level.offset, BATCH)
-            if not units:
-                self._into_range(level)
+            self._reads.run(partial(self._deliver, level), partial(self._unreadable, level))
         except StoreError as error:
-            _log.error("a delay level cannot be read", level=level.number, why=str(error))
-            self._later(level, RETRY_SECONDS)
-            return
-        if not units:
+            self._unreadable(level, error)
+
+    def _unreadable(self, level: _Level, error: Exception) -> None:
+        """Try a level again later."""
+        level.pending = 0
+        if not isinstance(error, StoreError):
+            raise error
+        _log.error("a delay level cannot be read", level=level.number, why=str(error))
+        self._later(level, RETRY_SECONDS)
+
+    def _deliver(self, level: _Level) -> None:
+        """Append copies of what is due; all of that is read before anything changes."""
+        units = self._store.units(SCHEDULE_TOPIC, level.number - 1, level.offset, BATCH)
+        end, wait_ms = level.offset, None
+        copies: list[Callable[[], tuple[int, NewRecord | Exception]]] = []
+        for offset, place, size, due_at_ms, count in units:
+            wait = self._wait_ms(level, due_at_ms)
+            if wait > 0:
+                wait_ms = wait
+                break
+            end = offset + count
+            if size != FILLER_SIZE:
+                copies.append(partial(self._copy_or_error, level, offset, place))
+        found = gather(copies)
+        if not units or self._is_stopped:
+            level.pending = 0
+            self._into_range(level)
             self._later(level, self._delays.delay_ms(level.number) / 1000)
             return
-        level.end, level.failed_at, level.wait_ms = level.offset, None, None
-        level.pending = 1  # this loop, so that an answer within it does not end the batch
-        for offset, place, size, due_at_ms, count in units:
-            wait_ms = self._wait_ms(level, due_at_ms)
-            if wait_ms > 0:
-                level.wait_ms = wait_ms
-                break
-            level.end = offset + count
-            if size == FILLER_SIZE:
-                continue
-            try:
-                record = self._copy(level, offset, place)
-            except _UNREADABLE as error:
-                _lost(level, offset, error)
-                continue
-            level.pending += 1
-            self._durable.append(record, self._stored, level, offset)
+        level.end, level.failed_at, level.wait_ms = end, None, wait_ms
+        for offset, record in found:
+            if isinstance(record, Exception):
+                _lost(level, offset, record)
+            else:
+                level.pending += 1
+                self._durable.append(record, self._stored, level, offset)
         self._answered(level, 1)
 
     def _wait_ms(self, level: _Level, due_at_ms: int) -> int:
@@ -256,6 +281,15 @@ class Delays:
         if due_at_ms > self._clock.now_ms() + delay_ms:
             return 0  # the level was longer when it was stored, or the unit is damaged
         return delay_ms - self._clock.elapsed_ms(due_at_ms - delay_ms)
+
+    def _copy_or_error(
+        self, level: _Level, offset: int, place: int
+    ) -> tuple[int, NewRecord | Exception]:
+        """Return a message's queue offset, and its copy or why there can be none."""
+        try:
+            return offset, self._copy(level, offset, place)
+        except _UNREADABLE as error:
+            return offset, error
 
     def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:
         """Return the copy of a message that is due. Raises one of `_UNREADABLE`."""

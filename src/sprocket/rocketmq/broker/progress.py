@@ -1,8 +1,10 @@
 """How far groups are in the queues of this broker, and how far behind."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from sprocket.base.clock import Clock
+from sprocket.base.nonblocking import gather
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.members import Members
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
@@ -61,7 +63,12 @@ class Progress:
 
     def of_all(self, *, ordered_only: bool) -> list[tuple[str, list[ConsumeStats]]]:
         """Return how far every group is, topic by topic; only topics with an order if asked."""
-        return [(one.name, self._by_topic(one.name, ordered_only)) for one in self._groups.all()]
+        return gather(
+            partial(self._of_one, one.name, ordered_only=ordered_only) for one in self._groups.all()
+        )
+
+    def _of_one(self, group: str, *, ordered_only: bool) -> tuple[str, list[ConsumeStats]]:
+        return group, self._by_topic(group, ordered_only)
 
     def _by_topic(self, group: str, ordered_only: bool) -> list[ConsumeStats]:
         found = []
@@ -77,10 +84,15 @@ class Progress:
     def time_spans(self, group: str, topic: TopicConfig, clock: Clock) -> list[ConsumeTimeSpan]:
         """Return from when to when each queue has messages, and up to when they are consumed."""
         committed = self._offsets.of(group, topic.name)
-        return [
-            self._time_span(MessageQueue(topic.name, self._broker_name, number), committed, clock)
+        return gather(
+            partial(
+                self._time_span,
+                MessageQueue(topic.name, self._broker_name, number),
+                committed,
+                clock,
+            )
             for number in range(topic.write_queues)
-        ]
+        )
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that are subscribed to a topic now, and those that committed in it."""
@@ -94,19 +106,25 @@ class Progress:
 
     def _queues(self, group: str, topic: TopicConfig) -> dict[MessageQueue, QueueProgress]:
         committed = self._offsets.of(group, topic.name)
-        found = {}
-        for number in range(topic.read_queues):
-            offset = max(0, committed.get(number, 0))
-            consumed_at_ms = 0
-            if offset > 0:
-                consumed_at_ms = max(0, self._store.stored_at_ms(topic.name, number, offset - 1))
-            found[MessageQueue(topic.name, self._broker_name, number)] = QueueProgress(
-                broker_offset=self._store.queue_range(topic.name, number).max,
-                consumer_offset=offset,
-                pull_offset=max(offset, self._stats.pull_offset(topic.name, group, number)),
-                last_consumed_at_ms=consumed_at_ms,
+        return dict(
+            gather(
+                partial(self._queue, group, topic.name, number, max(0, committed.get(number, 0)))
+                for number in range(topic.read_queues)
             )
-        return found
+        )
+
+    def _queue(
+        self, group: str, topic: str, number: int, offset: int
+    ) -> tuple[MessageQueue, QueueProgress]:
+        consumed_at_ms = 0
+        if offset > 0:
+            consumed_at_ms = max(0, self._store.stored_at_ms(topic, number, offset - 1))
+        return MessageQueue(topic, self._broker_name, number), QueueProgress(
+            broker_offset=self._store.queue_range(topic, number).max,
+            consumer_offset=offset,
+            pull_offset=max(offset, self._stats.pull_offset(topic, group, number)),
+            last_consumed_at_ms=consumed_at_ms,
+        )
 
     def _time_span(
         self, queue: MessageQueue, committed: Mapping[int, int], clock: Clock

@@ -64,7 +64,6 @@ _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    GetStatus.NOT_IN_MEMORY: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
@@ -96,13 +95,12 @@ class Puller:
         """Change limits of pulls."""
         self._settings = settings
 
-    def pull(self, header: PullMessage, *, is_first: bool = True, may_wait: bool = False) -> Pulled:
+    def pull(self, header: PullMessage, *, is_first: bool = True) -> Pulled:
         """Check a pull and read what it asks for.
 
         Args:
             header: The request's.
             is_first: False when a pull that waited is run again; then nothing is committed.
-            may_wait: The read may come to nothing but NOT_IN_MEMORY; see `store.read`.
 
         Raises:
             RequestRefused: A check failed; its code is RocketMQ's.
@@ -121,7 +119,6 @@ class Puller:
             tags=tags,
             max_bytes=settings.bytes_max,
             reader=(header.consumer_group, header.topic, header.queue_id),
-            may_wait=may_wait,
         )
         if is_first and header.sys_flag & COMMIT_FLAG:
             self._offsets.commit_aside(

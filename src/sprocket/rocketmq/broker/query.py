@@ -1,7 +1,5 @@
 """Finding messages by key, by id and by time."""
 
-from collections.abc import Iterable, Sequence
-
 from msgspec import Struct
 
 from sprocket.base import log
@@ -11,13 +9,13 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     RequestRefused,
 )
-from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.base.nonblocking import Missing, WouldBlock
+from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.admin_bodies import QueueUnit, QueueUnits
 from sprocket.rocketmq.codec.admin_headers import QueryConsumeQueue
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.model.group import Subscription
-from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store_settings import StoreSettings
 
@@ -35,9 +33,6 @@ BYTES_MAX = 8 * 1024 * 1024
 KEY_CHARACTERS = 128
 """How much of a key the log repeats."""
 
-RECORD_BYTES = 16 * KIB
-"""As long a record is taken to be before it is looked at; hardly one is longer."""
-
 
 class Found(Struct, frozen=True):
     """What a query gives.
@@ -46,14 +41,11 @@ class Found(Struct, frozen=True):
         records: Whole records as stored, the oldest first.
         index_updated_at_ms: When the index last took something in.
         index_end: The physical offset of what it took in last.
-        missing: What must be read before the records can be had without waiting for the disk;
-            there are none then.
     """
 
     records: list[memoryview]
     index_updated_at_ms: int = 0
     index_end: int = 0
-    missing: Sequence[Range] = ()
 
 
 class Queries:
@@ -68,12 +60,11 @@ class Queries:
         self._store = store
         self._settings = settings
 
-    def by_key(self, header: QueryMessage, *, may_wait: bool = False) -> Found:
+    def by_key(self, header: QueryMessage) -> Found:
         """Return the newest messages with a key, in the order in which they were stored.
 
         Args:
             header: Which.
-            may_wait: They may be `missing`; who gets that has it read, elsewhere, and asks again.
 
         Raises:
             RequestRefused: QUERY_NOT_FOUND, also where no index is kept; SYSTEM_ERROR for a
@@ -99,22 +90,25 @@ class Queries:
             begin_ms=header.begin_timestamp,
             end_ms=header.end_timestamp,
         )
-        missing = self._missing(result.offsets) if may_wait else ()
-        if missing:
-            return Found([], missing=missing)
         limit = f"{count} messages" if len(result.offsets) == count < header.max_num else ""
         records: list[memoryview] = []
+        missing: list[Missing] = []  # is asked for at once
         size = 0
         for offset in reversed(result.offsets):
             try:
                 record = self._store.record_at(offset)
             except (OffsetTooSmall, OffsetTooLarge, CorruptRecord):
                 continue
+            except WouldBlock as stop:
+                missing += stop.missing
+                continue
             size += len(record)
             if records and size > BYTES_MAX:
                 limit = f"{BYTES_MAX} bytes"
                 break
             records.append(record)
+        if missing:
+            raise WouldBlock(missing)
         if not records:
             raise _not_found()
         if limit:  # the client cannot see that there may be more
@@ -175,31 +169,23 @@ class Queries:
             filter_data=said,
         )
 
-    def by_offset(self, offset: int, *, may_wait: bool = False) -> Found:
+    def by_offset(self, offset: int) -> memoryview:
         """Return the record at a physical offset, which ids of messages name.
 
         Args:
             offset: Where.
-            may_wait: See `by_key`.
 
         Raises:
             RequestRefused: SYSTEM_ERROR; there is no record there.
         """
-        missing = self._missing([offset]) if may_wait else ()
-        if missing:
-            return Found([], missing=missing)
         try:
             if offset < 0:
                 raise OffsetTooSmall(offset, 0)
-            return Found([self._store.record_at(PhysicalOffset(offset))])
+            return self._store.record_at(PhysicalOffset(offset))
         except (OffsetTooSmall, OffsetTooLarge, CorruptRecord) as error:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}: {error}"
             ) from error
-
-    def _missing(self, places: Iterable[int]) -> Sequence[Range]:
-        """Return what the disk would have to bring of the records at some places."""
-        return self._store.page_cache.missing([(at, at + RECORD_BYTES) for at in places])
 
 
 def _not_found() -> RequestRefused:

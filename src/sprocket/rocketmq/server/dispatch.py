@@ -7,6 +7,7 @@ What goes wrong in a handler concerns its request only; the connection goes on:
 
     RequestRefused          its code and remark
     WireError               SYSTEM_ERROR: the body of this request could not be read
+    DiskBusy                SYSTEM_BUSY: it would have had to wait for the disk with too many others
     StoreError              SYSTEM_ERROR, logged; handlers translate those that mean something else
     any other exception     SYSTEM_ERROR with the exception's class, logged with context
 
@@ -20,7 +21,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from msgspec import Struct
 
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused, StoreError, WireError
+from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
 from sprocket.rocketmq.codec.codes import ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
 from sprocket.rocketmq.codec.ext import Header
@@ -139,6 +140,8 @@ def failed(peer: Peer, command: Command, error: Exception) -> Answer:
     """Return the answer to a request whose handler raised, now or in a later turn of the loop."""
     if isinstance(error, RequestRefused):
         return Answer(error.code, None, error.remark)
+    if isinstance(error, DiskBusy):
+        return Answer(ResponseCode.SYSTEM_BUSY, None, f"[OVERLOAD]system busy, {error}")
     context = {
         "peer": peer.address,
         "code": command.code,

@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from sprocket.base import steps
 from sprocket.base.disk import Disk, File
+from sprocket.base.nonblocking import following
 from sprocket.base.steps import Call
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
@@ -274,8 +275,10 @@ class IndexFile:
             data = self._file.read(HEADER_BYTES + SLOT_BYTES * slot, SLOT_BYTES)
             (number,) = SLOT.unpack(data)
         above = self.header.next_unit
+        file = self._file
         while 0 < number < above:
-            data = self._file.read(self._units_at + UNIT_BYTES * number, UNIT_BYTES)
+            at = self._units_at + UNIT_BYTES * number
+            data = following(partial(file.read, at, UNIT_BYTES), self._unit_before)
             unit_hash, offset, seconds, before = UNIT.unpack(data)
             if seconds < 0:
                 return
@@ -284,6 +287,13 @@ class IndexFile:
                 passed_ms = 1000 * seconds if number > 1 else 0
                 yield PhysicalOffset(offset), self.header.begin_at_ms + passed_ms
             above, number = number, before
+
+    def _unit_before(self, unit: bytes) -> tuple[int, int] | None:
+        """Return position and size of the unit that a unit leads to, None if it is the last."""
+        if len(unit) < UNIT_BYTES:
+            return None
+        _, _, _, before = UNIT.unpack(unit)
+        return (self._units_at + UNIT_BYTES * before, UNIT_BYTES) if before > 0 else None
 
     # The slot table.
 

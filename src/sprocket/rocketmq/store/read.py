@@ -12,9 +12,8 @@ together. An answer ends before a record that the disk does not give; if it is t
 fails.
 """
 
-import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
@@ -31,7 +30,6 @@ from sprocket.rocketmq.codec.record import (
     MAGIC_V2,
     RECORD_BYTES_MIN,
 )
-from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.filters import Filter, TagFilter
 from sprocket.rocketmq.store.page_cache import PageCache
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, Queue, UnitRead
@@ -49,10 +47,6 @@ FAR_BYTES_MAX = 256 * KIB
 """Limit of an answer with messages far behind the end, which the disk may have to bring in: others
 wait for the same disk. RocketMQ's are 64 KiB and eight messages; who reads a long backlog then asks
 four times as often as he would near its end."""
-GAP_BYTES_MAX = 64 * KIB
-"""Records with no more than this between them are brought into memory by one read: to read on is
-quicker than to go elsewhere. All gaps of an answer together are no more than it may have bytes."""
-
 COLD_GAP_BYTES_MAX = 16 * KIB
 """Records that are not warm, with no more than this between them, are read by one call: to copy so
 much takes as long as another call."""
@@ -60,15 +54,6 @@ COLD_BYTES_MAX = 256 * KIB
 """Read by one such call at most, unless a record is longer."""
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
-
-
-def memory_bytes(setting: int) -> int:
-    """Return how far behind the log's end a message counts as in memory.
-
-    Args:
-        setting: `bytes_in_memory`; 0 is 40 % of the machine's memory.
-    """
-    return setting or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 2 // 5
 
 
 _NOTHING = memoryview(b"")
@@ -96,7 +81,6 @@ def get_messages(
     bytes_in_memory: int | None = None,
     page_cache: PageCache | None = None,
     reader: Hashable | None = None,
-    may_wait: bool = False,
     files_max: int = 1,
     own_from: int | None = None,
 ) -> GetResult:
@@ -117,11 +101,8 @@ def get_messages(
         max_bytes: Most bytes to return; the first message is returned whatever its size.
         bytes_in_memory: How far behind the end of the log a message may lie to be in memory; of
             what lies further fewer are returned, and a slave is suggested. None if all of it is.
-        page_cache: Told where the reader is, and asked what is in memory; None if this is no
-            consumer.
+        page_cache: Told where the reader is; None if this is no consumer.
         reader: Who reads on from here.
-        may_wait: The answer may be NOT_IN_MEMORY, given before any message is looked at. Who gets
-            it has `missing` read, elsewhere, and asks again; then he is not to be told to wait.
         files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
         own_from: From this place of the log on every record, and its unit, was written by this
             process; None if that is not known of any.
@@ -152,7 +133,6 @@ def get_messages(
             max_count=max_count,
             max_bytes=max_bytes,
             own_from=max(own_from, far_before),
-            may_wait=may_wait,
         )
     ):
         return result
@@ -166,7 +146,6 @@ def get_messages(
         wanted,
         page_cache,
         reader,
-        may_wait=may_wait,
         files_max=files_max,
     )
     return result
@@ -194,11 +173,9 @@ def _look_through(
     page_cache: PageCache | None,
     reader: Hashable,
     *,
-    may_wait: bool,
     files_max: int,
 ) -> None:
     """Go through units from `result.next_offset` on until there is something to return."""
-    asked = result.next_offset
     while not result.runs and result.next_offset < result.max_offset and files_max > 0:
         files_max -= 1
         before = result.next_offset
@@ -213,76 +190,11 @@ def _look_through(
                 _, place, size, _, _ = units[0]
                 if size != FILLER_SIZE:
                     page_cache.note(reader, place)
-                if may_wait and place < max(page_cache.given_back, limits.far_before):
-                    result.missing = _missing(page_cache, queue, units, limits, wanted)
-                    if result.missing:
-                        result.status, result.next_offset = GetStatus.NOT_IN_MEMORY, asked
-                        return
             _collect(result, queue, log, limits, wanted, units)
         except (OffsetTooSmall, OffsetTooLarge):
             result.status = GetStatus.OFFSET_FOUND_NULL
             result.next_offset = queue.after_unreadable(before)
             break
-
-
-def _missing(
-    page_cache: PageCache,
-    queue: Queue,
-    units: list[UnitRead],
-    limits: Limits,
-    wanted: Filter | None,
-) -> list[Range]:
-    """Return what the disk would have to bring before the records of units are looked at.
-
-    Mostly they lie close together and are all in memory, which is quickly seen.
-    """
-    (_, start, *_), (_, last, size, *_) = units[0], units[-1]
-    end, kept_from = last + size, page_cache.kept_from
-    is_close = kept_from <= start < end <= start + limits.max_bytes
-    if is_close and not page_cache.missing([(start, end)]):
-        return []
-    return page_cache.missing(_spans(queue, units, limits, wanted, kept_from))
-
-
-def _spans(
-    queue: Queue,
-    units: Iterable[UnitRead],
-    limits: Limits,
-    wanted: Filter | None,
-    kept_from: int,
-) -> list[tuple[int, int]]:
-    """Return where the records lie that would be looked at, begin and end, as units say.
-
-    Neighbours are one. Nothing of the log is looked at, and no unit is trusted: what lies before
-    `kept_from`, or has a size that no record has, is left out; and should a record turn out not to
-    be the one that its unit means, the answer may have one that is not in here.
-    """
-    max_count, max_bytes, far_before, scan_end = limits
-    spans: list[tuple[int, int]] = []
-    start = end = count = total = gaps = 0
-    for first, place, size, code, messages in units:
-        if first >= scan_end:
-            break
-        if place < kept_from or not RECORD_BYTES_MIN <= size <= ANSWER_BYTES_MAX:
-            continue
-        is_over = count + messages > max_count or total + size > max_bytes or place < far_before
-        if is_over and count and _is_full(limits, count, messages, total + size, place):
-            break
-        if wanted is not None and not _may_be_wanted(queue, wanted, code):
-            continue
-        gap = max(place - end, 0)
-        if not count or place < start or gap > GAP_BYTES_MAX or gaps + gap > max_bytes:
-            if count:
-                spans.append((start, end))
-            start = end = place
-        else:
-            gaps += gap
-        end = max(end, place + size)
-        count += messages
-        total += size
-    if count:
-        spans.append((start, end))
-    return spans
 
 
 def _take_own(
@@ -295,7 +207,6 @@ def _take_own(
     max_count: int,
     max_bytes: int,
     own_from: int,
-    may_wait: bool,
 ) -> bool:
     """Take the next messages, without a filter, if all of them were written by this process.
 
@@ -324,10 +235,8 @@ def _take_own(
     start, end = places[0], places[-1] + sizes[-1]
     if start < log.warm_from and end - start > COLD_BYTES_MAX:
         return False
-    if page_cache is not None and not may_wait:
+    if page_cache is not None:
         page_cache.note(reader, start)
-    elif page_cache is not None and not page_cache.has(reader, start, end):
-        return False
     try:
         view, view_start, view_end = _window(log, start, end - start)
     except DiskFailed:

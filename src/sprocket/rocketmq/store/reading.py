@@ -9,7 +9,6 @@ from msgspec import Struct
 from sprocket.base.segments import Window
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import RECORD_BYTES_MIN
-from sprocket.rocketmq.store.commitlog import Range
 
 head_of = struct.Struct(">iI4xi4xqq").unpack_from
 """Size, magic, queue id, queue offset, physical offset at the start of a record."""
@@ -45,7 +44,6 @@ class GetStatus(Enum):
     OFFSET_OVERFLOW_ONE = "the offset is that of the next message"
     OFFSET_OVERFLOW_BADLY = "the offset is behind that of the next message"
     OFFSET_FOUND_NULL = "the offset is in range but its unit cannot be read"
-    NOT_IN_MEMORY = "the disk has to bring the messages first; see `missing`"
     OFFSET_RESET = "an administrator has sent the group elsewhere; brokers say so, reads never"
 
     __hash__ = object.__hash__  # Enum's is slow, and each pull looks up what its status means
@@ -64,7 +62,6 @@ class GetResult(Struct, gc=False):
         count: How many messages they are.
         bytes: Their sizes together.
         suggest_slave: The last message looked at lies far behind the end of the log.
-        missing: What must be read before the messages can be had without waiting for the disk.
     """
 
     status: GetStatus
@@ -75,7 +72,6 @@ class GetResult(Struct, gc=False):
     count: int = 0
     bytes: int = 0
     suggest_slave: bool = False
-    missing: list[Range] = []
 
     @property
     def records(self) -> list[memoryview]:

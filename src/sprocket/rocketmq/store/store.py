@@ -25,6 +25,7 @@ from sprocket.base import steps
 from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, DiskFull, MessageIllegal, StoreError, StoreFailed
+from sprocket.base.nonblocking import outside
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
@@ -37,7 +38,7 @@ from sprocket.rocketmq.store.find import FindResult
 from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
 from sprocket.rocketmq.store.keeper import Keeper
 from sprocket.rocketmq.store.opening import Opened
-from sprocket.rocketmq.store.page_cache import PageCache
+from sprocket.rocketmq.store.page_cache import PageCache, memory_bytes
 from sprocket.rocketmq.store.place import Placing
 from sprocket.rocketmq.store.queues.engine import UnitRead
 from sprocket.rocketmq.store.queues.files import FileQueues
@@ -73,6 +74,7 @@ class Store:
         self.geometry = opened.geometry
         self._queues = parts.queues
         self._index = parts.index
+        self._disk = parts.disk
         self._files = parts.files
         self.deletions = parts.deletions
         self._log = opened.log
@@ -82,7 +84,7 @@ class Store:
             opened.log.tail, parts.queues, parts.index, opened.log.written, parts.units
         )
         self.batch_topics = parts.units.batch_topics
-        self._bytes_in_memory = read.memory_bytes(parts.settings.bytes_in_memory)
+        self._bytes_in_memory = memory_bytes(parts.settings.bytes_in_memory)
         self.page_cache = PageCache(opened.log, self._flush, self.settings, opened.clock)
         self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
         self.log_clock = LogClock(
@@ -264,11 +266,13 @@ class Store:
         return self._dispatch.take_fresh(someone_waits=someone_waits)
 
     def _dispatch_now(self) -> None:
-        self._dispatch.to_queues(self._flush.synced if self._is_sync else self._log.written)
+        limit = self._flush.synced if self._is_sync else self._log.written
+        if self._dispatch.queued_to < limit:
+            outside(self._disk, lambda: self._dispatch.to_queues(limit))
 
     def dispatch_index(self, limit: int | None = None) -> int:
         """Put keys of dispatched records into the index; return how many records were taken."""
-        return self._dispatch.to_index(limit)
+        return outside(self._disk, lambda: self._dispatch.to_index(limit))
 
     # Reading.
 
@@ -283,7 +287,6 @@ class Store:
         wanted: Filter | None = None,
         max_bytes: int = 262_144,
         reader: Hashable | None = None,
-        may_wait: bool = False,
     ) -> GetResult:
         """Read messages of a queue, for a consumer (`reader`) or not; dispatches first. See `read`.
 
@@ -306,7 +309,6 @@ class Store:
             bytes_in_memory=self._bytes_in_memory,
             page_cache=None if reader is None else self.page_cache,
             reader=reader,
-            may_wait=may_wait,
             own_from=self._dispatch.began_at,
         )
         if cause is not None and offset >= got.max_offset:

@@ -8,6 +8,7 @@ import pytest
 
 from sprocket.base.errors import DiskFull
 from sprocket.base.files import read_file
+from sprocket.base.nonblocking import NonblockingDisk
 from sprocket.base.units import MIB, QueueOffset
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
@@ -16,6 +17,7 @@ from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, Store
 from sprocket.rocketmq.store.reading import QueueRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
+from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -43,6 +45,7 @@ def run(scenario: Scenario, notify: Callable[[Any, str], None] = nobody) -> None
             disk,
             "/s",
             store,
+            ColdReads(NonblockingDisk(disk), 100),
             clock,
             settings,
             HERE,

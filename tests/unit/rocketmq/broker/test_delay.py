@@ -47,6 +47,14 @@ class InlineThread:
         self.submit(job, done)
 
 
+class InlineReads:
+    """Does work that reads at once."""
+
+    def run(self, work: Callable[[], None], _: Callable[[Exception], None]) -> None:
+        """Do it."""
+        work()
+
+
 class Desk:
     """Deliveries over a real store on a simulated disk, with hand-made time."""
 
@@ -87,6 +95,7 @@ class Desk:
         )
         self.delays = Delays(
             self.store,
+            InlineReads(),
             self.durable,
             self.progress,
             self.levels,

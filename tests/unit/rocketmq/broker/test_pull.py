@@ -130,13 +130,11 @@ def test_bars_alone_and_an_empty_expression_of_another_type_cannot_be_read(
     assert refused.value.code == 23
 
 
-def test_a_read_is_a_readers_and_waits_only_if_it_may() -> None:
+def test_a_read_is_a_readers() -> None:
     """Who reads is the group, in one queue."""
     desk = Desk()
-    for asked, expected in (({}, False), ({"may_wait": True}, True), ({"is_first": False}, False)):
-        desk.puller.pull(header(), **asked)
-        assert desk.store.asked["reader"] == ("g", "T", 0)
-        assert desk.store.asked["may_wait"] is expected
+    desk.puller.pull(header())
+    assert desk.store.asked["reader"] == ("g", "T", 0)
 
 
 def test_each_status_has_its_code() -> None:
@@ -145,7 +143,6 @@ def test_each_status_has_its_code() -> None:
     for status, at, code in (
         (GetStatus.NO_MATCHED_MESSAGE, 3, 20),
         (GetStatus.MESSAGE_WAS_REMOVING, 3, 20),
-        (GetStatus.NOT_IN_MEMORY, 3, 20),
         (GetStatus.OFFSET_FOUND_NULL, 3, 19),
         (GetStatus.OFFSET_OVERFLOW_ONE, 3, 19),
         (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 21),

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import DiskFailed
-from sprocket.base.units import KIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.testing.disk import SimulatedDisk
 
@@ -16,17 +15,17 @@ SEND_EXT = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 7, "
     "i": "UNIQ_KEY\x01U\x02KEYS\x01k\x02"
 }
 LOG = "/store/commitlog/" + "0" * 20
-LOG_BYTES = 256 * KIB
 NOTHING_NEAR = StoreSettings(fill_ahead_bytes=0, bytes_in_memory=1)
 """All of the log counts as far behind its end."""
 
 
 class ColdDisk(SimulatedDisk):
-    """A disk that notes which thread reads how often from the log, once that is forgotten.
+    """A disk that notes who waits for what of it, once all that it holds is forgotten.
 
     Attributes:
-        threads: Who has read.
-        go_on: Reads wait for it.
+        threads: Who has read from the store, its tables left out.
+        waits: Reads wait for `go_on` to be released once each, but on the event loop, where nobody
+            could do that.
         is_reading: A read has begun.
         is_broken: Reads fail.
     """
@@ -34,20 +33,28 @@ class ColdDisk(SimulatedDisk):
     def __init__(self) -> None:
         super().__init__()
         self.threads: list[str] = []
-        self.is_reading, self.go_on = threading.Event(), threading.Event()
-        self.go_on.set()
-        self.is_broken = False
+        self.waits = self.is_broken = False
+        self.is_reading, self.go_on = threading.Event(), threading.Semaphore(0)
 
     def forget(self) -> None:
-        """Have all of the log, what comes later included, in no memory, and watch its reads."""
+        """Have all files, with what comes later to them, in no memory, and watch who reads."""
         self.before = self._note
-        self.open(LOG).give_back(0, LOG_BYTES)
+        for path in list(self._files):
+            if "/config/" not in path:
+                self._files[path].given_back.append((0, 1 << 40))
+
+    def let_go(self) -> None:
+        """Let reads wait no more."""
+        self.waits = False
+        self.go_on.release(100)
 
     def _note(self, call: str, path: str) -> None:
-        if call == "read" and path == LOG:
-            self.threads.append(threading.current_thread().name)
+        if call == "read" and "/config/" not in path:
+            thread = threading.current_thread()
+            self.threads.append(thread.name)
             self.is_reading.set()
-            assert self.go_on.wait(10)
+            if self.waits and thread is not threading.main_thread():
+                assert self.go_on.acquire(timeout=10)
             if self.is_broken:
                 raise DiskFailed(path)
 

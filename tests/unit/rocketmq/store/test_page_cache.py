@@ -3,22 +3,19 @@
 import pytest
 from tests.stores import new
 
-from sprocket.base import steps
 from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.flush import Flush
 from sprocket.rocketmq.store.page_cache import (
-    AHEAD_BYTES,
-    AHEAD_SECONDS,
     LOOK_SECONDS,
     PART_BYTES_MAX,
-    PROBE_BYTES,
     READER_SECONDS,
     READERS_MAX,
     PageCache,
     _Reader,
+    memory_bytes,
 )
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -55,16 +52,12 @@ class Lab:
     def is_kept(self, place: int) -> bool:
         """Tell whether the system has a byte of the log."""
         segment = self.log.files.segment(place)
-        return segment.file.is_in_memory(place - segment.start, 1)
+        byte = memoryview(bytearray(1))
+        return segment.file.read_nowait(place - segment.start, byte) is not None
 
     def kept_from(self) -> int:
         """Return from where on the system has the log, to a page."""
         return next(at for at in range(0, self.log.written, 4096) if self.is_kept(at))
-
-    def missing(self, start: int, end: int) -> list[tuple[str, int, int]]:
-        """Return the name of each file that a part of the log has to come from, and where."""
-        found = self.cache.missing([(start, end)])
-        return [(file.path[-8:], position, size) for file, position, size in found]
 
 
 def test_the_newest_part_stays_and_what_is_not_synced() -> None:
@@ -204,107 +197,30 @@ def test_what_was_there_before_is_left_alone(cached_bytes: int) -> None:
     lab.open(cached_bytes)
     lab.write(8)
     assert (lab.disk.calls["give_back"] > 0) == (cached_bytes > 0)
-    assert lab.missing(0, end) == []
+    assert lab.is_kept(0)
+    assert lab.is_kept(end - 1)
     assert lab.is_kept(end) == (cached_bytes == 0)
     assert lab.cache.given_back >= end
 
 
-def test_both_ends_of_a_part_count() -> None:
-    """The bytes between are taken to be as they are."""
+def test_what_counts_as_in_memory_is_a_setting_or_a_part_of_it_all() -> None:
+    """40 % of the machine's memory unless something is said."""
+    assert memory_bytes(4096) == 4096
+    assert memory_bytes(0) > 1 << 20
+
+
+def test_what_was_given_back_or_lies_far_behind_is_warm_no_more() -> None:
+    """Nor what was there before; it never gets warm again."""
     lab = Lab(segment_bytes=64 * MIB)
+    lab.write(24)
+    assert lab.log.warm_from == lab.cache.given_back > 0
+    lab.open(0)
+    lab.log.warm_from = before = lab.log.written
     lab.write(8)
-    cold = MIB + MIB // 2
-    lab.log.files.segments[0].file.give_back(cold, 100)
-    for start, end, is_missing in [
-        (cold - 50, cold + 1, True),
-        (cold + 99, cold + 500, True),
-        (cold - 50, cold, False),
-        (cold + 100, cold + 101, False),
-        (cold - 50, cold + 150, False),
-    ]:
-        expected = [("00000000", start, end - start)] if is_missing else []
-        assert lab.missing(start, end) == expected
-
-
-def test_a_long_part_is_looked_at_between_its_ends() -> None:
-    """One answer has a MiB of the log: a hole in it is as missing as an end."""
-    lab = Lab(segment_bytes=8 * MIB)
-    lab.write(16, sync=False)
-    lab.flush.sync()
-    assert lab.missing(0, 4 * MIB) == []
-    lab.log.files.segments[0].file.give_back(MIB, MIB)
-    assert lab.missing(0, 4 * MIB) == [("00000000", 0, 4 * MIB)]
-    assert lab.missing(0, MIB) == lab.missing(2 * MIB, 4 * MIB) == []
-
-
-def test_what_is_missing_is_told_file_by_file() -> None:
-    """Only of those where it is missing, and nothing that is gone or was never written."""
-    lab = Lab(segment_bytes=MIB)
-    lab.write(12)
-    assert lab.log.files.segments[3].start < lab.log.written < lab.log.files.segments[3].end
-    for segment in lab.log.files.segments:
-        segment.file.give_back(0, MIB)
-    two = [("00000000", MIB - 10, 10), ("01048576", 0, 10)]
-    assert lab.missing(MIB - 10, MIB + 10) == two
-    lab.log.files.segments[0].file.read(MIB - 10, 10)
-    assert lab.missing(MIB - 10, MIB + 10) == two[1:]
-    end = lab.log.written
-    assert lab.missing(end - 10, end + 10) == [("03145728", end - 10 - 3 * MIB, 10)]
-    assert lab.missing(end, end + 10) == lab.missing(1 << 40, 1 << 41) == []
-    steps.run(lab.log.files.drop_before_steps(MIB))
-    assert lab.missing(0, MIB) == []
-    assert lab.missing(0, MIB + 10) == two[1:]
-    assert lab.cache.kept_from == MIB
-
-
-def test_what_a_reader_wants_is_asked_ahead_and_not_again_for_a_second() -> None:
-    """A part that is cold at its end is asked for piece by piece."""
-    lab = Lab(segment_bytes=64 * MIB)
-    lab.write(200)
-    log = lab.log.files.segments[0].file
-    start = lab.cache.given_back - 2 * AHEAD_BYTES
-    log.read(start, 2 * AHEAD_BYTES)
-    assert lab.cache.has("R", start, start + 10)
-    log.give_back(start, AHEAD_BYTES)
-    assert lab.cache.has("R", start + 5000, start + AHEAD_BYTES)
-    assert not lab.cache.has("other", start, start + 10)
-    lab.clock.advance(int(1000 * AHEAD_SECONDS))
-    assert lab.cache.has("R", start, start + 10)
-    lab.clock.advance(1)
-    assert not lab.cache.has("R", start, start + 10)
-    log.read(start, 8192)
-    assert lab.cache.has("R", start, start + 8192)
-    assert not lab.cache.has("R", start, start + 8193)
-    log.read(start, AHEAD_BYTES + MIB // 2)
-    assert lab.cache.has("R", start + 1, start + AHEAD_BYTES + 1)
-    log.give_back(start, MIB)
-    assert lab.cache.has("R", start + 1, start + 2)
-    assert not lab.cache.has("R", start, start + 2)
-
-
-def test_what_was_never_given_back_says_nothing_about_what_was() -> None:
-    """The part that is asked for ends where that begins."""
-    lab = Lab(segment_bytes=64 * MIB)
-    lab.write(64)
-    log = lab.log.files.segments[0].file
-    start = lab.cache.given_back - PROBE_BYTES // 2
-    log.give_back(start, PROBE_BYTES // 2)
-    log.read(start, 4096)
-    assert lab.missing(start, start + MIB) == []
-    assert not lab.cache.has("R", start, start + 8192)
-    assert lab.cache.has("R", start, start + 4096)
-
-
-def test_ends_say_little_about_what_is_long() -> None:
-    """Unless none of it was given back; a reader is noted in any case."""
-    lab = Lab(segment_bytes=64 * MIB)
-    lab.write(100)
-    log = lab.log.files.segments[0].file
-    log.read(0, lab.log.written)
-    assert lab.cache.has("R", 0, AHEAD_BYTES)
-    assert not lab.cache.has("R", 1, AHEAD_BYTES + 2)
-    place = lab.cache.given_back
-    log.give_back(place, lab.log.written - place)
-    assert lab.cache.has("R", place, lab.log.written)
-    assert not lab.cache.has("R", place - 1, place + 1)
-    assert [one.place for one in readers(lab)] == [place - 1]
+    assert lab.log.warm_from == before
+    lab.cache = PageCache(lab.log, lab.flush, StoreSettings(bytes_in_memory=MIB), lab.clock)
+    lab.write(1)
+    assert lab.log.warm_from == lab.log.written - MIB
+    lab.cache = PageCache(lab.log, lab.flush, StoreSettings(bytes_in_memory=2 * MIB), lab.clock)
+    lab.write(1)
+    assert lab.log.warm_from > lab.log.written - 2 * MIB

@@ -1,7 +1,7 @@
 """Reading a queue: every status and every limit."""
 
 import random
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -10,7 +10,7 @@ from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size,
 
 from sprocket.base import steps
 from sprocket.base.segments import Window
-from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.extra import Extra
@@ -434,12 +434,6 @@ def test_nothing_looked_at_suggests_no_slave() -> None:
     assert log.get(4, bytes_in_memory=0).suggest_slave
 
 
-def test_what_is_in_memory_is_a_setting_or_a_part_of_it_all() -> None:
-    """40 % of the machine's memory unless something is said."""
-    assert read.memory_bytes(4096) == 4096
-    assert read.memory_bytes(0) > 1 << 20
-
-
 def test_batches_count_with_all_their_messages() -> None:
     """The first is given whole; then no more than asked for, and the offset is behind them."""
     log, queue = batches(3, 4, 5, 1)
@@ -493,83 +487,32 @@ def test_light_queues_give_records_of_others() -> None:
 
 
 class FakePageCache:
-    """Says what is missing, and keeps what it was told and asked.
+    """Keeps what it is told."""
 
-    Args:
-        given_back: Up to where.
-        present: Bytes that are in memory.
-    """
-
-    def __init__(self, given_back: int = 1 << 62, *, present: Container[int] = ()) -> None:
-        self.given_back = given_back
-        self.kept_from = 0
-        self.present = present
+    def __init__(self) -> None:
         self.noted: list[tuple[object, int]] = []
-        self.asked: list[list[tuple[int, int]]] = []
 
     def note(self, reader: object, place: int) -> None:
         """Keep where somebody reads."""
         self.noted.append((reader, place))
 
-    def has(self, reader: object, start: int, end: int) -> bool:
-        """Keep where somebody reads, and what is asked for."""
-        self.note(reader, start)
-        return start >= self.given_back or not self.missing([(start, end)])
 
-    def missing(self, spans: list[tuple[int, int]]) -> list[Any]:
-        """Keep what is asked for."""
-        self.asked.append(spans)
-        return [
-            ("file", start, end - start)
-            for start, end in spans
-            if start not in self.present or end - 1 not in self.present
-        ]
-
-
-def get_as_reader(log: Log, cache: FakePageCache, offset: int, **asked: Any) -> GetResult:
-    """Read the queue T/0 as somebody who may be told to wait."""
-    asked = {"may_wait": True, **asked}
-    pages = cast("PageCache", cache)
-    return read.get_messages(log.queue, log, offset, page_cache=pages, reader="R", **asked)
-
-
-def unreadable(log: Log) -> None:
-    """Have a log that must not be looked at."""
-
-    def window(offset: int, size: int) -> Window:
-        raise AssertionError(f"looked at {size} bytes at {offset}")
-
-    log.window = window  # type: ignore[method-assign]
-
-
-def test_what_is_not_in_memory_is_told_before_anything_is_looked_at() -> None:
-    """With what has to be read, and the offset that was asked for."""
-    log = filled(40)
-    unreadable(log)
+@pytest.mark.parametrize("own_from", [0, None])
+def test_where_a_reader_is_gets_noted(own_from: int | None) -> None:
+    """By the first record that he wants; a filler is nowhere."""
+    log = filled(10)
     cache = FakePageCache()
-    result = get_as_reader(log, cache, 3, max_count=5)
-    assert outcome(result) == (GetStatus.NOT_IN_MEMORY, 3, 0)
-    assert (result.min_offset, result.max_offset) == (0, 40)
-    start, end = log.queue.unit(3)[0], log.queue.unit(8)[0]
-    assert cache.asked[-1] == [(start, end)]
-    assert [tuple(one) for one in result.missing] == [("file", start, end - start)]
-    assert cache.noted == [("R", start)]
-
-
-def test_own_records_that_are_not_in_memory_are_not_looked_at() -> None:
-    """What has to be read is told as for any others; who may not wait gets them."""
-    log = filled(40)
-    nothing = Window(memoryview(b""), 0, len(log.data))
-    log.window = lambda offset, size: nothing  # type: ignore[method-assign]  # noqa: ARG005
-    own = get_as_reader(log, FakePageCache(), 3, max_count=5, own_from=0)
-    assert outcome(own) == (GetStatus.NOT_IN_MEMORY, 3, 0)
-    assert own.missing == get_as_reader(log, FakePageCache(), 3, max_count=5).missing
-    del log.window
-    last, *_ = log.queue.unit(39)
-    for cache, may_wait in ((FakePageCache(), False), (FakePageCache(last), True)):
-        found = get_as_reader(log, cache, 39, may_wait=may_wait, own_from=0)
-        assert outcome(found) == (GetStatus.FOUND, 40, 1)
-        assert cache.noted == [("R", last)]
+    pages = cast("PageCache", cache)
+    found = read.get_messages(
+        log.queue, log, 3, page_cache=pages, reader="R", own_from=own_from, max_count=2
+    )
+    assert found.count == 2
+    assert set(cache.noted) == {("R", log.queue.unit(3)[0])}
+    log = filled(1)
+    log.queues.fill_to("T", 0, 3)
+    cache.noted.clear()
+    assert read.get_messages(log.queue, log, 1, page_cache=pages, reader="R").count == 0
+    assert cache.noted == []
 
 
 @pytest.mark.parametrize("place", [-40, -35, -5, 0, 1 << 40])
@@ -587,150 +530,6 @@ def test_batches_are_no_own_records() -> None:
     expected = read.get_messages(queue, log, 0)
     assert read.get_messages(queue, log, 0, own_from=0) == expected
     assert expected.count > len(expected.records)
-
-
-def test_who_waited_or_does_not_want_to_is_answered() -> None:
-    """As well as who reads what is in memory, or was not given back; he is noted all the same."""
-    log = filled(10)
-    place = log.queue.unit(3)[0]
-    for cache, may_wait, asks in [
-        (FakePageCache(), False, 0),
-        (FakePageCache(present=range(1 << 30)), True, 1),
-        (FakePageCache(place), True, 0),
-    ]:
-        result = get_as_reader(log, cache, 3, may_wait=may_wait)
-        assert outcome(result) == (GetStatus.FOUND, 10, 7)
-        assert (result.missing, len(cache.asked)) == ([], asks)
-        assert b"".join(result.records) == bytes(log.data[place:])
-        assert cache.noted == [("R", place)]
-    behind = FakePageCache(place + 1)
-    assert get_as_reader(log, behind, 3).status is GetStatus.NOT_IN_MEMORY
-
-
-def test_what_is_far_behind_the_end_is_asked_for_too() -> None:
-    """Whatever was given back; no more than the answer could have."""
-    log = Log()
-    for _ in range(5):
-        log.add(body=bytes(read.FAR_BYTES_MAX * 2 // 5))
-    cache = FakePageCache(0)
-    assert get_as_reader(log, cache, 0, max_bytes=1 << 20).status is GetStatus.FOUND
-    far = get_as_reader(log, cache, 0, bytes_in_memory=0, max_bytes=1 << 20)
-    assert outcome(far) == (GetStatus.NOT_IN_MEMORY, 0, 0)
-    assert not far.suggest_slave
-    assert cache.asked[-1] == [(0, log.queue.unit(2)[0])]
-
-
-def test_no_more_is_asked_for_than_the_answer_could_have() -> None:
-    """Count, bytes, tags, the scan and the queue's files end it; the first is asked for whole."""
-    log = filled(30, units_per_file=20)
-    places = [unit_of(log, number) for number in range(30)]
-    ends = [at + size for at, size in places]
-
-    def asked(offset: int, **limits: Any) -> list[tuple[int, int]]:
-        cache = FakePageCache()
-        result = get_as_reader(log, cache, offset, **limits)
-        assert result.missing or not cache.asked[-1]
-        return cache.asked[-1]
-
-    assert asked(0, max_count=3) == [(0, ends[2])]
-    assert asked(0, max_bytes=ends[3] + 1) == [(0, ends[3])]
-    assert asked(0, max_bytes=1) == [(0, ends[0])]
-    assert asked(1) == [(places[1][0], ends[19])]
-    b = frozenset({tags_code("B")})
-    assert asked(0, tags=b, max_count=4) == [(places[1][0], ends[7])]
-    assert asked(0, tags=frozenset({7})) == []
-    many = filled(900)
-    cache = FakePageCache()
-    get_as_reader(many, cache, 5, tags=b, max_count=500)
-    assert cache.asked[-1] == [(many.queue.unit(5)[0], many.queue.unit(804)[0])]
-
-
-def test_only_near_neighbours_are_read_together() -> None:
-    """A gap is read over if it is small."""
-    log = Log()
-    for gap in (0, read.GAP_BYTES_MAX, read.GAP_BYTES_MAX + 1, 0):
-        log.data += bytes(gap)
-        log.add()
-    places = [log.queue.unit(number)[0] for number in range(4)]
-    size = log.queue.unit(0)[1]
-    cache = FakePageCache()
-    assert len(get_as_reader(log, cache, 0).missing) == 2
-    assert cache.asked[-1] == [(0, places[1] + size), (places[2], places[3] + size)]
-
-
-def test_all_gaps_that_are_read_over_are_no_more_than_an_answer() -> None:
-    """However many there are, and however far apart the last record lies."""
-    log = Log()
-    for _ in range(32):
-        log.add()
-        log.data += bytes(read.GAP_BYTES_MAX - 1000)
-    cache = FakePageCache()
-    max_bytes = 4 * read.GAP_BYTES_MAX
-    get_as_reader(log, cache, 0, max_bytes=max_bytes)
-    spans = cache.asked[-1]
-    assert len(spans) > 20
-    assert sum(end - start for start, end in spans) < max_bytes + log.end / 32
-
-
-def test_what_lies_behind_the_answer_need_not_be_in_memory() -> None:
-    """Nor what lies before the log."""
-    log = filled(40)
-    has = range(log.queue.unit(3)[0], log.queue.unit(8)[0])
-    assert get_as_reader(log, FakePageCache(present=has), 3, max_count=5).count == 5
-    for offset, max_count in ((2, 5), (3, 6)):
-        cache = FakePageCache(present=has)
-        result = get_as_reader(log, cache, offset, max_count=max_count)
-        assert result.status is GetStatus.NOT_IN_MEMORY
-        cache.kept_from = has.start
-        expected = GetStatus.FOUND if offset == 2 else GetStatus.NOT_IN_MEMORY
-        assert get_as_reader(log, cache, offset, max_count=max_count).status is expected
-    gone = FakePageCache(present={log.queue.unit(2)[0], len(log.data) - 1})
-    gone.kept_from = has.start
-    assert get_as_reader(log, gone, 2).status is GetStatus.NOT_IN_MEMORY
-
-
-def test_records_far_apart_are_asked_for_one_by_one() -> None:
-    """Though the first and the last are in memory."""
-    log = Log()
-    for _ in range(3):
-        log.add()
-        log.data += bytes(300 * KIB)
-    place, size, _ = log.queue.unit(1)
-    cache = FakePageCache(present={*range(place), *range(place + size, len(log.data))})
-    result = get_as_reader(log, cache, 0)
-    assert [tuple(one) for one in result.missing] == [("file", place, size)]
-
-
-def test_units_are_not_trusted_with_what_has_to_be_read() -> None:
-    """Gone places, sizes of no record and fillers are left out; others are parts by themselves."""
-    log = filled(6)
-    units = [unit_of(log, number) for number in range(6)]
-    (gone, size), (place, _), (end, _) = units[0], units[2], units[3]
-    rest = units[4][0], len(log.data)
-    far = 1 << 40
-    for wrong, expected in [
-        ((end, 0), [(place, rest[1])]),
-        ((end, -5), [(place, rest[1])]),
-        ((0, 0x7FFF_FFFF), [(place, rest[1])]),
-        ((-20, size), [(place, rest[1])]),
-        ((gone, size), [(place, rest[1])]),
-        ((far, size), [(place, end), (far, far + size), rest]),
-        ((gone + 1, size), [(place, end), (gone + 1, rest[1])]),
-    ]:
-        log.queues.reset()
-        log.queues.put_round([Entry("T", 0, 0, *units[0], 0, 0)])
-        entries = [*units[1:3], wrong, *units[4:]]
-        log.queue.append_units(1, b"".join(UNIT.pack(*one, 0) for one in entries), rest[1])
-        cache = FakePageCache()
-        cache.kept_from = gone + 1
-        assert get_as_reader(log, cache, 2).status is GetStatus.NOT_IN_MEMORY
-        assert cache.asked[-1] == expected, wrong
-        assert get_as_reader(log, FakePageCache(present=range(1 << 30)), 0).count == 5
-    log = filled(1)
-    log.queues.fill_to("T", 0, 3)
-    cache = FakePageCache()
-    assert outcome(get_as_reader(log, cache, 1)) == (GetStatus.MESSAGE_WAS_REMOVING, 3, 0)
-    assert (cache.asked, cache.noted) == ([[]], [])
 
 
 def test_units_are_given_with_the_codes_that_stand_behind_them() -> None:

@@ -22,6 +22,6 @@ def test_records_end_where_one_is_damaged() -> None:
 
 
 def test_nothing_found_has_no_records() -> None:
-    """And none are missing."""
+    """And no bytes."""
     result = filled(2).get(2)
-    assert (result.records, result.missing, result.count, result.bytes) == ([], [], 0, 0)
+    assert (result.records, result.count, result.bytes) == ([], 0, 0)

@@ -4,10 +4,10 @@ A pull is run again after it waited, for a message (`broker/hold`), for the disk
 and then the disk:
 
     run → nothing new → hold → run → answer
-       ↘ not in memory → disk thread reads (`server/cold`) → run, which waits no more → answer
+       ↘ would block → a thread reads (`runtime/cold_reads`) → run → answer
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sprocket.rocketmq.broker.hold import PullHold
 from sprocket.rocketmq.broker.pull import Pulled, Puller, PullForbidden
@@ -17,10 +17,9 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullMessage, PullMessageAnswer
-from sprocket.rocketmq.server.cold import ColdReads
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
-from sprocket.rocketmq.store.commitlog import Range
 from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
 
@@ -30,7 +29,7 @@ class PullHandlers:
     Args:
         puller: Checks and reads.
         hold: Where pulls wait.
-        cold: Reads from the disk, so that the loop does not wait for it.
+        reads: Asks the disk, so that the loop does not wait for it.
         stats: Counts what is handed out.
         watch: Is told of connections whose pulls wait.
     """
@@ -39,13 +38,13 @@ class PullHandlers:
         self,
         puller: Puller,
         hold: PullHold,
-        cold: ColdReads,
+        reads: ColdReads,
         stats: Stats,
         watch: Callable[[Peer], None],
     ) -> None:
         self._puller = puller
         self._hold = hold
-        self._cold = cold
+        self._reads = reads
         self._stats = stats
         self._watch = watch
 
@@ -56,14 +55,47 @@ class PullHandlers:
             RequestCode.LITE_PULL_MESSAGE: self.pull,
         }
 
-    def pull(self, peer: Peer, request: Command) -> Answer | None:
+    def pull(self, peer: Peer, request: Command) -> None:
         """Answer a pull, or let it wait."""
-        header = request.header(PullMessage)
+        self._run(peer, request, request.header(PullMessage), is_first=True)
+
+    def _run(self, peer: Peer, request: Command, header: PullMessage, *, is_first: bool) -> None:
+        """Run a pull, which may wait for the disk.
+
+        Args:
+            peer: Who pulls.
+            request: And what.
+            header: Of the request.
+            is_first: It has not waited for a message yet, and may.
+        """
+        started: float | None = None
+
+        def work() -> None:
+            nonlocal started
+            before, started = started, started or self._stats.monotonic()
+            found = self._pulled(peer, request, header, is_first=is_first)
+            if before is not None:
+                self._stats.waited(before)
+            if found is not None:
+                answer(peer, request, found)
+
+        def refused(error: Exception) -> None:
+            answer(peer, request, failed(peer, request, error))
+
         try:
-            pulled = self._puller.pull(header, may_wait=self._cold.may_wait)
+            self._reads.run(work, refused)
+        except Exception as error:
+            refused(error)
+
+    def _pulled(
+        self, peer: Peer, request: Command, header: PullMessage, *, is_first: bool
+    ) -> Answer | None:
+        """Answer a pull, or let it wait for a message; None if there is no answer to make."""
+        try:
+            pulled = self._puller.pull(header, is_first=is_first)
         except PullForbidden as forbidden:
             return _forbidden(forbidden)
-        if pulled.code == ResponseCode.PULL_NOT_FOUND and not request.is_oneway:
+        if is_first and pulled.code == ResponseCode.PULL_NOT_FOUND and not request.is_oneway:
             hold_ms = self._puller.hold_ms(header)
             if hold_ms > 0 and self._hold.hold(
                 peer,
@@ -72,31 +104,16 @@ class PullHandlers:
                 header.queue_offset,
                 pulled.tags,
                 hold_ms,
-                lambda: self._again(peer, request, header, may_wait=self._cold.may_wait),
+                lambda: self._run(peer, request, header, is_first=False),
             ):
                 self._watch(peer)
                 return None
         return self._answer(peer, request, header, pulled)
 
-    def _again(self, peer: Peer, request: Command, header: PullMessage, *, may_wait: bool) -> None:
-        """Run a pull that waited, and answer whatever it finds."""
-        try:
-            pulled = self._puller.pull(header, is_first=False, may_wait=may_wait)
-            found = self._answer(peer, request, header, pulled)
-        except PullForbidden as forbidden:
-            found = _forbidden(forbidden)
-        except Exception as error:
-            found = failed(peer, request, error)
-        if found is not None:
-            answer(peer, request, found)
-
     def _answer(
         self, peer: Peer, request: Command, header: PullMessage, pulled: Pulled
     ) -> Answer | None:
         result = pulled.result
-        if result.status is GetStatus.NOT_IN_MEMORY:
-            self._fetch(peer, request, header, result.missing)
-            return None
         self._stats.pulled(
             header.topic,
             header.consumer_group,
@@ -121,18 +138,6 @@ class PullHandlers:
             result.status.name,
             result.runs,
         )
-
-    def _fetch(
-        self, peer: Peer, request: Command, header: PullMessage, missing: Sequence[Range]
-    ) -> None:
-        """Have the disk bring what a pull wants, then run it again, though the disk refused."""
-        started = self._stats.monotonic()
-
-        def then() -> None:
-            self._stats.waited(started)
-            self._again(peer, request, header, may_wait=False)
-
-        self._cold.fetch(missing, then)
 
 
 def _forbidden(forbidden: PullForbidden) -> Answer:

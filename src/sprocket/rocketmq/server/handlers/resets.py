@@ -9,7 +9,10 @@ without a topic is one of all topics, and what the pull that learns of a reset w
 does not overwrite it.
 """
 
+from functools import partial
+
 from sprocket.base.errors import RequestRefused
+from sprocket.base.nonblocking import gather
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.hold import PullHold
 from sprocket.rocketmq.broker.members import Members
@@ -70,10 +73,9 @@ class ResetHandlers:
         if header.queue_id >= 0:
             targets = {header.queue_id: self._target_of_one(header)}
         else:
-            targets = {
-                queue_id: self._target_by_time(header, queue_id)
-                for queue_id in range(topic.read_queues)
-            }
+            queues = range(topic.read_queues)
+            found = gather(partial(self._target_by_time, header, queue_id) for queue_id in queues)
+            targets = dict(zip(queues, found, strict=True))
         if not targets:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"Topic {header.topic} has no queues to reset"

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.nonblocking import gather
 from sprocket.rocketmq.broker import attributes
 from sprocket.rocketmq.broker.removal import Removal
 from sprocket.rocketmq.broker.stats import Stats
@@ -107,19 +109,21 @@ class TopicHandlers:
         topic = self._topics.get(name)
         if topic is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-        queues = {}
-        for queue_id in range(max(topic.read_queues, topic.write_queues)):
-            span = self._store.queue_range(topic.name, queue_id)
-            last_at_ms = 0
-            if span.max > span.min:
-                last_at_ms = self._store.stored_at_ms(topic.name, queue_id, span.max - 1)
-            queues[MessageQueue(topic.name, self._broker_name, queue_id)] = QueueStats(
-                min_offset=span.min,
-                max_offset=span.max,
-                last_update_at_ms=max(0, last_at_ms),
-            )
-        found = TopicStats(queues=queues, put_tps=self._stats.topic_put_tps(name))
+        queues = gather(
+            partial(self._queue_stats, topic.name, queue_id)
+            for queue_id in range(max(topic.read_queues, topic.write_queues))
+        )
+        found = TopicStats(queues=dict(queues), put_tps=self._stats.topic_put_tps(name))
         return Answer(body=(admin_bodies.encode_topic_stats(found),))
+
+    def _queue_stats(self, topic: str, queue_id: int) -> tuple[MessageQueue, QueueStats]:
+        span = self._store.queue_range(topic, queue_id)
+        last_at_ms = 0
+        if span.max > span.min:
+            last_at_ms = self._store.stored_at_ms(topic, queue_id, span.max - 1)
+        return MessageQueue(topic, self._broker_name, queue_id), QueueStats(
+            min_offset=span.min, max_offset=span.max, last_update_at_ms=max(0, last_at_ms)
+        )
 
     def config(self, _: Peer, request: Command) -> Answer:
         """Answer how a topic is set up."""

@@ -11,14 +11,13 @@ from tests.file_systems import needs_a_disk
 from tests.unit.rocketmq.server.conftest import NOTHING_NEAR, ColdDisk, until
 
 from sprocket.base.disk import RealDisk
+from sprocket.base.nonblocking import Fetched, WouldBlock
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.pull import Pulled, Puller
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.server import cold
 from sprocket.rocketmq.settings import PullSettings, QueueGeometry, StoreSettings
-from sprocket.rocketmq.store.commitlog import Range
 from sprocket.runtime.offload import DiskThread
 
 
@@ -131,15 +130,15 @@ def test_what_is_not_in_memory_is_read_by_the_disk_thread(on_node: Callable[...,
             found = await lab.broker.call(11, pull_ext(0), **ways)
             assert (found.code, found.remark, found.body) == (0, "FOUND", warm.body)
             assert found.ext_map() == warm.ext_map()
-            assert disk.threads == ["sprocket-disk"]
+            assert set(disk.threads) == {"sprocket-read"}
+            disk.threads.clear()
             await lab.broker.call(11, pull_ext(0))
-            assert disk.threads.pop() == "sprocket-disk"
             assert disk.threads == []
         disk.forget()
         unasked = lab.broker.send(11, pull_ext(0), oneway=True)
         await lab.broker.call(11, pull_ext(0))
         assert not unasked.done()
-        assert set(disk.threads) == {"sprocket-disk"}
+        assert set(disk.threads) == {"sprocket-read"}
 
     on_node(scenario, disk=disk, store=NOTHING_NEAR)
 
@@ -165,7 +164,8 @@ def test_a_pull_that_waits_for_the_disk_counts_once(
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
         await lab.broker.call(11, pull_ext(1, sysFlag=5, commitOffset=1))
-        assert (len(disk.threads), committed, counted) == (1, [1], [2])
+        assert disk.threads
+        assert (committed, counted) == ([1], [2])
 
     on_cold_node(scenario, 3)
 
@@ -174,11 +174,11 @@ def test_how_long_a_pull_waited_for_the_disk_is_told(on_cold_node: Callable[...,
     """The longest one."""
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
-        disk.go_on.clear()
+        disk.waits = True
         waiting = lab.broker.send(11, pull_ext(0))
         await until(disk.is_reading.is_set)
         lab.clock.advance(70)
-        disk.go_on.set()
+        disk.let_go()
         await asyncio.wait_for(waiting, 5)
         assert b'"getMessageEntireTimeMax":"70"' in (await lab.broker.call(28)).body
 
@@ -189,7 +189,7 @@ def test_the_loop_goes_on_while_the_disk_reads(on_cold_node: Callable[..., None]
     """Others are answered meanwhile, and if the connection closes nobody minds."""
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
-        disk.go_on.clear()
+        disk.waits = True
         other, third = await lab.connect(), await lab.connect()
         waiting = [link.send(11, pull_ext(0)) for link in (other, third)]
         await until(disk.is_reading.is_set)
@@ -197,7 +197,7 @@ def test_the_loop_goes_on_while_the_disk_reads(on_cold_node: Callable[..., None]
         assert not any(one.done() for one in waiting)
         other.peer.close()
         assert (await lab.broker.call(30, {"topic": "T", "queueId": 0})).code == 0
-        disk.go_on.set()
+        disk.let_go()
         assert (await asyncio.wait_for(waiting[1], 5)).code == 0
         assert not waiting[0].done()
 
@@ -220,62 +220,15 @@ def test_a_stop_waits_for_what_the_disk_reads(
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
         async def let_go_and_stop(self: DiskThread) -> None:
-            disk.go_on.set()
+            disk.let_go()
             await stop(self)
 
         monkeypatch.setattr(DiskThread, "stop", let_go_and_stop)
-        disk.go_on.clear()
+        disk.waits = True
         lab.broker.send(11, pull_ext(0))
         await until(disk.is_reading.is_set)
         await asyncio.wait_for(lab.node.stop(), 5)
-        assert statuses == ["NOT_IN_MEMORY", "FOUND"]
-
-    on_cold_node(scenario)
-
-
-def test_what_the_disk_refuses_to_read_is_looked_for_all_the_same(
-    on_cold_node: Callable[..., None],
-) -> None:
-    """A second time nobody waits, so there is an answer."""
-
-    async def scenario(lab: Any, disk: ColdDisk) -> None:
-        disk.is_broken = True
-        answer = await lab.broker.call(11, pull_ext(0))
-        assert [one.body for one in record.decode_all(answer.body)] == [b"m0", b"m1"]
-        assert disk.threads == ["sprocket-disk"]
-
-    on_cold_node(scenario, 2)
-
-
-def test_when_too_many_wait_for_the_disk_a_pull_does_not(
-    on_cold_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is answered on the loop."""
-    monkeypatch.setattr(cold, "COLD_READS_MAX", 1)
-
-    async def scenario(lab: Any, disk: ColdDisk) -> None:
-        disk.go_on.clear()
-        waiting = lab.broker.send(11, pull_ext(0))
-        await until(disk.is_reading.is_set)
-        assert (await lab.broker.call(11, pull_ext(0))).code == 0
-        assert not waiting.done()
-        disk.go_on.set()
-        assert (await asyncio.wait_for(waiting, 5)).code == 0
-        assert disk.threads == ["sprocket-disk"]
-
-    on_cold_node(scenario)
-
-
-def test_a_pull_waits_for_no_disk_thread_that_has_stopped(
-    on_cold_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is answered on the loop."""
-
-    async def scenario(lab: Any, disk: ColdDisk) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(DiskThread, "is_stopped", property(lambda _: True))
-            assert (await lab.broker.call(11, pull_ext(0))).code == 0
-        assert disk.threads == []
+        assert statuses == ["FOUND"]
 
     on_cold_node(scenario)
 
@@ -291,7 +244,7 @@ def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(
         await other.call(310, send_ext(), b"here")
         answer = await asyncio.wait_for(waiting, 5)
         assert [one.body for one in record.decode_all(answer.body)] == [b"here"]
-        assert disk.threads == ["sprocket-disk"]
+        assert disk.threads == ["sprocket-read"]
 
     on_cold_node(scenario)
 
@@ -299,20 +252,18 @@ def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(
 def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
     on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    """When the disk thread begins, the log in the middle of the answer is still on the disk."""
+    """What the system has forgotten is read by another thread, once; the answer is the same."""
     needs_a_disk(tmp_path)
-    seen: list[tuple[str, int, bool, bool]] = []
-    read = cold._read
+    seen: list[int] = []
+    fetch = WouldBlock.fetch
 
-    def watched(ranges: list[Range]) -> None:
-        ((file, position, size),) = ranges
-        middle = position + size // 2
-        before = file.is_in_memory(middle, 1)
-        read(ranges)
-        after = file.is_in_memory(middle, 1)
-        seen.append((threading.current_thread().name, size, before, after))
+    def watched(self: WouldBlock) -> Fetched:
+        assert threading.current_thread().name == "sprocket-read"
+        found = fetch(self)
+        seen.extend(len(data) for data in found.values() if isinstance(data, bytes))
+        return found
 
-    monkeypatch.setattr(cold, "_read", watched)
+    monkeypatch.setattr(WouldBlock, "fetch", watched)
     bodies = [b"%d" % number * 300 * KIB for number in range(12)]
 
     async def scenario(lab: Any) -> None:
@@ -324,16 +275,16 @@ def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
             log.sync()
             log.give_back(0, 4 * MIB)
             found = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
-            if seen:
+            if sum(seen) > 1000 * KIB:
                 break
         log.close()
-        warm = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
         assert [one.body for one in record.decode_all(found.body)] == bodies[1:6]
+        count = len(seen)
+        warm = await lab.broker.call(11, pull_ext(1, maxMsgNums=5))
         assert warm.body == found.body
-        assert seen == [("sprocket-disk", len(found.body), False, True)]
         last = await lab.broker.call(11, pull_ext(11))
         assert [one.body for one in record.decode_all(last.body)] == bodies[11:]
-        assert len(seen) == 1
+        assert len(seen) == count
 
     on_node(
         scenario,

@@ -1,11 +1,9 @@
 """Messages are found by key and by id, as stored."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-from tests.unit.rocketmq.server.conftest import ColdDisk, until
+from tests.unit.rocketmq.server.conftest import ColdDisk
 
 from sprocket.rocketmq.codec import admin_bodies, client_bodies, record
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
@@ -125,52 +123,12 @@ def test_units_of_a_queue_are_told(on_node: Callable[..., None]) -> None:
     on_node(scenario)
 
 
-@pytest.mark.parametrize(("code", "ext"), [(12, query("k")), (33, {"offset": 0})])
-def test_what_is_not_in_memory_is_read_by_the_disk_thread(
-    code: int, ext: dict[str, Any], on_cold_node: Callable[..., None]
-) -> None:
-    """Then the answer is the same; others are answered meanwhile."""
-
-    async def scenario(lab: Any, disk: ColdDisk) -> None:
-        disk.go_on.clear()
-        other = await lab.connect()
-        waiting = other.send(code, ext)
-        await until(disk.is_reading.is_set)
-        assert (await lab.broker.call(30, {"topic": "T", "queueId": 0})).code == 0
-        assert not waiting.done()
-        disk.go_on.set()
-        cold = await asyncio.wait_for(waiting, 5)
-        assert set(disk.threads) == {"sprocket-disk"}
-        assert (cold.code, record.decode_all(cold.body)[0].body) == (0, b"m0")
-        count = len(disk.threads)
-        warm = await lab.broker.call(code, ext)
-        assert (warm.body, warm.ext_map()) == (cold.body, cold.ext_map())
-        assert len(disk.threads) == count
-
-    on_cold_node(scenario, 2)
-
-
 def test_what_is_refused_after_the_disk_has_read_says_so(on_cold_node: Callable[..., None]) -> None:
     """The same as at once."""
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
         answer = await lab.broker.call(33, {"offset": 7})
-        assert (answer.code, disk.threads) == (1, ["sprocket-disk"])
+        assert (answer.code, disk.threads) == (1, ["sprocket-read"])
         assert "can not find message by the offset, 7" in answer.remark
-
-    on_cold_node(scenario)
-
-
-@pytest.mark.parametrize(("code", "ext"), [(12, query("k")), (33, {"offset": 0})])
-def test_what_the_disk_refuses_to_read_is_looked_for_all_the_same(
-    code: int, ext: dict[str, Any], on_cold_node: Callable[..., None]
-) -> None:
-    """A second time nobody waits, so there is an answer."""
-
-    async def scenario(lab: Any, disk: ColdDisk) -> None:
-        disk.is_broken = True
-        answer = await lab.broker.call(code, ext)
-        assert [one.body for one in record.decode_all(answer.body)] == [b"m0"]
-        assert disk.threads == ["sprocket-disk"]
 
     on_cold_node(scenario)

@@ -1,0 +1,338 @@
+"""Reads that do not wait for the disk: who would have to is told what is missing, and tries again.
+
+An event loop that reads what only the disk has stands still for as long as the disk takes, with all
+that it serves. So what reads on the loop does so in an *attempt*. A read that the system could not
+serve from its memory ends the attempt with `WouldBlock`, which says what is missing. Somebody else
+fetches that, and the work is begun anew, as an instruction is after a page fault:
+
+    attempt → read → in memory → … → result
+                  ↘ WouldBlock → fetch, on any thread → attempt, from the beginning
+
+So work reads from top to bottom, whoever does it, and outside of an attempt it reads at once.
+
+Invariants
+
+1. Within an attempt no `open` of a file that is there and no `read` waits for the disk, where the
+   system can say what it has in memory. Lengths, names and maps of files are not covered; nor are
+   writes.
+2. An attempt finds all that was fetched for the ones before it, whatever the system has forgotten
+   meanwhile. So each gets further than the one before.
+3. What was fetched is kept for the work it was fetched for, and as long as that takes.
+
+Work in an attempt may end at any read, and begins anew: before its last one it changes nothing, or
+only what may be done twice.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeAlias, TypeVar
+
+from sprocket.base.disk import Disk, Extent, File
+from sprocket.base.errors import StoreError
+from sprocket.base.units import KIB
+
+T = TypeVar("T")
+
+FOLLOWED_MAX = 1000
+"""Reads of one chain that are made in one go; where it is longer, the next attempt asks again."""
+
+BUFFER_BYTES = 256 * KIB
+"""Reads within an attempt go to memory that is there already, as long as they are no longer; where
+new memory is dear it takes ten times as long as the read."""
+
+Key: TypeAlias = tuple[object, object]
+"""What a fetched thing is found by."""
+
+Fetched: TypeAlias = dict[Key, "bytes | File | StoreError"]
+"""What was fetched, or why not."""
+
+Follow: TypeAlias = Callable[[bytes], tuple[int, int] | None]
+"""Says which position and size of a file will be read next, given what was read; None: none."""
+
+
+class Missing(Protocol):
+    """Something that only the disk has."""
+
+    def fetch(self) -> Fetched:
+        """Have the disk bring it; on any thread."""
+
+
+class WouldBlock(Exception):
+    """A read that would have waited for the disk; an attempt ends with it.
+
+    Args:
+        missing: What the disk has to bring first.
+    """
+
+    def __init__(self, missing: list[Missing]) -> None:
+        super().__init__(f"{len(missing)} reads would wait for the disk")
+        self.missing = missing
+
+    def fetch(self) -> Fetched:
+        """Have the disk bring all of it; on any thread."""
+        found: Fetched = {}
+        for one in self.missing:
+            found |= one.fetch()
+        return found
+
+
+def gather(calls: Iterable[Callable[[], T]]) -> list[T]:
+    """Make calls that read; what they lack, all together, is asked for at once.
+
+    Raises:
+        WouldBlock: Some lack something.
+    """
+    results: list[T] = []
+    missing: list[Missing] = []
+    for call in calls:
+        try:
+            results.append(call())
+        except WouldBlock as stop:
+            missing += stop.missing
+    if missing:
+        raise WouldBlock(missing)
+    return results
+
+
+def following(read: Callable[[], bytes], follow: Follow) -> bytes:
+    """Make a read of a chain: if it would block, what the chain leads to is fetched with it."""
+    try:
+        return read()
+    except WouldBlock as stop:
+        for one in stop.missing:
+            if isinstance(one, _MissingBytes):
+                one.follow = follow
+        raise
+
+
+class Attempt:
+    """What was fetched for one piece of work; it is used by one attempt after the other.
+
+    Args:
+        this_thread: Names the thread that runs; what others read meanwhile is no part of this.
+
+    Threads: the one that made it.
+    """
+
+    __slots__ = ("_found", "_this_thread", "_thread")
+
+    def __init__(self, this_thread: Callable[[], int]) -> None:
+        self._found: Fetched = {}
+        self._this_thread = this_thread
+        self._thread = this_thread()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is its thread."""
+        return self._this_thread() == self._thread
+
+    def note(self, fetched: Fetched) -> None:
+        """Keep what was fetched for the next attempt."""
+        self._found |= fetched
+
+    def bytes_at(self, file: "_NonblockingFile", position: int, size: int) -> bytes | None:
+        """Return what was fetched of a file; None if that was not.
+
+        Raises:
+            StoreError: It could not be.
+        """
+        found = self._found.get((file, (position, size)))
+        assert found is None or isinstance(found, bytes | StoreError)
+        if isinstance(found, StoreError):
+            raise found.with_traceback(None)
+        return found
+
+    def opened(self, path: str, *, write: bool) -> File | None:
+        """Return a file that was opened, once; None if it was not.
+
+        Raises:
+            StoreError: It could not be.
+        """
+        found = self._found.pop((path, write), None)
+        assert not isinstance(found, bytes)
+        if isinstance(found, StoreError):
+            raise found.with_traceback(None)
+        return found
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for found in self._found.values():
+            if not isinstance(found, bytes | StoreError):
+                found.close()
+        self._found.clear()
+
+
+class NonblockingDisk:
+    """A disk whose files do not wait for it within an attempt; else it is like the one below.
+
+    Args:
+        disk: The one below.
+
+    Threads: attempts, of which one at a time is under way, on one; all else as the disk below.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._attempt: Attempt | None = None
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self.exists = disk.exists
+        self.is_folder = disk.is_folder
+        self.size = disk.size
+        self.modified_at_ms = disk.modified_at_ms
+        self.list = disk.list
+        self.make_folder = disk.make_folder
+        self.remove = disk.remove
+        self.remove_tree = disk.remove_tree
+        self.rename = disk.rename
+        self.sync_folder = disk.sync_folder
+        self.sync_tree = disk.sync_tree
+        self.lock = disk.lock
+        self.used_ratio = disk.used_ratio
+        self.free_bytes = disk.free_bytes
+
+    def within(self, attempt: Attempt | None, work: Callable[[], T]) -> T:
+        """Do some work within an attempt; None is outside of any.
+
+        Raises:
+            WouldBlock: It lacks something.
+            Exception: Whatever the work raises.
+        """
+        outer, self._attempt = self._attempt, attempt
+        try:
+            return work()
+        finally:
+            self._attempt = outer
+
+    def attempt_here(self) -> Attempt | None:
+        """Return the attempt that is under way on this thread, if there is one."""
+        attempt = self._attempt
+        return attempt if attempt is not None and attempt.is_here else None
+
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, size: int | None = None
+    ) -> File:
+        """See `Disk.open`.
+
+        Raises:
+            WouldBlock: Within an attempt; nobody can say whether the disk is needed for it.
+        """
+        attempt = None if create else self.attempt_here()
+        if attempt is None:
+            return _NonblockingFile(
+                self, self._disk.open(path, write=write, create=create, size=size)
+            )
+        found = attempt.opened(path, write=write)
+        if found is None:
+            raise WouldBlock([_MissingFile(self._disk, path, write=write)])
+        return _NonblockingFile(self, found)
+
+    def buffer(self, size: int) -> memoryview:
+        """Return where an attempt reads to, good until the next read."""
+        if size <= BUFFER_BYTES:
+            return self._buffer[:size]
+        return memoryview(bytearray(size))
+
+    def missing_bytes(self, file: "_NonblockingFile", position: int, size: int) -> Missing:
+        """Return a part of a file that is to be fetched."""
+        return _MissingBytes(self._disk, file, position, size)
+
+
+def outside(disk: Disk, work: Callable[[], T]) -> T:
+    """Do some work that writes, whether an attempt is under way or not: it is no part of that."""
+    return disk.within(None, work) if isinstance(disk, NonblockingDisk) else work()
+
+
+class _NonblockingFile:
+    """A file of a `NonblockingDisk`; all but reads are those of the file below."""
+
+    def __init__(self, disk: NonblockingDisk, file: File) -> None:
+        self.path = file.path
+        self._disk = disk
+        self._file = file
+        self.size = file.size
+        self.data_end = file.data_end
+        self.read_nowait = file.read_nowait
+        self.view = file.view
+        self.write = file.write
+        self.start_writing = file.start_writing
+        self.start_reading = file.start_reading
+        self.give_back = file.give_back
+        self.allocate = file.allocate
+        self.resize = file.resize
+        self.sync = file.sync
+        self.close = file.close
+
+    def next_data(self, position: int) -> Extent:
+        """See `File.next_data`. Within an attempt all may be data: to look costs reads, too."""
+        if self._disk.attempt_here() is None:
+            return self._file.next_data(position)
+        size = self.size()
+        return Extent(min(position, size), size)
+
+    def read(self, position: int, size: int) -> bytes:
+        """See `File.read`.
+
+        Raises:
+            WouldBlock: Within an attempt, if the disk would have to be asked.
+        """
+        attempt = self._disk.attempt_here()
+        if attempt is None:
+            return self._file.read(position, size)
+        found = attempt.bytes_at(self, position, size)
+        if found is not None:
+            return found
+        buffer = self._disk.buffer(size)
+        done = self._file.read_nowait(position, buffer)
+        if done is None:
+            raise WouldBlock([self._disk.missing_bytes(self, position, size)])
+        return bytes(buffer[:done])
+
+
+class _MissingBytes:
+    """A part of a file, and what it leads to.
+
+    The file is opened anew to read it: the handle of whoever wants it may be closed meanwhile, and
+    its number be another file's.
+    """
+
+    def __init__(self, disk: Disk, file: _NonblockingFile, position: int, size: int) -> None:
+        self._disk = disk
+        self._file = file
+        self._at: tuple[int, int] = position, size
+        self.follow: Follow = lambda _: None
+
+    def fetch(self) -> Fetched:
+        """Read it."""
+        found: Fetched = {}
+        at: tuple[int, int] = self._at
+        try:
+            file = self._disk.open(self._file.path)
+            try:
+                for _ in range(FOLLOWED_MAX):
+                    data = file.read(*at)
+                    found[self._file, at] = data
+                    leads_to = self.follow(data)
+                    if leads_to is None:
+                        break
+                    at = leads_to
+            finally:
+                file.close()
+        except StoreError as error:
+            found[self._file, at] = error
+        return found
+
+
+class _MissingFile:
+    """A file that is not open."""
+
+    def __init__(self, disk: Disk, path: str, *, write: bool) -> None:
+        self._disk = disk
+        self._path = path
+        self._write = write
+
+    def fetch(self) -> Fetched:
+        """Open it."""
+        key = self._path, self._write
+        try:
+            return {key: self._disk.open(self._path, write=self._write)}
+        except StoreError as error:
+            return {key: error}

@@ -1,0 +1,89 @@
+"""Work that reads on the event loop, which does not stand still for what only the disk has.
+
+run → attempt → done
+          ↘ would block → a thread fetches → the next attempt, on the loop → …
+
+The threads do nothing else, so that a read waits neither for a sync that stalls nor for upkeep.
+What work may do in an attempt is told in `base.nonblocking`.
+"""
+
+import threading
+from collections.abc import Callable
+
+from sprocket.base.errors import DiskBusy
+from sprocket.base.nonblocking import Attempt, Fetched, NonblockingDisk, WouldBlock
+from sprocket.runtime.offload import DiskThread
+
+READ_THREADS = 4
+"""So many reads are out at once: a disk serves several sooner together than one by one, and one
+that takes long does not hold up all others."""
+
+
+class ColdReads:
+    """Does work that reads, in attempts.
+
+    Args:
+        disk: Where it reads.
+        waiting_max: How much work may wait for the disk.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, disk: NonblockingDisk, waiting_max: int) -> None:
+        self._disk = disk
+        self._waiting_max = waiting_max
+        self._threads = DiskThread("sprocket-read", threads=READ_THREADS, jobs_max=waiting_max)
+
+    def run(self, work: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """Do some work, now if the disk is not needed for it, else in a later turn.
+
+        Args:
+            work: May end at any read and is begun anew then; see `base.nonblocking`.
+            failed: Is told what a later attempt raised, or `DiskBusy`.
+
+        Raises:
+            DiskBusy: Too much work waits for the disk, or it is to stop.
+            Exception: What the first attempt raises.
+        """
+        attempt = Attempt(threading.get_ident)
+        try:
+            self._disk.within(attempt, work)
+        except WouldBlock as stop:
+            self._fetch(attempt, stop, work, failed)
+
+    def _fetch(
+        self,
+        attempt: Attempt,
+        stop: WouldBlock,
+        work: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        if not self._threads.has_room:
+            attempt.close()
+            raise DiskBusy(f"{self._threads.waiting_count} reads wait for the disk already")
+
+        def done(fetched: Fetched | None, error: BaseException | None) -> None:
+            if fetched is None:
+                assert error is not None
+                raise error
+            attempt.note(fetched)
+            self._again(attempt, work, failed)
+
+        self._threads.submit(stop.fetch, done)
+
+    def _again(
+        self, attempt: Attempt, work: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> None:
+        try:
+            try:
+                self._disk.within(attempt, work)
+            except WouldBlock as stop:
+                self._fetch(attempt, stop, work, failed)
+                return
+        except Exception as error:  # whoever wants the work done is told, as at its first attempt
+            failed(error)
+        attempt.close()
+
+    async def stop(self) -> None:
+        """End what waits for the disk: it is done if that was all it lacked, else refused."""
+        await self._threads.stop()
