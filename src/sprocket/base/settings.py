@@ -6,7 +6,6 @@ ones win: the declared defaults, a TOML file, the environment, the command line.
 """
 
 import dataclasses
-import difflib
 import tomllib
 import types
 import typing
@@ -17,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from sprocket.base.errors import SettingsError
+from sprocket.base.nearest import hint
 
 ENVIRONMENT_PREFIX = "SPROCKET_"
 
@@ -201,9 +201,7 @@ def _find(name: str, declared: Mapping[str, Declared], source: str) -> str:
     if same:
         raise SettingsError(f"{source}: {name} could be {' or '.join(same)}")
     candidates = [*declared, *(one.name for one in declared.values())]
-    near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise SettingsError(f"{source}: there is no setting {name}{hint}")
+    raise SettingsError(f"{source}: there is no setting {name}{hint(name, candidates)}")
 
 
 def _checked(one: Declared, root: type, value: Any, source: str) -> Any:

@@ -9,7 +9,6 @@ One whose value we could only ignore by losing what it promises (who may connect
 lies, how often it is kept) is an error too.
 """
 
-import difflib
 import ipaddress
 import os.path
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sprocket.base.errors import SettingsError
+from sprocket.base.nearest import hint
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import java_properties
 from sprocket.rocketmq.known_names import BROKER_NAMES, BROKER_UNREAD_NAMES, NAMESERVER_NAMES
@@ -348,9 +348,7 @@ def _interpret(
 
 
 def _unknown(name: str, source: str, known: frozenset[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{source}: RocketMQ has no setting {name}{hint}"
+    return f"{source}: RocketMQ has no setting {name}{hint(name, known)}"
 
 
 def _value(settings: Settings, full_name: str) -> Any:

@@ -1,6 +1,5 @@
 """Arrow batches for Spark: chosen records, in the schema asked for, damage told as `mode` says."""
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sprocket.base.errors import CorruptRecord, SettingsError, WireError
+from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import compression
 from sprocket.rocketmq.codec.columns import Records
@@ -64,8 +64,8 @@ def column_name(name: str) -> str:
     known = {column.lower(): column for column in COLUMNS}
     if name.lower() in known:
         return known[name.lower()]
-    near = difflib.get_close_matches(name.lower(), known, 1, 0.0)[0]
-    raise SettingsError(f"unknown column {name!r}; the nearest is {known[near]!r}")
+    meant = hint(name, COLUMNS) or f"; there are {', '.join(COLUMNS)}"
+    raise SettingsError(f"unknown column {name!r}{meant}")
 
 
 def spark_schema(options: Options) -> str:

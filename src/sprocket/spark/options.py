@@ -5,7 +5,6 @@ error that names the nearest one.
 """
 
 import dataclasses
-import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from sprocket.base.errors import SettingsError
+from sprocket.base.nearest import hint
 from sprocket.base.units import GIB, KIB, MIB
 
 EARLIEST, LATEST = -2, -1
@@ -112,8 +112,8 @@ def _read(given: Mapping[str, str], source: Where, called: str) -> Options:
         name = declared.get(lower.lower())
         name = ALIASES.get(lower.lower(), name)
         if name is None:
-            near = difflib.get_close_matches(lower.lower(), declared, 1, 0.0)[0]
-            raise SettingsError(f"unknown option {lower!r}; the nearest is {declared[near]!r}")
+            meant = hint(lower, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
+            raise SettingsError(f"unknown option {lower!r}{meant}")
         option = OPTIONS[name]
         if option.where not in (source, Where.BOTH):
             raise SettingsError(f"option {name!r} does not go with {called}")

@@ -25,7 +25,7 @@ def test_columns_are_chosen_by_view_or_by_name() -> None:
     )
     assert column_names(directory(columns="BODY, topic")) == ("body", "topic")
     assert column_names(directory(columns="body", mode="PERMISSIVE")) == ("body", "corruption")
-    with pytest.raises(SettingsError, match="unknown column 'topc'; the nearest is 'topic'"):
+    with pytest.raises(SettingsError, match="unknown column 'topc'; did you mean topic"):
         column_names(directory(columns="topc"))
     with pytest.raises(SettingsError, match="named twice"):
         column_names(directory(columns="body,Body"))

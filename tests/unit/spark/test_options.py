@@ -45,7 +45,7 @@ def test_values_are_read() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"subscrib": "x"}, "unknown option 'subscrib'; the nearest is 'subscribe'"),
+        ({"subscrib": "x"}, "unknown option 'subscrib'; did you mean subscribe"),
         ({"endingoffsets": "latest"}, "unknown option 'endingoffsets'"),
         ({"nameserver": "n:1"}, "'nameServer' does not go with spark.read"),
         ({"view": "most"}, "must be one of full, meta, raw"),

@@ -59,8 +59,8 @@ def test_damage_becomes_a_row(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"subscrib": "x"}, "unknown option 'subscrib'; the nearest is 'subscribe'"),
-        ({"columns": "bdy"}, "unknown column 'bdy'; the nearest is 'body'"),
+        ({"subscrib": "x"}, "unknown option 'subscrib'; did you mean subscribe"),
+        ({"columns": "bdy"}, "unknown column 'bdy'; did you mean body"),
     ],
 )
 def test_errors_say_what_is_wrong(
