@@ -212,14 +212,41 @@ def _checked(one: Declared, root: type, value: Any, source: str) -> Any:
     try:
         return msgspec.convert(value, annotated, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{source}: {one.full_name} = {value!r}: {error}") from error
+        wanted = _expected(one) or str(error)
+        raise SettingsError(f"{source}: {one.full_name} = {value!r}: {wanted}") from error
+
+
+def _expected(one: Declared) -> str:
+    """Return in words what a setting may be, its choices or its kind and range; "" for others."""
+    kinds = typing.get_args(one.kind) if _is_union(one.kind) else (one.kind,)
+    words: list[str] = []
+    for kind in kinds:
+        bare = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+        if typing.get_origin(bare) is typing.Literal:
+            words += map(str, typing.get_args(bare))
+        elif bare in _WORDS:
+            words.append(_WORDS[bare])
+    if not words:
+        return ""
+    return f"expected {' or '.join(words)}" + (f", {one.limits}" if one.limits else "")
+
+
+_WORDS: Mapping[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+
+
+def _is_union(kind: Any) -> bool:
+    return typing.get_origin(kind) in (typing.Union, types.UnionType)
 
 
 def _kind_name(kind: Any) -> str:
     origin = typing.get_origin(kind)
     if origin is typing.Literal:
         return " or ".join(f"`{choice}`" for choice in typing.get_args(kind))
-    if origin in (typing.Union, types.UnionType):
+    if _is_union(kind):
         return " or ".join(_kind_name(part) for part in typing.get_args(kind))
     if origin is tuple:
         return f"list of {_kind_name(typing.get_args(kind)[0])}"

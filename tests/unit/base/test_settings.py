@@ -81,8 +81,8 @@ def test_texts_become_typed_values() -> None:
         ("dsk.flush=sync", "did you mean disk.flush?"),
         ("zzzzzz=1", "--set: there is no setting zzzzzz"),
         ("name=x", "name could be disk.name or net.name"),
-        ("fill_bytes=0", "disk.fill_bytes = '0': Expected `int` >= 1"),
-        ("flush=maybe", "disk.flush = 'maybe': Invalid enum value"),
+        ("fill_bytes=0", "disk.fill_bytes = '0': expected a whole number, 1 to 100"),
+        ("flush=maybe", "disk.flush = 'maybe': expected sync or async"),
         ("port", "--set port: expected NAME=VALUE"),
     ],
 )
@@ -125,3 +125,22 @@ def test_the_page_lists_every_setting() -> None:
     assert "| `ratio` | number | `0.5` | above 0 | R. |" in page
     assert "| `top` | integer | `1` | to 3 | T. |" in page
     assert "| `maybe` | integer or nothing | `None` | – | M. |" in page
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("disk.flush=never", "expected sync or async"),
+        ("net.port=x", "expected a whole number, from 0"),
+        ("disk.fill_bytes=101", "expected a whole number, 1 to 100"),
+        ("net.is_open=perhaps", "expected true or false"),
+        ("net.ratio=0", "expected a number, above 0"),
+        ("net.maybe=x", "expected a whole number"),
+    ],
+)
+def test_a_wrong_value_is_told_which_ones_are_right(given: str, expected: str) -> None:
+    """The error names the choices, or the kind and the range; a bare refusal leads nowhere."""
+    name, _, value = given.partition("=")
+    with pytest.raises(SettingsError) as refused:
+        settings.load(Root, overrides=[given])
+    assert str(refused.value) == f"--set: {name} = {value!r}: {expected}"
