@@ -23,6 +23,22 @@ ROCKSDB = ("04a-rocksdb-clean", "04b-rocksdb-kill9", "12b-config-rdb-v2")
 """Those with their queues in a RocksDB."""
 
 
+_OURS = {
+    "phys": "physical_offset",
+    "msg_id": "offset_id",
+    "born_timestamp": "born_at_ms",
+    "store_timestamp": "stored_at_ms",
+}
+"""The names that our commands have for what RocketMQ's decoder calls otherwise."""
+
+
+def in_our_names(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what RocketMQ's decoder said of a record as `sprocket store dump --json` says it."""
+    found = {_OURS.get(name, name): value for name, value in line.items()}
+    properties = found["properties"]
+    return {**found, "tag": properties.get("TAGS", ""), "keys": properties.get("KEYS", "").split()}
+
+
 def unpack_archive(path: Path, folder: Path) -> None:
     """Unpack an archive into a folder; Pythons before 3.11.4 know no `filter`."""
     with tarfile.open(path) as archive:

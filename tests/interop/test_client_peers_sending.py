@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.interop.both import SECONDS_MAX, Peer, run, until
 
-from sprocket.base.errors import BrokerRefused, NoRoute, ReplyTimeout
+from sprocket.base.errors import BrokerRefused, NoRoute, NoSuchGroup, ReplyTimeout
 from sprocket.rocketmq.client import (
     Admin,
     Client,
@@ -172,12 +172,14 @@ def test_groups_from_creation_to_deletion(peer: Peer, topic: str) -> None:
             await admin.group.create(SubscriptionGroup(name=group, retry_times_max=3))
             (there,) = (await admin.group.get(group)).values()
             assert there.retry_times_max == 3
-            assert await admin.group.get(f"{group}_unknown") == {}
+            with pytest.raises(NoSuchGroup, match=f"did you mean {group}"):
+                await admin.group.get(f"{group}_unknown")
             assert group in await admin.group.names()
             for number in range(5):
                 await producer.send(Message(topic, b"%d" % number, keys=[f"k{number}"]))
             assert len(await admin.group.producers("pp")) == 1
-            assert await admin.group.producers("nobody") == []
+            with pytest.raises(NoSuchGroup, match="no producer of group 'nobody'"):
+                await admin.group.producers("nobody")
             assert await admin.group.consumers(group) is None
             consumer = PushConsumer(
                 peer.nameserver, group=group, listener=got.extend, start="first"

@@ -26,6 +26,8 @@ SprocketError
 │   │   └── ReplyTimeout    a request by message was stored, but nobody replied in time
 │   ├── NotConnected        no connection to the peer, or it was lost
 │   ├── NoRoute             no NameServer knows a broker for the topic
+│   │   └── NoSuchTopic     the NameServers know no topic of this name
+│   ├── NoSuchGroup         no broker knows the group
 │   ├── ClientBusy          a limit of the client on unanswered messages is reached
 │   ├── InvalidMessage      the message breaks a rule and was not sent
 │   └── DataLost            what a reader was to go on with is gone
@@ -167,6 +169,14 @@ class NotConnected(ClientError):
 
 class NoRoute(ClientError):
     """No NameServer knows a broker that serves the topic."""
+
+
+class NoSuchTopic(NoRoute):
+    """There is no topic of this name; the text names the nearest where all names were asked for."""
+
+
+class NoSuchGroup(ClientError):
+    """No broker knows a group of this name; the text names the nearest."""
 
 
 class ClientBusy(ClientError):

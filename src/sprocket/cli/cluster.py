@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli import output
-from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer
+from sprocket.base.nearest import hint
+from sprocket.cli import output, tables
+from sprocket.cli.options import AsJson
+from sprocket.cli.wire import Remote, over_the_wire
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client.blocking import Admin
 
 app = typer.Typer(no_args_is_help=True, help="Brokers of a running cluster, and their settings.")
+
+_LESS = ("disk_used_percent", "in_today", "out_today", "booted_at_ms")
+"""What people can do without where a line is short; the last one goes first."""
 
 Broker = Annotated[
     str | None, typer.Argument(help="Name of the broker; needed if there are several.")
@@ -20,54 +25,53 @@ Broker = Annotated[
 
 
 @app.command("ls")
-def list_brokers(nameserver: NameServer = DEFAULT_NAMESERVER, as_json: AsJson = False) -> None:
+@over_the_wire
+def list_brokers(remote: Remote, as_json: AsJson = False) -> None:
     """List the brokers: address, version, messages a second, messages today."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         rows = [
             broker_row(admin, name, address, cluster) for cluster, name, address in masters(admin)
         ]
-        output.write_rows(rows, as_json=as_json)
+        tables.write_rows(
+            rows,
+            as_json=as_json,
+            spare=("address", "version", "in_per_second", "out_per_second", *_LESS),
+        )
 
 
 @app.command("status")
-def show_status(
-    broker: Broker = None, nameserver: NameServer = DEFAULT_NAMESERVER, as_json: AsJson = False
-) -> None:
+@over_the_wire
+def show_status(remote: Remote, broker: Broker = None, as_json: AsJson = False) -> None:
     """Show all that a broker tells of itself."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         name = the_broker(admin, broker)
         values = dict(sorted(admin.broker.status(name).values.items()))
         if as_json:
             output.write_json({"broker": name, **values})
         else:
-            output.write_fields(name, values)
+            tables.write_fields(name, values)
 
 
 @app.command("config")
+@over_the_wire
 def show_config(
+    remote: Remote,
     broker: Broker = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Change one; may be repeated."),
     ] = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Show a broker's settings under RocketMQ's names, or change some while it runs."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         name = the_broker(admin, broker)
         wanted = output.pairs(changes or [], "setting")
         values = change_config(admin, name, wanted) if wanted else admin.broker.config(name)
         if as_json:
             output.write_json({"broker": name, **values})
         else:
-            output.write_fields(name, values)
+            tables.write_fields(name, values)
 
 
 def change_config(admin: "Admin", broker: str, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -78,7 +82,7 @@ def change_config(admin: "Admin", broker: str, wanted: Mapping[str, str]) -> dic
     """
     known = admin.broker.config(broker)
     for name in wanted.keys() - known.keys():
-        raise SettingsError(f"broker {broker} has no setting {name}")
+        raise SettingsError(f"broker {broker} has no setting {name}{hint(name, known)}")
     admin.broker.update_config(broker, wanted)
     values = admin.broker.config(broker)
     for name, value in wanted.items():

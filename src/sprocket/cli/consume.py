@@ -13,7 +13,8 @@ import typer
 
 from sprocket.base.errors import SettingsError
 from sprocket.cli import logs, output
-from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer, Tags, TopicName
+from sprocket.cli.options import AsJson, Tags, TopicName
+from sprocket.cli.wire import READER_GROUP, Remote, over_the_wire
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import MessageQueue, Puller, PullResult, ReceivedMessage
@@ -22,7 +23,9 @@ HOLD_MS = 10_000
 """How long a broker may keep a request for messages that are not there yet."""
 
 
+@over_the_wire
 def consume(
+    remote: Remote,
     topic: TopicName,
     group: Annotated[
         str | None, typer.Option(help="Consume as a member of this group, and commit.")
@@ -38,27 +41,24 @@ def consume(
     until_end: Annotated[
         bool, typer.Option("--until-end", help="End when everything there is was shown.")
     ] = False,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Show the messages of a topic as they come, until Ctrl-C."""
     from sprocket.runtime import driver
 
-    with output.failing_in_one_line():
-        if group is not None and until_end:
-            raise SettingsError("--until-end is for reading without a --group: others may share it")
-        show = Shown(count, as_json=as_json)
-        where = output.place(start)
-        work = (
-            _alone(nameserver, topic, where, tag, show, until_end=until_end)
-            if group is None
-            else _with_group(nameserver, topic, group, where, tag, show)
-        )
-        try:
-            with logs.only_errors():  # a member that leaves with messages in its hands is meant
-                driver.run(work)
-        except KeyboardInterrupt:
-            output.say(f"{show.written:,} shown")
+    if group is not None and until_end:
+        raise SettingsError("--until-end is for reading without a --group: others may share it")
+    show = Shown(count, as_json=as_json)
+    where = output.place(start)
+    work = (
+        _alone(remote, topic, where, tag, show, until_end=until_end)
+        if group is None
+        else _with_group(remote, topic, group, where, tag, show)
+    )
+    try:
+        driver.run(work)
+    except KeyboardInterrupt:
+        output.say(f"{show.written:,} shown")
 
 
 class Shown:
@@ -100,7 +100,7 @@ class Shown:
 
 
 async def _alone(
-    nameserver: str,
+    remote: Remote,
     topic: str,
     start: Literal["first", "last"] | int,
     tag: str,
@@ -111,7 +111,8 @@ async def _alone(
     """Pull from every queue at once until there were enough, or all was shown."""
     from sprocket.rocketmq.client import Puller
 
-    async with Puller(nameserver, group="sprocket-cli") as puller:
+    await _require(remote, topic)
+    async with Puller(remote.nameserver, group=READER_GROUP, client=remote.client) as puller:
         queues = await puller.queues(topic)
         try:
             async with asyncio.TaskGroup() as group:
@@ -174,8 +175,16 @@ def _is_tagged(message: "ReceivedMessage", expression: str) -> bool:
     }
 
 
+async def _require(remote: Remote, topic: str) -> None:
+    """Raise NoSuchTopic unless the topic is there; one that vanishes later is waited for."""
+    from sprocket.rocketmq.client import Admin
+
+    async with Admin(remote.nameserver, client=remote.client) as admin:
+        await admin.route(topic)
+
+
 async def _with_group(
-    nameserver: str,
+    remote: Remote,
     topic: str,
     group: str,
     start: Literal["first", "last"] | int,
@@ -189,13 +198,19 @@ async def _with_group(
         if show.write(messages) < len(messages):
             await asyncio.Event().wait()  # not consumed: others get it when this member has left
 
+    await _require(remote, topic)
     consumer = PushConsumer(
-        nameserver,
+        remote.nameserver,
         group=group,
         listener=listener,
         start=start,
         settings=ConsumerSettings(batch_messages_max=1, close_wait_ms=0),
+        client=remote.client,
     )
-    async with consumer:
+    await consumer.start()
+    try:
         await consumer.subscribe(topic, tag)
         await show.enough.wait()
+    finally:
+        with logs.only_errors():  # a member that leaves with messages in its hands is meant
+            await consumer.close()

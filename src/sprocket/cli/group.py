@@ -5,38 +5,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sprocket.base.errors import SettingsError
-from sprocket.cli import output
-from sprocket.cli.options import (
-    DEFAULT_NAMESERVER,
-    AsJson,
-    BrokerName,
-    Cluster,
-    GroupName,
-    NameServer,
-    Yes,
-)
+from sprocket.base.errors import NoSuchGroup, SettingsError
+from sprocket.cli import output, tables, wire
+from sprocket.cli.options import AsJson, BrokerName, Cluster, GroupName, WithInternal, Yes
+from sprocket.cli.wire import Remote, over_the_wire
 
 if TYPE_CHECKING:
+    from sprocket.rocketmq.client import Admin as AwaitedAdmin
     from sprocket.rocketmq.client.blocking import Admin
-
 app = typer.Typer(no_args_is_help=True, help="Consumer groups of a running broker or cluster.")
 
 OnlyTopic = Annotated[str | None, typer.Option("--topic", "-t", help="Only in this topic.")]
 
 
 @app.command("ls")
-def list_groups(nameserver: NameServer = DEFAULT_NAMESERVER, as_json: AsJson = False) -> None:
+@over_the_wire
+def list_groups(
+    remote: Remote, with_internal: WithInternal = False, as_json: AsJson = False
+) -> None:
     """List the groups: members, topics, and how many messages they have not consumed."""
-    from sprocket.rocketmq.client.blocking import Admin
+    from sprocket.runtime import driver
 
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
-        rows = [group_row(admin, name) for name in sorted(admin.group.names())]
-        output.write_rows(rows, as_json=as_json)
+    rows = driver.run(_listed(remote, with_internal=with_internal))
+    if as_json:
+        tables.write_rows(rows, as_json=True)
+        return
+    shown = [{**row, "topics": len(row["topics"])} for row in rows]
+    tables.write_table("", shown, spare=("model", "topics"))
 
 
 @app.command("create")
+@over_the_wire
 def create_group(
+    remote: Remote,
     name: GroupName,
     retries: Annotated[
         int, typer.Option(min=-1, help="Tries before a message is a dead letter.")
@@ -50,11 +51,9 @@ def create_group(
     ] = True,
     cluster: Cluster = None,
     broker: BrokerName = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Create a group, or change one that exists."""
-    from sprocket.rocketmq.client.blocking import Admin
     from sprocket.rocketmq.model.group import SubscriptionGroup
 
     group = SubscriptionGroup(
@@ -64,115 +63,120 @@ def create_group(
         consume_broadcast_enable=broadcast,
         consume_enable=enabled,
     )
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         admin.group.create(group, cluster=cluster, broker=broker)
         if as_json:
-            output.write_rows(setup_rows(admin, name), as_json=True)
+            tables.write_rows(setup_rows(admin, name), as_json=True)
         else:
             output.say(f"group {name} is there, with {retries} tries")
 
 
 @app.command("delete")
+@over_the_wire
 def delete_group(
+    remote: Remote,
     name: GroupName,
     yes: Yes = False,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Delete a group and its offsets everywhere."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
-        _require(admin, name)
+    with remote.admin() as admin:
+        admin.group.topics(name)  # an unknown name is a mistake, and no reason to ask
         deleted = yes or output.confirmed(f"Delete group {name} with all its offsets?")
         if deleted:
             admin.group.delete(name)
         if as_json:
             output.write_json({"group": name, "deleted": deleted})
-        elif deleted:
-            output.say(f"group {name} is deleted")
+        else:
+            output.say(f"group {name} is deleted" if deleted else f"group {name} is kept")
 
 
 @app.command("show")
+@over_the_wire
 def show_group(
+    remote: Remote,
     name: GroupName,
     topic: OnlyTopic = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Show how far a group is in each queue, and how many messages it lags behind."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         stats = admin.group.progress(name, topic)
         rows = [
             {
                 "topic": queue.topic,
                 "broker": queue.broker_name,
                 "queue_id": queue.queue_id,
-                "committed": one.consumer_offset,
-                "end": one.broker_offset,
+                "committed_offset": one.consumer_offset,
+                "max_offset": one.broker_offset,
                 "lag": one.lag,
                 "consumed_up_to_at_ms": one.last_consumed_at_ms,
             }
             for queue, one in sorted(stats.queues.items())
         ]
-        output.write_rows(rows, as_json=as_json)
-        output.say(f"{name} lags {stats.lag:,} behind, consumes {stats.consume_tps:.1f} a second")
+        if as_json:
+            tables.write_rows(rows, as_json=True)
+        else:
+            _write_progress(rows)
+        tps = f"consumes {stats.consume_tps:.1f} a second"
+        if rows:
+            output.say(f"{name} lags {stats.lag:,} behind, {tps}")
+        else:
+            output.say(f"{name} has consumed nothing yet")
 
 
 @app.command("reset")
+@over_the_wire
 def reset_group(
+    remote: Remote,
     name: GroupName,
     topic: Annotated[str, typer.Option("--topic", "-t", help="In which topic.")],
     to: Annotated[str, typer.Option(help="`first`, `last`, or a time.")],
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Let a group go on from another place in a topic, also while it runs."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         offsets = admin.group.reset_offsets(name, topic, output.place(to))
         rows = [
-            {"broker": queue.broker_name, "queue_id": queue.queue_id, "offset": offset}
+            {
+                "topic": topic,
+                "broker": queue.broker_name,
+                "queue_id": queue.queue_id,
+                "committed_offset": offset,
+            }
             for queue, offset in offsets.items()
         ]
-        output.write_rows(rows, as_json=as_json)
+        tables.write_rows(rows, as_json=as_json)
 
 
 @app.command("clone")
+@over_the_wire
 def clone_group(
+    remote: Remote,
     source: Annotated[str, typer.Argument(help="Whose offsets are copied.")],
     target: Annotated[str, typer.Argument(help="The group that gets them; it must not run.")],
     topic: OnlyTopic = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Let one group go on where another one is."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         admin.group.clone_offsets(source, target, topic)
         if as_json:
             topics = [topic] if topic is not None else admin.group.topics(source)
-            output.write_rows(cloned_rows(admin, target, topics), as_json=True)
+            tables.write_rows(cloned_rows(admin, target, topics), as_json=True)
         else:
             output.say(f"{target} goes on where {source} is")
 
 
 @app.command("connections")
-def list_connections(
-    name: GroupName, nameserver: NameServer = DEFAULT_NAMESERVER, as_json: AsJson = False
-) -> None:
+@over_the_wire
+def list_connections(remote: Remote, name: GroupName, as_json: AsJson = False) -> None:
     """List the members of a group that are connected, and what they subscribe to."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         found = admin.group.consumers(name)
         if found is None:
             raise SettingsError(f"nobody of group {name} is connected")
-        subscribed = ", ".join(f"{one.topic}: {one.expression}" for one in found.subscriptions)
+        subscriptions = [f"{one.topic}: {one.expression}" for one in found.subscriptions]
         rows = [
             {
                 "client_id": one.client_id,
@@ -180,24 +184,60 @@ def list_connections(
                 "language": one.language,
                 "version": one.version,
                 "model": found.message_model,
-                "subscriptions": subscribed,
+                "subscriptions": subscriptions,
             }
             for one in found.connections
         ]
-        output.write_rows(rows, as_json=as_json)
+        if as_json:
+            tables.write_rows(rows, as_json=True)
+            return
+        common = ("model", "subscriptions")
+        shown = [{key: row[key] for key in row if key not in common} for row in rows]
+        tables.write_table("", shown, spare=("language", "version"))
+        tables.write_fields("", {key: rows[0][key] for key in common})
 
 
-def group_row(admin: "Admin", name: str) -> dict[str, Any]:
-    """What `ls` says of a group."""
-    found = admin.group.consumers(name)
-    topics = admin.group.topics(name)
+async def _listed(remote: Remote, *, with_internal: bool) -> list[dict[str, Any]]:
+    """Return what `ls` says of each group."""
+    from sprocket.rocketmq.client import Admin
+    from sprocket.rocketmq.model.internal import is_internal_group
+
+    async with Admin(remote.nameserver, client=remote.client) as admin:
+        names = [
+            name
+            for name in await admin.group.names()
+            if with_internal or not is_internal_group(name)
+        ]
+        rows = await wire.each(names, lambda name: _row(admin, name))
+    return [row for row in rows if row is not None]
+
+
+async def _row(admin: "AwaitedAdmin", name: str) -> dict[str, Any] | None:
+    """Return what `ls` says of a group, None if it was deleted meanwhile."""
+    try:
+        found = await admin.group.consumers(name)
+        topics = await admin.group.topics(name)
+        lag = (await admin.group.progress(name)).lag if topics else 0
+    except NoSuchGroup:
+        return None
     return {
         "group": name,
         "members": 0 if found is None else len(found.connections),
         "model": "–" if found is None else found.message_model,
-        "topics": ", ".join(topics),
-        "lag": admin.group.progress(name).lag if topics else 0,
+        "topics": topics,
+        "lag": lag,
     }
+
+
+def _write_progress(rows: list[dict[str, Any]]) -> None:
+    """Write a table for each topic, so that its name takes no room in every line."""
+    for topic in dict.fromkeys(row["topic"] for row in rows):
+        of_one = [
+            {name: value for name, value in row.items() if name != "topic"}
+            for row in rows
+            if row["topic"] == topic
+        ]
+        tables.write_table(topic, of_one, spare=("consumed_up_to_at_ms",))
 
 
 def setup_rows(admin: "Admin", name: str) -> list[dict[str, Any]]:
@@ -222,15 +262,9 @@ def cloned_rows(admin: "Admin", target: str, topics: Collection[str]) -> list[di
             "topic": queue.topic,
             "broker": queue.broker_name,
             "queue_id": queue.queue_id,
-            "offset": offset,
+            "committed_offset": offset,
         }
         for topic in topics
         for queue in admin.topic.queues(topic)
         if (offset := admin.offset.committed(target, queue)) is not None
     ]
-
-
-def _require(admin: "Admin", name: str) -> None:
-    """Raise unless there is such a group: an unknown name is a mistake, not a success."""
-    if name not in admin.group.names():
-        raise SettingsError(f"there is no group {name}; see `sprocket group ls`")

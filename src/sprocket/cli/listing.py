@@ -38,7 +38,7 @@ def topic_rows(store: Store) -> Iterator[dict[str, Any]]:
         firsts = [row["first_stored_at_ms"] for row in queues if row["first_stored_at_ms"] >= 0]
         yield {
             "topic": topic,
-            "queues": len(queues),
+            "queue_count": len(queues),
             "messages": sum(row["messages"] for row in queues),
             "first_stored_at_ms": min(firsts, default=-1),
             "last_stored_at_ms": max(row["last_stored_at_ms"] for row in queues),
@@ -61,7 +61,7 @@ def file_rows(disk: Disk, folder: str, inside: str = "") -> Iterator[dict[str, A
             yield {
                 "file": f"{inside}{name}",
                 "bytes": file.size(),
-                "written": written,
+                "written_bytes": written,
                 "changed_at_ms": disk.modified_at_ms(path),
             }
         finally:

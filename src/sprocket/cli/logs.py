@@ -75,3 +75,23 @@ def only_errors() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show what the client warns of as lines of the command that runs: `sprocket: …` on stderr."""
+    logger = logging.getLogger("sprocket.rocketmq.client")
+    lines = _Lines(logging.WARNING)
+    logger.addHandler(lines)
+    try:
+        yield
+    finally:
+        logger.removeHandler(lines)
+
+
+class _Lines(logging.Handler):
+    """Writes each record as a line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one; called by `logging`, in whatever thread."""
+        sys.stderr.write(f"sprocket: {' '.join(record.getMessage().split())}\n")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import SettingsError, StoreError
-from sprocket.cli import output
-from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer
+from sprocket.base.nearest import hint
+from sprocket.cli import output, tables
+from sprocket.cli.options import AsJson
+from sprocket.cli.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
@@ -36,30 +38,31 @@ NOT_COPIED = frozenset(
 
 
 class NoSuchMessage(StoreError):
-    """No broker has a message of that id."""
+    """No broker has a message of that id, or none that was looked for."""
 
 
 @app.command("get")
+@over_the_wire
 def get_message(
-    message_id: MessageId,
-    topic: Topic,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
-    as_json: AsJson = False,
+    remote: Remote, message_id: MessageId, topic: Topic, as_json: AsJson = False
 ) -> None:
     """Show one message, whole."""
     from sprocket.cli import message as shown
-    from sprocket.rocketmq.client.blocking import Admin
 
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         found = find(admin, message_id, topic)
         if as_json:
             output.write_json(shown.received_json(found))
         else:
-            output.console().print(shown.as_table(found.stored))
+            tables.write_fields(
+                "", {"broker": found.queue.broker_name, **shown.fields(found.stored)}
+            )
 
 
 @app.command("find")
+@over_the_wire
 def find_messages(
+    remote: Remote,
     topic: Topic,
     key: Annotated[str | None, typer.Option(help="One of its keys.")] = None,
     start: Annotated[
@@ -67,63 +70,73 @@ def find_messages(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Stored before this time.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most messages.")] = FOUND_MESSAGES_MAX,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Find messages by key or by the time they were stored at, or both; oldest first."""
     from sprocket.cli import message as shown
-    from sprocket.rocketmq.client.blocking import Admin, Puller
+    from sprocket.rocketmq.client.blocking import Puller
 
-    with output.failing_in_one_line():
-        if key is None and start is None:
-            raise SettingsError("say what to look for: --key, or --from a time")
-        begin_ms = 0 if start is None else output.time_ms(start)
-        end_ms = None if end is None else output.time_ms(end)
+    if key is None and start is None:
+        raise SettingsError("say what to look for: --key, or --from a time")
+    begin_ms = 0 if start is None else output.time_ms(start)
+    end_ms = None if end is None else output.time_ms(end)
+    with remote.admin() as admin:
+        admin.route(topic)  # an unknown name is a mistake, not an empty result
         if key is not None:
-            with Admin(nameserver) as admin:
-                span = {"begin_ms": begin_ms} | ({} if end_ms is None else {"end_ms": end_ms})
-                found = admin.message.by_key(topic, key, count_max=limit, **span)
+            span = {"begin_ms": begin_ms} | ({} if end_ms is None else {"end_ms": end_ms})
+            found = admin.message.by_key(topic, key, count_max=limit, **span)
         else:
-            with Puller(nameserver, group="sprocket-cli") as puller:
+            group, client = READER_GROUP, remote.client
+            with Puller(remote.nameserver, group=group, client=client) as puller:
                 found = sorted(
                     stored_between(puller, topic, begin_ms, end_ms, limit),
                     key=lambda one: one.stored_at_ms,
                 )[:limit]
-        of_one = shown.received_json if as_json else shown.received_row
-        output.write_rows([of_one(one) for one in found], as_json=as_json)
+    for one in found:
+        if as_json:
+            output.write_json(shown.received_json(one))
+        else:
+            shown.write_entry(
+                one.stored, f"{one.queue.broker_name}/{one.queue.queue_id}/{one.queue_offset}"
+            )
+    if not found:
+        looked_for = [f"key {key}"] if key is not None else []
+        looked_for += [f"from {start}"] if start is not None else []
+        looked_for += [f"to {end}"] if end is not None else []
+        raise NoSuchMessage(f"topic {topic} has no message with {', '.join(looked_for)}")
 
 
 @app.command("resend")
+@over_the_wire
 def resend_message(
+    remote: Remote,
     message_id: MessageId,
     topic: Topic,
     target: Annotated[
         str | None,
         typer.Option("--to", help="Topic to send it to; by default where it was sent first."),
     ] = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Send a copy of a message; a dead letter goes back to the topic that it came from."""
-    from sprocket.cli.produce import sent_row
-    from sprocket.rocketmq.client.blocking import Admin, Producer
+    from sprocket.cli.produce import GROUP, sent_line, sent_row
+    from sprocket.rocketmq.client.blocking import Producer
 
-    with output.failing_in_one_line():
-        with Admin(nameserver) as admin:
-            copy = copied(find(admin, message_id, topic), target)
-        with Producer(nameserver, group="sprocket-cli") as producer:
-            row = sent_row(producer.send(copy))
-        if as_json:
-            output.write_json(row)
-        else:
-            output.write_line(
-                f"{message_id} sent to {row['topic']} queue {row['queue_id']} "
-                f"offset {row['queue_offset']} id {row['message_id']}"
-            )
+    with remote.admin() as admin:
+        copy = copied(find(admin, message_id, topic), target)
+        admin.route(copy.topic)  # a topic named wrongly is not made
+    with Producer(remote.nameserver, group=GROUP, client=remote.client) as producer:
+        result = producer.send(copy)
+    if as_json:
+        output.write_json(sent_row(result))
+    else:
+        output.write_line(f"{message_id} sent to {sent_line(result)}")
 
 
 @app.command("direct")
+@over_the_wire
 def deliver_directly(
+    remote: Remote,
     message_id: MessageId,
     topic: Topic,
     group: Annotated[str, typer.Option("--group", "-g", help="Whose listener is to consume it.")],
@@ -131,25 +144,25 @@ def deliver_directly(
         str | None,
         typer.Option(help="Which member; by default the first. See `group connections`."),
     ] = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Have a connected member of a group consume a message now, and show what came of it."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         found = find(admin, message_id, topic)
-        if client is None:
-            members = admin.group.consumers(group)
-            if members is None or not members.connections:
-                raise SettingsError(f"nobody of group {group} is connected")
-            client = members.connections[0].client_id
+        members = admin.group.consumers(group)
+        there = [] if members is None else [one.client_id for one in members.connections]
+        if not there:
+            raise SettingsError(f"nobody of group {group} is connected")
+        if client is not None and client not in there:
+            meant = hint(client, there) or f"; there is {', '.join(there)}"
+            raise SettingsError(f"no member {client} of group {group} is connected{meant}")
+        client = client or there[0]
         outcome = admin.group.consume_directly(group, client, found)
         row = {"client_id": client, **asdict(outcome)}
         if as_json:
             output.write_json(row)
         else:
-            output.write_fields(message_id, row)
+            tables.write_fields(message_id, row)
 
 
 def find(admin: "Admin", message_id: str, topic: str) -> "ReceivedMessage":

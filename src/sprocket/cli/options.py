@@ -1,15 +1,13 @@
-"""Options that commands which talk to a broker share."""
+"""Options that several commands share, besides those of `wire`."""
 
 from typing import Annotated
 
 import typer
 
-NameServer = Annotated[
-    str,
-    typer.Option("--nameserver", "-n", help="Address of the NameServer.", envvar="NAMESRV_ADDR"),
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, an object a line.")]
+WithInternal = Annotated[
+    bool, typer.Option("--all", "-a", help="Also what is internal: the system's own, and retries.")
 ]
-DEFAULT_NAMESERVER = "127.0.0.1:9876"
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
 TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
 Tags = Annotated[
     str, typer.Option("--tag", help="Only messages with these tags, `a || b`; * is any.")

@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
@@ -11,8 +11,6 @@ from typing import Any, Literal, TypeVar
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import SettingsError, SprocketError
@@ -21,17 +19,8 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 1.0
 """Work that takes longer shows a progress bar."""
-PLAIN_WIDTH = 160
-"""Characters in a line of a table that goes to a file or a pipe."""
 PROGRESS_EVERY = 256
 """Items between two looks at the clock."""
-
-
-def console() -> Console:
-    """Return a console on stdout as it is now; without a terminal it neither colours nor cuts."""
-    if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, soft_wrap=True, width=PLAIN_WIDTH)
 
 
 @contextmanager
@@ -43,6 +32,8 @@ def failing_in_one_line() -> Iterator[None]:
     """
     try:
         yield
+        if not sys.stdout.closed:
+            sys.stdout.flush()
     except BrokenPipeError:  # of stdout: those of sockets are errors of ours
         stop_writing()
         raise typer.Exit(0) from None
@@ -72,9 +63,11 @@ def write_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
-def write_line(text: str) -> None:
-    """Write one line, its control characters spelled out."""
+def write_line(text: str, *, is_bold: bool = False) -> None:
+    """Write one line, its control characters spelled out; bold only if a terminal reads it."""
     shown = text if text.isprintable() else "".join(map(_printable, text))
+    if is_bold and sys.stdout.isatty():
+        shown = f"\x1b[1m{shown}\x1b[0m"
     sys.stdout.write(shown + "\n")
 
 
@@ -82,51 +75,13 @@ def _printable(letter: str) -> str:
     return letter if letter.isprintable() or letter == "\t" else repr(letter)[1:-1]
 
 
-def table(title: str, *heads: str, right: Iterable[str] = ()) -> Table:
-    """Make an empty table; columns named in `right` hold numbers."""
-    numbers = set(right)
-    made = Table(title=title, title_justify="left", title_style="bold")
-    for head in heads:
-        made.add_column(head, justify="right" if head in numbers else "left", overflow="fold")
-    return made
-
-
-def write_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a table of rows that have the same members; a name says how its values look.
-
-    Numbers stand at the right, and what ends in `_at_ms` is shown as a time.
-    """
-    names = list(rows[0]) if rows else []
-    numbers = [n for n in names if isinstance(rows[0][n], int) and not _is_time(n)]
-    heads = {name: _head(name) for name in names}
-    made = table(title, *heads.values(), right=[heads[name] for name in numbers])
-    for row in rows:
-        made.add_row(*(_cell(name, row[name]) for name in names))
-    console().print(made)
-
-
-def write_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Write rows that have the same members: as a table, or as JSON, one in a line."""
-    if not as_json:
-        write_table("", rows)
-        return
-    for row in rows:
-        write_json(row)
-
-
-def write_fields(title: str, fields: Mapping[str, Any]) -> None:
-    """Write a table of two columns, a row for each member."""
-    made = table(title, "", "")
-    made.show_header = False
-    for name, value in fields.items():
-        text = ", ".join(map(str, value)) if isinstance(value, list) else _cell(name, value)
-        made.add_row(_head(name), text)
-    console().print(made)
-
-
 def say(text: str) -> None:
     """Write one line to stderr, for people; what scripts read is on stdout."""
-    sys.stdout.flush()
+    try:
+        if not sys.stdout.closed:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        stop_writing()
     sys.stderr.write(f"sprocket: {' '.join(text.split())}\n")
 
 
@@ -143,22 +98,6 @@ def confirmed(question: str) -> bool:
     if not answer:
         raise typer.Abort
     return answer.strip().lower() in ("y", "yes")
-
-
-def _is_time(name: str) -> bool:
-    return f"_{name}".endswith("_at_ms")
-
-
-def _head(name: str) -> str:
-    return name.removesuffix("_ms").replace("_", " ")
-
-
-def _cell(name: str, value: Any) -> Text:
-    if _is_time(name):
-        return Text(time_text(value))
-    if isinstance(value, bool):
-        return Text("yes" if value else "no")
-    return Text(f"{value:,}" if isinstance(value, int) and not name.endswith("_id") else str(value))
 
 
 def time_text(at_ms: int) -> str:

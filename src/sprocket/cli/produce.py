@@ -1,14 +1,17 @@
 """`sprocket produce`: send messages from the command line, over the wire."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sprocket.base.errors import SettingsError
+from sprocket.base.errors import ClientError, NoSuchTopic, SettingsError
 from sprocket.cli import output
-from sprocket.cli.options import DEFAULT_NAMESERVER, AsJson, NameServer, TopicName
+from sprocket.cli.options import AsJson, TopicName
+from sprocket.cli.wire import Remote, over_the_wire
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import SendResult
@@ -16,9 +19,19 @@ if TYPE_CHECKING:
 
 OUTSTANDING_MAX = 1_000
 """Messages whose answers are waited for at a time, so that memory does not grow with stdin."""
+GROUP = "sprocket-cli"
+"""Of the producers that commands are; brokers forget it when the command ends."""
+TEMPLATE_TOPIC = "TBW102"
+"""Known where brokers make topics that do not exist."""
+LINE = "line "
+"""How errors begin to call a line of stdin."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 
+@over_the_wire
 def produce(
+    remote: Remote,
     topic: TopicName,
     body: Annotated[
         str | None, typer.Argument(help="The body; without it each line of stdin is one.")
@@ -42,22 +55,29 @@ def produce(
     timeout_ms: Annotated[
         int, typer.Option(min=1, help="Give up on a message that nobody has stored by then.")
     ] = 10_000,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Send messages to a topic: one from the argument, one from a file, or each line of stdin."""
+    """Send messages to a topic: one from the argument, one from a file, or each line of stdin.
+
+    Blank lines of stdin are left out, and counted. When a message cannot be sent, nothing behind it
+    is read; what was sent is told, and the exit code is 1.
+    """
     from sprocket.rocketmq.client import Message, ProducerSettings
     from sprocket.rocketmq.client.blocking import Producer
 
-    with output.failing_in_one_line():
-        properties = output.pairs(prop or [], "property")
-        if body is not None and file is not None:
-            raise SettingsError("a body and a --file were given: send one of them")
-
-        def messages() -> Iterator[Message]:
-            for data in _bodies(body, file):
+    properties = output.pairs(prop or [], "property")
+    if body is not None and file is not None:
+        raise SettingsError("a body and a --file were given: send one of them")
+    given = Given()
+    bodies = given.bodies(body, file)
+    made = _made_by_this(remote, topic)
+    sending = Sending(topic, as_json=as_json)
+    patience = ProducerSettings(timeout_ms=timeout_ms)
+    with Producer(remote.nameserver, group=GROUP, settings=patience, client=remote.client) as way:
+        try:
+            for what, data in bodies:
                 for _ in range(count):
-                    yield Message(
+                    message = Message(
                         topic,
                         data,
                         tag=tag,
@@ -65,33 +85,157 @@ def produce(
                         properties=dict(properties),
                         delay_level=delay,
                     )
+                    try:
+                        answer = way.send_soon(message, sharding_key=sharding_key)
+                    except ClientError as error:
+                        sending.fail(what, error)
+                    else:
+                        sending.expect(what, answer)
+                    if not sending.goes_on:
+                        break
+                if not sending.goes_on:
+                    break
+            sending.finish()
+        except KeyboardInterrupt:
+            sending.finish()
+            output.say(f"{sending.told()}; ended by Ctrl-C")
+            raise typer.Exit(INTERRUPTED) from None
+    if not sending.goes_on:
+        output.say(sending.told())
+        raise typer.Exit(1)
+    if not as_json or given.blank_count:
+        blank = f"; {given.blank_count:,} blank lines left out" if given.blank_count else ""
+        output.say(f"{sending.told()}{made}{blank}")
 
-        patience = ProducerSettings(timeout_ms=timeout_ms)
-        with Producer(nameserver, group="sprocket-cli", settings=patience) as producer:
-            answers: list[ThreadFuture[SendResult]] = []
-            sent = 0
-            for message in messages():
-                answers.append(producer.send_soon(message, sharding_key=sharding_key))
-                if len(answers) == OUTSTANDING_MAX:
-                    sent += _show(topic, answers, as_json=as_json)
-                    answers = []
-            sent += _show(topic, answers, as_json=as_json)
-        if not as_json:
-            output.say(f"{sent:,} sent to {topic}")
 
+class Given:
+    """What is to be sent.
 
-def _show(topic: str, answers: "Sequence[ThreadFuture[SendResult]]", *, as_json: bool) -> int:
-    """Wait for the answers and write a line for each; return how many there are."""
-    for answer in answers:
-        row = sent_row(answer.result())
-        if as_json:
-            output.write_json(row)
+    Attributes:
+        blank_count: Lines of stdin that were left out, as a message needs a body.
+    """
+
+    def __init__(self) -> None:
+        self.blank_count = 0
+
+    def bodies(self, body: str | None, file: str | None) -> Iterator[tuple[str, bytes]]:
+        """Give what errors call it, and its bytes: the argument, the file, or stdin by lines."""
+        if body is not None:
+            yield "the message", body.encode()
+        elif file is not None:
+            from sprocket.base.disk import RealDisk
+            from sprocket.base.files import read_file
+
+            yield file, read_file(RealDisk(), file)
         else:
-            output.write_line(
-                f"{topic} queue {row['queue_id']} offset {row['queue_offset']} "
-                f"id {row['message_id']}"
-            )
-    return len(answers)
+            for number, line in enumerate(sys.stdin.buffer, 1):
+                data = line.rstrip(b"\r\n")
+                if data:
+                    yield f"{LINE}{number:,}", data
+                else:
+                    self.blank_count += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message whose answer has not come."""
+
+    what: str
+    answer: "ThreadFuture[SendResult]"
+
+
+class Sending:
+    """Tells of each message where it lies, in the order in which they were sent.
+
+    Args:
+        topic: Where they go.
+        as_json: One object a line, else one line of text.
+
+    Attributes:
+        goes_on: Whether all is well: none failed, and somebody reads what is told.
+    """
+
+    def __init__(self, topic: str, *, as_json: bool) -> None:
+        self.goes_on = True
+        self._topic = topic
+        self._as_json = as_json
+        self._waiting: deque[Waiting] = deque()
+        self._sent_count = 0
+        self._failed_count = 0
+        self._failure = ""
+
+    def expect(self, what: str, answer: "ThreadFuture[SendResult]") -> None:
+        """Wait for one more answer, and tell of those that have come."""
+        self._waiting.append(Waiting(what, answer))
+        is_told = False
+        while self._waiting and (
+            len(self._waiting) >= OUTSTANDING_MAX or self._waiting[0].answer.done()
+        ):
+            self._take()
+            is_told = True
+        if is_told:
+            self._flush()
+
+    def fail(self, what: str, error: ClientError) -> None:
+        """Count a message that was not sent."""
+        self._failed_count += 1
+        behind = "; nothing behind it was read" if what.startswith(LINE) else ""
+        self._stop(f"; {what}: {error}{behind}")
+
+    def finish(self) -> None:
+        """Wait for all answers, and tell of them."""
+        while self._waiting:
+            self._take()
+        self._flush()
+
+    def told(self) -> str:
+        """Return what came of it, in one line."""
+        text = f"{self._sent_count:,} sent to {self._topic}"
+        if self._failed_count:
+            text += f", {self._failed_count:,} not"
+        return text + self._failure
+
+    def _take(self) -> None:
+        """Wait for the oldest answer."""
+        first = self._waiting[0]
+        try:
+            result = first.answer.result()
+        except ClientError as error:
+            self.fail(first.what, error)
+        else:
+            self._sent_count += 1
+            self._show(result)
+        self._waiting.popleft()
+
+    def _show(self, result: "SendResult") -> None:
+        if sys.stdout.closed:
+            return
+        try:
+            if self._as_json:
+                output.write_json(sent_row(result))
+            else:
+                output.write_line(sent_line(result))
+        except BrokenPipeError:
+            self._lose_reader()
+
+    def _flush(self) -> None:
+        if sys.stdout.closed:
+            return
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self._lose_reader()
+
+    def _lose_reader(self) -> None:
+        """Note that nobody is told any more; whoever ends a pipe early wants its work to end."""
+        output.stop_writing()
+        self._stop("; the reader of stdout has gone, so nothing further was sent")
+
+    def _stop(self, why: str) -> None:
+        """Send nothing more; the first reason counts."""
+        if self.goes_on:
+            self.goes_on = False
+            self._failure = why
 
 
 def sent_row(result: "SendResult") -> dict[str, Any]:
@@ -101,21 +245,36 @@ def sent_row(result: "SendResult") -> dict[str, Any]:
         "broker": result.queue.broker_name,
         "queue_id": result.queue.queue_id,
         "queue_offset": result.queue_offset,
-        "message_id": result.message_id,
-        "offset_message_id": result.offset_message_id,
+        "unique_key": result.message_id,
+        "offset_id": result.offset_message_id,
         "status": result.status.name,
     }
 
 
-def _bodies(body: str | None, file: str | None) -> Iterator[bytes]:
-    """Give what is to be sent: the argument, the file, or stdin line by line."""
-    if body is not None:
-        yield body.encode()
-    elif file is not None:
-        from sprocket.base.disk import RealDisk
-        from sprocket.base.files import read_file
+def sent_line(result: "SendResult") -> str:
+    """The same for people."""
+    queue = result.queue
+    return (
+        f"{queue.topic} queue {queue.queue_id} offset {result.queue_offset} id {result.message_id}"
+    )
 
-        yield read_file(RealDisk(), file)
-    else:
-        for line in sys.stdin.buffer:
-            yield line.rstrip(b"\r\n")
+
+def _made_by_this(remote: Remote, topic: str) -> str:
+    """Return what is to be said of a topic that is made by the first send to it.
+
+    Raises:
+        NoSuchTopic: It is not there, and no broker would make it; the text names the nearest.
+    """
+    with remote.admin() as admin:
+        try:
+            admin.route(topic)
+        except NoSuchTopic as unknown:
+            try:
+                admin.route(TEMPLATE_TOPIC)
+            except NoSuchTopic:
+                raise unknown from None
+            _, meant, nearest = str(unknown).partition("; did you mean ")
+            return f", which was not there before{meant}{nearest}"
+        except ClientError:
+            return ""  # whoever sends is told, and waits as long as it may
+    return ""

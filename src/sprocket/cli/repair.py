@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import ForeignStore, SettingsError, StoreError
-from sprocket.cli import output
+from sprocket.cli import output, tables
 
 if TYPE_CHECKING:
     from sprocket.base.disk import Disk
@@ -64,7 +64,7 @@ def check_store(folder: Folder, as_json: AsJson = False) -> None:
                     shown.append(_as_row(finding, folder))
         verdict = f"{folder}: {count:,} broken rule{'s' if count > 1 else ''}"
         if shown:
-            output.write_table(verdict, shown)
+            tables.write_table(verdict, shown)
         if check.is_open(disk, folder):
             output.say(f"{folder} is open or was not closed; its last moments were not judged")
         if count:
@@ -77,16 +77,16 @@ def _as_json(finding: "Finding") -> dict[str, Any]:
     return {
         "rule": finding.rule.name,
         "file": finding.path,
-        "offset": finding.position,
+        "position": finding.position,
         "expected": finding.expected,
         "found": finding.found,
-        "record": finding.record if finding.record >= 0 else None,
+        "physical_offset": finding.record if finding.record >= 0 else None,
     }
 
 
 def _as_row(finding: "Finding", folder: str) -> dict[str, Any]:
     fields = {**_as_json(finding), "file": finding.path.removeprefix(f"{folder.rstrip('/')}/")}
-    fields["record"] = "" if finding.record < 0 else str(finding.record)
+    fields["physical_offset"] = "" if finding.record < 0 else str(finding.record)
     return fields
 
 
@@ -115,10 +115,10 @@ def recover_store(
         clock = SystemClock()
         store = Store.open(disk, folder, StoreSettings(fill_ahead_bytes=0), clock)
         try:
-            tables = fold(disk, folder, clock, store)
+            folded = fold(disk, folder, clock, store)
         finally:
             store.close()
-        report = msgspec.to_builtins(store.report) | {"tables": tables}
+        report = msgspec.to_builtins(store.report) | {"tables": folded}
         if as_json:
             output.write_json(report)
         else:
@@ -127,10 +127,10 @@ def recover_store(
                 "stepped over": report.pop("damage"),
                 "named another place, put right": report.pop("misplaced"),
             }
-            output.write_fields(f"{folder}: recovered", report)
+            tables.write_fields(f"{folder}: recovered", report)
             for title, found in rows.items():
                 if found:
-                    output.write_table(title, found)
+                    tables.write_table(title, found)
 
 
 def salvage_store(
@@ -157,12 +157,12 @@ def salvage_store(
             output.write_json(report)
             return
         left, lost = report.pop("left"), report.pop("lost")
-        output.write_fields(f"{folder}: copied to {target}", report)
+        tables.write_fields(f"{folder}: copied to {target}", report)
         if left:
-            output.write_table("left behind", left)
+            tables.write_table("left behind", left)
         if lost:
             rows = [{"queue": queue, "messages": count} for queue, count in lost.items()]
-            output.write_table("lost", rows)
+            tables.write_table("lost", rows)
 
 
 def convert_store(
@@ -189,4 +189,4 @@ def convert_store(
         if as_json:
             output.write_json(report)
         else:
-            output.write_fields(f"{folder}: converted", report)
+            tables.write_fields(f"{folder}: converted", report)

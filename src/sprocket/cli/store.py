@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli import output, repair
+from sprocket.cli import output, repair, tables
 from sprocket.cli.repair import AsJson, Folder
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
@@ -73,7 +73,9 @@ def list_store(
             return
         state = "open, or not closed" if check.is_open(disk, folder) else "closed"
         title = f"{folder}: log of {store.end - store.first:,} bytes from {store.first:,}, {state}"
-        output.write_table(title, list(rows))
+        tables.write_table(
+            title, list(rows), spare=("last_stored_at_ms", "changed_at_ms", "first_stored_at_ms")
+        )
 
 
 @app.command("get")
@@ -100,7 +102,7 @@ def get_message(
         if as_json:
             output.write_json(message.as_json(found, crc_ok=crc_ok))
         else:
-            output.console().print(message.as_table(found, crc_ok=crc_ok))
+            tables.write_fields("", message.fields(found, crc_ok=crc_ok))
         lookup.require_intact([(found, crc_ok)])
 
 
@@ -146,11 +148,10 @@ def list_messages(records: list[memoryview], what: str, as_json: bool) -> None:
     if as_json:
         for found, crc_ok in messages:
             output.write_json(message.as_json(found, crc_ok=crc_ok))
-    elif messages:
-        made = output.table("", *message.LIST_HEADS, right=message.LIST_NUMBERS)
-        for found, _crc_ok in messages:
-            made.add_row(*message.as_row(found))
-        output.console().print(made)
+    else:
+        for found, crc_ok in messages:
+            place = f"{found.topic}/{found.queue_id}/{found.queue_offset}"
+            message.write_entry(found, place, crc_ok=crc_ok)
     if not messages:
         raise lookup.NothingFound(f"nothing found for {what}")
     lookup.require_intact(messages)
@@ -182,7 +183,7 @@ def dump(
             if as_json:
                 output.write_json(message.as_json(found, crc_ok=crc_ok))
             else:
-                output.write_line("\t".join(cell.plain for cell in message.as_row(found)))
+                output.write_line("\t".join(message.as_row(found)))
             written += 1
             if written == limit:
                 break

@@ -4,19 +4,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sprocket.cli import output
-from sprocket.cli.options import (
-    DEFAULT_NAMESERVER,
-    AsJson,
-    BrokerName,
-    Cluster,
-    NameServer,
-    TopicName,
-    Yes,
-)
+from sprocket.base.errors import ClientError, NoRoute, SettingsError
+from sprocket.cli import output, tables, wire
+from sprocket.cli.options import AsJson, BrokerName, Cluster, TopicName, WithInternal, Yes
+from sprocket.cli.wire import Remote, over_the_wire
 
 if TYPE_CHECKING:
+    from sprocket.rocketmq.client import Admin as AwaitedAdmin
     from sprocket.rocketmq.client.blocking import Admin
+    from sprocket.rocketmq.codec.admin_bodies import TopicStats
+    from sprocket.rocketmq.model.topic import TopicConfig
 
 app = typer.Typer(no_args_is_help=True, help="Topics of a running broker or cluster.")
 
@@ -25,40 +22,43 @@ PERMISSIONS = {"r": 4, "w": 2, "rw": 6, "none": 0}
 
 
 @app.command("ls")
+@over_the_wire
 def list_topics(
-    cluster: Cluster = None, nameserver: NameServer = DEFAULT_NAMESERVER, as_json: AsJson = False
+    remote: Remote,
+    cluster: Cluster = None,
+    with_internal: WithInternal = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List the topics with their queues, a line a broker."""
-    from sprocket.rocketmq.client.blocking import Admin
+    """List the topics with their queues and messages, a line a broker."""
+    from sprocket.runtime import driver
 
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
-        rows = [
-            row
-            for topic in sorted(admin.topic.names(cluster=cluster))
-            for row in topic_rows(admin, topic)
-        ]
-        output.write_rows(rows, as_json=as_json)
+    rows = driver.run(_listed(remote, cluster, with_internal=with_internal))
+    if as_json:
+        tables.write_rows(rows, as_json=True)
+        return
+    tables.write_table("", [_for_people(row) for row in rows], spare=("perm", "queues", "broker"))
 
 
 @app.command("create")
+@over_the_wire
 def create_topic(
+    remote: Remote,
     name: TopicName,
     queues: Queues = 8,
     cluster: Cluster = None,
     broker: BrokerName = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Create a topic on every broker, or give one that exists another number of queues."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
+    with remote.admin() as admin:
         admin.topic.create(name, queues, cluster=cluster, broker=broker)
         _say_how_it_is(admin, name, as_json=as_json)
 
 
 @app.command("update")
+@over_the_wire
 def update_topic(
+    remote: Remote,
     name: TopicName,
     queues: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Queues, to write to.")
@@ -67,91 +67,82 @@ def update_topic(
         int | None,
         typer.Option(min=1, max=1024, help="Queues to read from, if not as many."),
     ] = None,
-    perm: Annotated[str | None, typer.Option(help="What is allowed: r, w, rw or none.")] = None,
+    perm: Annotated[
+        str | None, typer.Option(metavar="r|w|rw|none", help="What is allowed.")
+    ] = None,
     broker: BrokerName = None,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
     as_json: AsJson = False,
 ) -> None:
     """Change a topic that exists: its queues, or who may read and write it."""
-    from sprocket.base.errors import SettingsError
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line():
-        if perm is not None and perm not in PERMISSIONS:
-            raise SettingsError(f"{perm!r} is no permission: expected r, w, rw or none")
-        if (queues, read_queues, perm) == (None, None, None):
-            raise SettingsError("say what to change: --queues, --read-queues or --perm")
-        with Admin(nameserver) as admin:
-            for one in admin.topic.config(name).items():
-                if broker not in (None, one[0]):
-                    continue
-                write = queues or one[1].write_queues
-                admin.topic.create(
-                    name,
-                    write,
-                    read_queues=read_queues or (queues or one[1].read_queues),
-                    perm=one[1].perm if perm is None else PERMISSIONS[perm],
-                    broker=one[0],
-                )
-            _say_how_it_is(admin, name, as_json=as_json)
+    if perm is not None and perm not in PERMISSIONS:
+        raise SettingsError(f"{perm!r} is no permission: expected r, w, rw or none")
+    if (queues, read_queues, perm) == (None, None, None):
+        raise SettingsError("say what to change: --queues, --read-queues or --perm")
+    with remote.admin() as admin:
+        there = admin.topic.config(name)
+        if broker is not None and broker not in there:
+            raise NoRoute(f"topic {name} is not on broker {broker!r}; it is on {', '.join(there)}")
+        for broker_name, one in there.items():
+            if broker not in (None, broker_name):
+                continue
+            write = queues or one.write_queues
+            admin.topic.create(
+                name,
+                write,
+                read_queues=read_queues or (queues or one.read_queues),
+                perm=one.perm if perm is None else PERMISSIONS[perm],
+                broker=broker_name,
+            )
+        _say_how_it_is(admin, name, as_json=as_json)
 
 
 @app.command("delete")
+@over_the_wire
 def delete_topic(
-    name: TopicName,
-    yes: Yes = False,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
-    as_json: AsJson = False,
+    remote: Remote, name: TopicName, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Delete a topic everywhere; its messages are lost."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
-        admin.topic.route(name)  # an unknown name is a mistake, not a success
+    with remote.admin() as admin:
+        admin.topic.route(name)  # an unknown name is a mistake, and no reason to ask
         deleted = yes or output.confirmed(f"Delete topic {name} with all its messages?")
         if deleted:
             admin.topic.delete(name)
         if as_json:
             output.write_json({"topic": name, "deleted": deleted})
-        elif deleted:
-            output.say(f"topic {name} is deleted")
+        else:
+            output.say(f"topic {name} is deleted" if deleted else f"topic {name} is kept")
 
 
 @app.command("show")
-def show_topic(
-    name: TopicName,
-    nameserver: NameServer = DEFAULT_NAMESERVER,
-    as_json: AsJson = False,
-) -> None:
+@over_the_wire
+def show_topic(remote: Remote, name: TopicName, as_json: AsJson = False) -> None:
     """Show where a topic is, what each queue holds, and which groups consume it."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    with output.failing_in_one_line(), Admin(nameserver) as admin:
-        brokers, queues = topic_rows(admin, name), queue_rows(admin, name)
+    with remote.admin() as admin:
+        brokers, queues = broker_rows(admin, name), queue_rows(admin, name)
         groups = list(admin.topic.groups(name))
         if as_json:
             output.write_json(
                 {"topic": name, "brokers": brokers, "queues": queues, "groups": groups}
             )
             return
-        output.write_table(f"{name}: brokers", brokers)
-        output.write_table("queues", queues)
-        output.write_fields("consumers", {"groups": groups})
+        tables.write_table(f"{name}: brokers", brokers)
+        tables.write_table("queues", queues, spare=("last_stored_at_ms",))
+        tables.write_fields("consumers", {"groups": groups or "none"})
 
 
-def topic_rows(admin: "Admin", topic: str) -> list[dict[str, Any]]:
-    """What `ls` says of a topic, one entry a broker."""
-    addresses = {one.name: one.addresses for one in admin.topic.route(topic).brokers}
+def broker_rows(admin: "Admin", topic: str) -> list[dict[str, Any]]:
+    """Where a topic is, one entry a broker."""
+    route = admin.topic.route(topic)
+    addresses = {one.name: one.addresses for one in route.brokers}
     return [
         {
-            "topic": topic,
             "broker": data.broker_name,
             "address": addresses.get(data.broker_name, {}).get(0, "–"),
             "read_queues": data.read_queues,
             "write_queues": data.write_queues,
             "perm": perm_text(data.perm),
         }
-        for data in admin.topic.route(topic).queues
+        for data in route.queues
     ]
 
 
@@ -177,10 +168,86 @@ def perm_text(perm: int) -> str:
     )
 
 
+async def _listed(
+    remote: Remote, cluster: str | None, *, with_internal: bool
+) -> list[dict[str, Any]]:
+    """Return what `ls` says of each topic, one entry a broker.
+
+    Queues come in one answer a broker; only the messages are asked for topic by topic.
+    """
+    from sprocket.rocketmq.client import Admin
+    from sprocket.rocketmq.model.internal import is_internal_topic
+
+    async with Admin(remote.nameserver, client=remote.client) as admin:
+        info = await admin.cluster()
+        owners = {*info.clusters, *info.brokers}
+        names = {
+            name
+            for name in await admin.topic.names(cluster=cluster)
+            if with_internal or not is_internal_topic(name, owners)
+        }
+        found: list[tuple[TopicConfig, str, str]] = []
+        for broker, data in sorted(info.brokers.items()):
+            if 0 in data.addresses and cluster in (None, data.cluster):
+                configs = await admin.topic.configs(broker)
+                found += [(one, broker, data.addresses[0]) for one in configs if one.name in names]
+        topics = sorted({config.name for config, _, _ in found})
+        counts = dict(
+            zip(topics, await wire.each(topics, lambda name: _stats(admin, name)), strict=True)
+        )
+    found.sort(key=lambda one: (one[0].name, one[1]))
+    return [
+        {
+            "topic": config.name,
+            "broker": broker,
+            "address": address,
+            "read_queues": config.read_queues,
+            "write_queues": config.write_queues,
+            "perm": perm_text(config.perm),
+            "messages": _count(counts[config.name], broker),
+        }
+        for config, broker, address in found
+    ]
+
+
+async def _stats(admin: "AwaitedAdmin", topic: str) -> "TopicStats | None":
+    """Return the figures of a topic, None if it was deleted meanwhile."""
+    try:
+        return await admin.topic.stats(topic)
+    except NoRoute:
+        return None
+    except ClientError:
+        if topic in await admin.topic.names():
+            raise
+        return None
+
+
+def _count(stats: "TopicStats | None", broker: str) -> int:
+    """Return how many messages a broker has of a topic."""
+    queues = {} if stats is None else stats.queues
+    return sum(
+        one.max_offset - one.min_offset
+        for queue, one in queues.items()
+        if queue.broker_name == broker
+    )
+
+
+def _for_people(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what people see of a line of `ls`."""
+    write, read = row["write_queues"], row["read_queues"]
+    return {
+        "topic": row["topic"],
+        "messages": row["messages"],
+        "broker": row["broker"],
+        "queues": str(write) if write == read else f"{write}, {read} to read",
+        "perm": row["perm"],
+    }
+
+
 def _say_how_it_is(admin: "Admin", name: str, *, as_json: bool) -> None:
-    rows = topic_rows(admin, name)
+    rows = [{"topic": name, **row} for row in broker_rows(admin, name)]
     if as_json:
-        output.write_rows(rows, as_json=True)
+        tables.write_rows(rows, as_json=True)
         return
     for row in rows:
         output.write_line(

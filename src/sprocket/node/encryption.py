@@ -18,6 +18,7 @@ from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.node import throw_away
 from sprocket.rocketmq.network_settings import TlsSettings
+from sprocket.runtime import tls_files
 from sprocket.runtime.offload import DiskThread
 
 LOOK_SECONDS = 1.0
@@ -142,11 +143,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext | None:
     """
     if not settings.to_nameservers and settings.mode != "enforcing":
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # as RocketMQ's own clients: brokers are known by address
-    context.verify_mode = ssl.CERT_REQUIRED if settings.trust_path else ssl.CERT_NONE
-    _load(context, settings)
-    return context
+    return tls_files.client_context(**_files(settings))
 
 
 def _server_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -157,21 +154,14 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_mode = _AUTH[settings.client_auth]
-    _load(context, settings)
+    tls_files.load(context, **_files(settings))
     return context
 
 
-def _load(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Have a context read the files. Raises SettingsError that names them."""
-    path = ""
-    try:
-        if settings.cert_path:
-            path = f"{settings.cert_path} with tls.key_path={settings.key_path}"
-            context.load_cert_chain(
-                settings.cert_path, settings.key_path or None, lambda: settings.key_password
-            )
-        if settings.trust_path:
-            path = settings.trust_path
-            context.load_verify_locations(settings.trust_path)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise SettingsError(f"tls: {path} cannot be used: {error}") from error
+def _files(settings: TlsSettings) -> dict[str, str]:
+    return {
+        "trust_path": settings.trust_path,
+        "cert_path": settings.cert_path,
+        "key_path": settings.key_path,
+        "key_password": settings.key_password,
+    }

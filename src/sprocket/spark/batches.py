@@ -11,6 +11,7 @@ from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import compression
 from sprocket.rocketmq.codec.columns import Records
+from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED
 from sprocket.spark.decode import cut
 from sprocket.spark.options import Mode, Options
@@ -20,25 +21,6 @@ BATCH_BYTES_MAX = 16 * MIB
 """Unpacked bodies per batch; Arrow's offsets have 32 bits and the JVM holds several batches."""
 BATCH_ROWS_MAX = 16_384
 """Between 2,000 and 32,000 rows the speed is the same."""
-
-_INTERNAL = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-    }
-)
-_INTERNAL_PREFIXES = ("%RETRY%", "rmq_sys_")
-
-
-def is_internal(topic: str) -> bool:
-    """Tell whether a topic holds what users did not send there: delayed, half, retried messages."""
-    return topic in _INTERNAL or topic.startswith(_INTERNAL_PREFIXES)
 
 
 def column_names(options: Options) -> tuple[str, ...]:
@@ -167,7 +149,7 @@ class Batches:
     def _is_wanted(self, topic: str) -> bool:
         if self._topics:
             return topic in self._topics
-        return not is_internal(topic)
+        return not is_internal_topic(topic)
 
     def _verified(self, records: Records, where: str) -> tuple[Records, dict[int, str]]:
         """Look for bodies that do not fit their checksums; return what is left, and what is bad."""

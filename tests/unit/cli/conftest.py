@@ -12,3 +12,9 @@ def broker() -> Iterator[LocalBroker]:
     """A broker of the test's own."""
     with LocalBroker() as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How wide the terminal of whoever runs the tests is changes nothing."""
+    monkeypatch.delenv("COLUMNS", raising=False)

@@ -27,7 +27,7 @@ def test_topics_sum_their_queues() -> None:
     assert list(listing.topic_rows(store)) == [
         {
             "topic": "topic",
-            "queues": 2,
+            "queue_count": 2,
             "messages": 5,
             "first_stored_at_ms": START_MS,
             "last_stored_at_ms": START_MS + 4000,
@@ -41,6 +41,6 @@ def test_files_have_a_length_and_are_written_up_to_somewhere() -> None:
     store.close()
     rows = {row["file"]: row for row in listing.file_rows(disk, ROOT)}
     log = rows[f"commitlog/{0:020d}"]
-    assert (log["bytes"], log["written"]) == (SMALL.log.segment_bytes, store.end)
+    assert (log["bytes"], log["written_bytes"]) == (SMALL.log.segment_bytes, store.end)
     assert f"consumequeue/topic/1/{0:020d}" in rows
     assert "checkpoint" in rows

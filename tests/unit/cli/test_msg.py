@@ -29,7 +29,8 @@ def test_find_by_key(broker: LocalBroker) -> None:
     send(broker, "orders", b"2")
     found = rows(broker, "msg", "find", "-t", "orders", "--key", "k")
     assert [row["body"] for row in found] == ["1", "2"]
-    assert rows(broker, "msg", "find", "-t", "orders", "--key", "other") == []
+    said = refused(broker, "msg", "find", "-t", "orders", "--key", "other")
+    assert said == "sprocket: topic orders has no message with key other\n"
 
 
 def test_find_by_time(broker: LocalBroker) -> None:
@@ -48,11 +49,12 @@ def test_find_by_time(broker: LocalBroker) -> None:
 
 def test_resend(broker: LocalBroker) -> None:
     """The copy says the same under an id of its own, in the same topic or another."""
+    done(broker, "topic", "create", "again")
     sent = send(broker, "orders", b"coffee", a="1")
     for target in ([], ["--to", "again"]):
         (row,) = rows(broker, "msg", "resend", sent.message_id, "-t", "orders", *target)
         assert row["topic"] == (target or ["", "orders"])[1]
-        (copy,) = rows(broker, "msg", "get", row["offset_message_id"], "-t", row["topic"])
+        (copy,) = rows(broker, "msg", "get", row["offset_id"], "-t", row["topic"])
         assert copy["body"] == "coffee"
         assert copy["unique_key"] != sent.message_id
         assert {n: copy["properties"][n] for n in ("a", "TAGS", "KEYS")} == {
@@ -64,10 +66,11 @@ def test_resend(broker: LocalBroker) -> None:
 
 def test_a_dead_letter_goes_back(broker: LocalBroker) -> None:
     """To the topic that it names, without what told of its deliveries."""
+    done(broker, "topic", "create", "orders")
     dead = send(broker, "%DLQ%g", b"x", RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="0A")
     (row,) = rows(broker, "msg", "resend", dead.message_id, "-t", "%DLQ%g")
     assert row["topic"] == "orders"
-    (copy,) = rows(broker, "msg", "get", row["offset_message_id"], "-t", "orders")
+    (copy,) = rows(broker, "msg", "get", row["offset_id"], "-t", "orders")
     assert "RETRY_TOPIC" not in copy["properties"]
     lost = send(broker, "%DLQ%g", b"y")
     assert "--to" in refused(broker, "msg", "resend", lost.message_id, "-t", "%DLQ%g")

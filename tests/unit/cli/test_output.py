@@ -123,17 +123,6 @@ def test_pairs_reads_names_and_values() -> None:
             output.pairs([wrong], "property")
 
 
-def test_write_rows_for_people_and_scripts(capsys: pytest.CaptureFixture[str]) -> None:
-    """One object a line, or a table; nothing is an empty output for scripts."""
-    rows = [{"name": "a", "count": 1000}, {"name": "b", "count": 2}]
-    output.write_rows(rows, as_json=True)
-    assert capsys.readouterr().out == '{"name":"a","count":1000}\n{"name":"b","count":2}\n'
-    output.write_rows(rows, as_json=False)
-    assert "1,000" in capsys.readouterr().out
-    output.write_rows([], as_json=True)
-    assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize(
     ("answer", "is_yes"), [("y\n", True), (" YES \n", True), ("n\n", False), ("\n", False)]
 )

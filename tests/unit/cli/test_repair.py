@@ -71,10 +71,10 @@ def test_check_tells_each_broken_rule(folder: Path, monkeypatch: pytest.MonkeyPa
     assert only(ended) == {
         "rule": "LOG_RECORD",
         "file": str(folder / "commitlog" / f"{0:020d}"),
-        "offset": 0,
+        "position": 0,
         "expected": "an intact record",
         "found": only(ended)["found"],
-        "record": 0,
+        "physical_offset": 0,
     }
     assert "LOG_RECORD" in run("check", folder).stdout
     for path in (folder / "consumequeue").rglob("0" * 20):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.recorded import unpack_archive
+from tests.recorded import in_our_names, unpack_archive
 from tests.stores import new
 from typer.testing import CliRunner, Result
 
@@ -57,7 +57,7 @@ def lines(result: Result) -> list[dict[str, object]]:
 def recorded(case: str) -> list[dict[str, object]]:
     """What the broker's own decoder said of the same log; the CRC tail is no property to it."""
     with lzma.open(CASES / case / "records.jsonl.xz", "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+        return [in_our_names(json.loads(line)) for line in file]
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -94,7 +94,7 @@ def test_ls_counts_the_messages(unpacked: Callable[[str], Path]) -> None:
     assert found == expected
     assert "01-basic" in run("ls", folder).stdout
     topics = lines(run("ls", folder, "--topics", "--json"))
-    assert {row["topic"]: row["queues"] for row in topics} == {t: 4 for t, _ in expected}
+    assert {row["topic"]: row["queue_count"] for row in topics} == {t: 4 for t, _ in expected}
     files = {row["file"] for row in lines(run("ls", folder, "--files", "--json"))}
     assert files == set(said["files"])
     assert "checkpoint" in run("ls", folder, "--files").stdout
@@ -107,8 +107,8 @@ def test_get_shows_one_message(unpacked: Callable[[str], Path]) -> None:
     place = ["--topic", wanted["topic"], "--queue", wanted["queue_id"]]
     by_queue = run("get", folder, *place, "--offset", wanted["queue_offset"], "--json")
     assert lines(by_queue) == [wanted]
-    assert lines(run("get", folder, "--at", wanted["phys"], "--json")) == [wanted]
-    assert str(wanted["msg_id"]) in run("get", folder, "--at", wanted["phys"]).stdout
+    assert lines(run("get", folder, "--at", wanted["physical_offset"], "--json")) == [wanted]
+    assert str(wanted["offset_id"]) in run("get", folder, "--at", wanted["physical_offset"]).stdout
 
 
 def test_find_by_key_id_and_time(unpacked: Callable[[str], Path]) -> None:
@@ -125,12 +125,12 @@ def test_find_by_key_id_and_time(unpacked: Callable[[str], Path]) -> None:
     assert lines(run("find", folder, "--topic", topic, "--key", "AaAa", "--json")) == expected
     newest = lines(run("find", folder, "--topic", topic, "--key", "AaAa", "--json", "--limit", 1))
     assert newest == expected[-1:]  # others of the same hash are newer
-    assert lines(run("find", folder, "--id", wanted["msg_id"], "--json")) == [wanted]
+    assert lines(run("find", folder, "--id", wanted["offset_id"], "--json")) == [wanted]
     unique = ["--topic", topic, "--id", wanted["unique_key"], "--json"]
     assert lines(run("find", folder, *unique)) == [wanted]
-    at = ["--topic", topic, "--time", wanted["store_timestamp"], "--json"]
+    at = ["--topic", topic, "--time", wanted["stored_at_ms"], "--json"]
     first = lines(run("find", folder, *at))
-    assert all(r["store_timestamp"] >= wanted["store_timestamp"] for r in first)  # type: ignore[operator]
+    assert all(r["stored_at_ms"] >= wanted["stored_at_ms"] for r in first)  # type: ignore[operator]
     assert run("find", folder, "--topic", topic, "--key", "AaAa").exit_code == 0
 
 
@@ -199,7 +199,7 @@ def test_commands_that_read_change_nothing(
         ["ls", folder, "--topics"],
         ["ls", folder, "--files"],
         ["get", folder, "--at", 0],
-        ["find", folder, "--id", first["msg_id"]],
+        ["find", folder, "--id", first["offset_id"]],
         ["find", folder, "--topic", first["topic"], "--key", first["unique_key"]],
         ["find", folder, "--topic", first["topic"], "--time", 0],
         ["dump", folder],
@@ -245,12 +245,15 @@ def test_damage_is_told_after_what_could_be_read(
     broken = records[100]
     log = min((folder / "commitlog").iterdir())
     with log.open("r+b") as file:
-        file.seek(int(str(broken["phys"])))
+        file.seek(int(str(broken["physical_offset"])))
         file.write(b"\xff" * 40)
     ended = run("dump", folder, "--json")
     assert ended.exit_code == 1
     assert len(ended.stdout.splitlines()) == len(records) - 1
-    assert f"no intact record from {broken['phys']} to {records[101]['phys']}" in ended.stderr
+    assert (
+        f"no intact record from {broken['physical_offset']} to {records[101]['physical_offset']}"
+        in ended.stderr
+    )
 
 
 def test_limit_and_topic(unpacked: Callable[[str], Path]) -> None:

@@ -18,6 +18,7 @@ def test_create_then_list(broker: LocalBroker) -> None:
         "read_queues": 3,
         "write_queues": 3,
         "perm": "rw",
+        "messages": 0,
     }
     assert "orders" in done(broker, "topic", "ls")
 

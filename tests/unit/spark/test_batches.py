@@ -8,8 +8,9 @@ from pyspark.sql.types import StructType
 from tests.unit.spark.samples import directory, encoded, found, plain_rows, schema
 
 from sprocket.base.errors import CorruptRecord, SettingsError
+from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark import batches as module
-from sprocket.spark.batches import Batches, column_names, is_internal, spark_schema
+from sprocket.spark.batches import Batches, column_names, spark_schema
 
 
 def rows(data: bytes, **given: str) -> list[dict[str, Any]]:
@@ -51,7 +52,7 @@ def test_topics_are_chosen() -> None:
     def topics(**given: str) -> list[str]:
         return [row["topic"] for row in rows(data, columns="topic", **given)]
 
-    assert topics() == [name for name in names if not is_internal(name)]
+    assert topics() == [name for name in names if not is_internal_topic(name)]
     assert topics(includeInternalTopics="true") == names
     assert topics(subscribe="other,%RETRY%g") == ["%RETRY%g", "other"]
     assert topics(subscribe="nobody") == []

@@ -13,7 +13,7 @@ from tests.unit.spark.samples import expected, unpack
 import sprocket.spark
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Producer
-from sprocket.spark.batches import is_internal
+from sprocket.rocketmq.model.internal import is_internal_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "spark.md"
@@ -79,7 +79,7 @@ def test_examples_of_the_table(
     names: dict[str, Any] = {"store": unpack("05-long-topic", tmp_path)}
     for example in examples()[:2]:
         exec(example, names)  # noqa: S102
-    users = [line for line in expected("05-long-topic") if not is_internal(line["topic"])]
+    users = [line for line in expected("05-long-topic") if not is_internal_topic(line["topic"])]
     assert names["sizes"].count() == len(users)
     assert "Plain" in capsys.readouterr().out
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.spark.samples import expected, unpack
 from tests.unit.spark.test_plan import write_log
 
-from sprocket.spark.batches import is_internal
+from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark.rows import FULL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -17,7 +17,9 @@ def test_a_store_is_a_table(spark: Any, tmp_path: Path) -> None:
     """All columns of a real store pass the engine unchanged; internal topics are hidden."""
     frame = spark.read.format("rocketmq").load(unpack("11a-ipv6-store-host", tmp_path))
     assert tuple(frame.columns) == FULL
-    lines = [line for line in expected("11a-ipv6-store-host") if not is_internal(line["topic"])]
+    lines = [
+        line for line in expected("11a-ipv6-store-host") if not is_internal_topic(line["topic"])
+    ]
     rows = frame.orderBy("physicalOffset").collect()
     assert [line["phys"] for line in lines] == [row.physicalOffset for row in rows]
     assert [line["properties"] for line in lines] == [row.properties for row in rows]

@@ -24,24 +24,12 @@ from sprocket.rocketmq.codec import fastjson, tables, values
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.tables import DataVersion, GroupLine
 from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings
 from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.layout import StoreLayout
 
 GROUP_CHARACTERS_MAX = 255
-
-SYSTEM_GROUPS = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
-)
-"""Groups that are there from the start."""
-
 
 READ_FORBIDDEN = 1
 """The bit of RocketMQ's forbidden table that closes a topic to the reads of a group."""

@@ -24,6 +24,7 @@ from sprocket.rocketmq.codec import fastjson, tables
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.tables import DataVersion, TopicLine
+from sprocket.rocketmq.model.internal import SYSTEM_PREFIX, SYSTEM_TOPICS
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb
@@ -42,24 +43,6 @@ TOPIC_CHARACTERS_MAX = 127
 
 NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 """What names of topics and groups are made of."""
-
-SYSTEM_TOPICS = frozenset(
-    {
-        SCHEDULE_TOPIC,
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-        TEMPLATE,
-    }
-)
-"""Names that belong to the system, whether or not the topic is there."""
-
-SYSTEM_PREFIX = "rmq_sys_"
 
 SCHEDULE_QUEUES = 18
 """Queues of the topic of delayed messages, whatever the levels are: RocketMQ's number of them."""

@@ -20,6 +20,7 @@ from sprocket.rocketmq.client.requests import reply_to
 from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.tls_files import client_context as tls_context
 
 __all__ = [
     "Admin",
@@ -42,4 +43,5 @@ __all__ = [
     "SendStatus",
     "reply_to",
     "split_batch",
+    "tls_context",
 ]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from sprocket.base import log
-from sprocket.base.errors import ClientError, InvalidMessage, NoRoute
+from sprocket.base.errors import ClientError, InvalidMessage, NoRoute, NoSuchTopic
 from sprocket.rocketmq.client.assignment import Assignment
 from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.client.rebalance import Strategy, allocate
@@ -87,7 +87,7 @@ class GroupMember:
         try:
             await self._instance.routes.find(topic)
         except ClientError as error:
-            if isinstance(error, NoRoute) and error.__cause__ is None:
+            if isinstance(error, NoSuchTopic):
                 self._assignment.expect(topic)
                 await self._find_brokers()
             if not topic.startswith(RETRY_PREFIX):

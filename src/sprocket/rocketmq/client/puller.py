@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar, Unpack
 
-from sprocket.base.errors import NoRoute, NotConnected, RequestTimeout
+from sprocket.base.errors import NoRoute, NoSuchTopic, NotConnected, RequestTimeout
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.brokers import PullResult
 from sprocket.rocketmq.client.lease import Lease, Options, Where
 from sprocket.rocketmq.client.outgoing import check_group
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
+from sprocket.rocketmq.client.subscriptions import check_tags
 from sprocket.rocketmq.model.route import MessageQueue
 
 T = TypeVar("T")
@@ -73,7 +74,8 @@ class Puller:
         """Return the queues of a topic that can be read, in order.
 
         Raises:
-            NoRoute: No NameServer answered, or none knows the topic.
+            NoSuchTopic: None knows the topic; the text names the nearest.
+            NoRoute: No NameServer answered.
         """
         instance = self._lease.instance
         await self._patiently(topic, lambda: instance.routes.refresh(topic))
@@ -118,8 +120,10 @@ class Puller:
             hold_ms: How long the broker may wait for a message if there is none.
 
         Raises:
+            InvalidMessage: The tags are none, or read like SQL.
             ClientError: Nobody answered in time, or the broker refused.
         """
+        check_tags(tags)
         brokers = self._lease.instance.brokers
         return await self._patiently(
             queue.topic,
@@ -146,9 +150,11 @@ class Puller:
                 return await ask()
             except (NotConnected, RequestTimeout, NoRoute) as error:
                 patience_ms = self._patience_ms
-                if isinstance(error, NoRoute) and error.__cause__ is None:
+                if isinstance(error, NoSuchTopic):
                     patience_ms = min(patience_ms, _UNKNOWN_TOPIC_MS)
                 if (clock.monotonic() - began) * 1000 + pause_ms > patience_ms:
+                    if isinstance(error, NoSuchTopic):
+                        raise await instance.routes.no_such(topic) from None
                     raise
             await asyncio.sleep(pause_ms / 1000)
             pause_ms = min(2 * pause_ms, settings.reconnect_ms_max)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sprocket.base import log
-from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, SettingsError
+from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NoSuchTopic, SettingsError
+from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.connections import Connections, read, refused
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -123,13 +124,14 @@ class Routes:
         """Ask for the route of a topic.
 
         Raises:
-            NoRoute: No NameServer answered, or none knows the topic and none was known before.
+            NoSuchTopic: None knows the topic, and none did before.
+            NoRoute: No NameServer answered.
         """
         command = await self._names.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, _asking(topic))
         if command.code == ResponseCode.TOPIC_NOT_EXIST:
             known = self._routes.get(topic)
             if known is None:
-                raise NoRoute(f"no NameServer knows topic {topic!r}; {_HELP}")
+                raise NoSuchTopic(f"no NameServer knows topic {topic!r}; {_HELP}")
             return known
         self._keep(topic, _read(command))
         self._templates.discard(topic)
@@ -143,18 +145,20 @@ class Routes:
             topic_queues: Queues on each broker of a topic that is modelled after the template.
 
         Raises:
-            NoRoute: No NameServer answered, or brokers do not create topics by themselves.
+            NoSuchTopic: It is not there, and brokers do not create topics by themselves.
+            NoRoute: No NameServer answered.
         """
         try:
             return await self.find(topic)
-        except NoRoute as unknown:
-            if unknown.__cause__ is not None:
-                raise
+        except NoSuchTopic:
+            pass
         command = await self._names.request(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, _asking(TEMPLATE_TOPIC)
         )
         if command.code == ResponseCode.TOPIC_NOT_EXIST:
-            raise NoRoute(f"topic {topic!r} does not exist and no broker would create it; {_HELP}")
+            raise NoSuchTopic(
+                f"topic {topic!r} does not exist and no broker would create it; {_HELP}"
+            )
         route = _read(command)
         queues = [
             replace(
@@ -167,6 +171,19 @@ class Routes:
         self._templates.add(topic)
         self._keep(topic, replace(route, queues=queues))
         return self._routes[topic]
+
+    async def no_such(self, topic: str) -> NoSuchTopic:
+        """Return the error for a topic that is not there; it names the nearest that is.
+
+        It asks for the names of all topics, so it is for whoever has given up, not for each try.
+        """
+        try:
+            command = await self._names.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+            names = read("the NameServer", lambda: bodies.decode_topic_list(command.body))
+        except ClientError:  # a NameServer may refuse lists; the topic is not there all the same
+            names = []
+        meant = hint(topic, names)
+        return NoSuchTopic(f"no NameServer knows topic {topic!r}{meant or f'; {_HELP}'}")
 
     def forget(self, topic: str) -> None:
         """Drop what is known of a topic, as it was deleted."""

@@ -22,7 +22,7 @@ class ClientSettings:
 
     tls: Annotated[
         ssl.SSLContext | None,
-        Meta(description="Encrypts every connection; None: none are. Made with Python's `ssl`."),
+        Meta(description="Encrypts connections; None: none are. `tls_context` makes it of files."),
     ] = None
 
     request_timeout_ms: Annotated[

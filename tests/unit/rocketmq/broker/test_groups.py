@@ -4,9 +4,10 @@ import pytest
 
 from sprocket.base.errors import DiskFailed, RequestRefused
 from sprocket.base.files import read_file, replace_file
-from sprocket.rocketmq.broker.groups import SYSTEM_GROUPS, Groups
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.codec import fastjson
 from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

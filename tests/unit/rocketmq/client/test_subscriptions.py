@@ -25,6 +25,36 @@ def test_what_is_no_subscription_is_named(
     assert len(subscriptions) == 0
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a > 5",
+        "price<=3",
+        "color = 'red'",
+        "a IS NULL",
+        "a is  not null OR b",
+        "color in ('red', 'blue')",
+        "a not in('x')",
+        "a BETWEEN 1 AND 5",
+        "name like 'a%'",
+    ],
+)
+def test_sql_is_not_taken_for_a_tag(expression: str) -> None:
+    """It would match nothing, and nobody would be told."""
+    with pytest.raises(InvalidMessage, match="reads like SQL92, which is not supported yet"):
+        Subscriptions().add("t", expression, None)
+
+
+@pytest.mark.parametrize(
+    "expression", ["made in china", "is", "between", "a and b", "order.created||a:b", "in", "like"]
+)
+def test_a_tag_of_several_words_is_one(expression: str) -> None:
+    """Only what no tag would have counts as SQL."""
+    subscriptions = Subscriptions()
+    subscriptions.add("t", expression, None)
+    assert subscriptions["t"].tag_names == tuple(sorted(expression.split("||")))
+
+
 @pytest.mark.parametrize("expression", ["", "*", " * "])
 def test_everything_has_several_names(expression: str) -> None:
     """Empty means all as well, as in RocketMQ's clients."""

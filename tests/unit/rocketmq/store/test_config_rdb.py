@@ -8,10 +8,11 @@ from tests.recorded import Recorded
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, EngineMissing
-from sprocket.rocketmq.broker.groups import SYSTEM_GROUPS, Groups
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb, database
 from sprocket.rocketmq.store.config_rdb import ConfigTables

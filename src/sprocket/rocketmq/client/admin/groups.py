@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sprocket.base.errors import InvalidMessage, NoRoute
+from sprocket.base.errors import ClientError, InvalidMessage, NoSuchGroup
+from sprocket.base.nearest import hint
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.admin.reach import TIMEOUT_MS, Reach, decoded
 from sprocket.rocketmq.client.assignment import Start
@@ -66,7 +67,7 @@ class GroupAdmin:
     async def delete(
         self, name: str, *, clean_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group; one that does not exist is no error.
+        """Delete a consumer group.
 
         Its retry topic and its dead letters stay; delete `%RETRY%name` and `%DLQ%name` as topics.
 
@@ -75,10 +76,25 @@ class GroupAdmin:
             clean_offsets: Forget what it has committed; without this a group of the same name goes
                 on there.
             cluster: Only on the brokers of this cluster.
+
+        Raises:
+            NoSuchGroup: No broker knows it; the text names the nearest.
         """
+        masters = await self._reach.masters(cluster=cluster)
+        await self._require(name)
         header = DeleteGroup(group_name=name, clean_offset=clean_offsets)
-        for address in (await self._reach.masters(cluster=cluster)).values():
+        for address in masters.values():
             await self._reach.call(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    async def _require(self, name: str) -> None:
+        """Return if a consumer group is there: set up, or with something committed.
+
+        Raises:
+            NoSuchGroup: No broker knows it; the text names the nearest.
+        """
+        names = await self.names()
+        if name not in names and not await self._committed_in(name):
+            raise NoSuchGroup(f"no broker knows group {name!r}{hint(name, names)}")
 
     async def names(self) -> list[str]:
         """Return the names of all consumer groups, the brokers' own among them, sorted."""
@@ -88,13 +104,21 @@ class GroupAdmin:
         return sorted(found)
 
     async def get(self, name: str) -> Mapping[str, SubscriptionGroup]:
-        """Return how a group is set up, by broker name; empty if no broker knows it."""
+        """Return how a group is set up, by broker name.
+
+        Raises:
+            NoSuchGroup: No broker has it among those set up; the text names the nearest.
+        """
         found = {}
         for broker_name, address in (await self._reach.masters()).items():
             # GET_SUBSCRIPTIONGROUP_CONFIG would create a group that does not exist
             for one in await self._table(address):
                 if one.name == name:
                     found[broker_name] = one
+        if not found:
+            raise NoSuchGroup(
+                f"no broker has group {name!r} set up{hint(name, await self.names())}"
+            )
         return found
 
     async def _table(self, address: str) -> Sequence[SubscriptionGroup]:
@@ -102,24 +126,41 @@ class GroupAdmin:
         return decoded(address, command, group_bodies.decode_group_table).groups
 
     async def topics(self, name: str) -> list[str]:
-        """Return the topics in which a group has committed, but for its retry topic, sorted."""
+        """Return the topics in which a group has committed, but for its retry topic, sorted.
+
+        Raises:
+            NoSuchGroup: No broker knows it; the text names the nearest.
+        """
+        found = await self._committed_in(name)
+        if not found:
+            await self._require(name)
+        return sorted(
+            topic for topic in found if not topic.startswith((RETRY_PREFIX, _DEAD_PREFIX))
+        )
+
+    async def _committed_in(self, name: str) -> set[str]:
+        """Return every topic in which a group has committed; of one that nobody knows none."""
         found: set[str] = set()
         for address in (await self._reach.masters()).values():
             command = await self._reach.call(
                 address, RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupOnly(group=name)
             )
             found.update(decoded(address, command, admin_bodies.decode_topics_of_group).topics)
-        return sorted(
-            topic for topic in found if not topic.startswith((RETRY_PREFIX, _DEAD_PREFIX))
-        )
+        return found
 
     async def progress(self, name: str, topic: str | None = None) -> ConsumeStats:
         """Return how far a group is in each of its queues; `.lag` is what it has before it.
 
         Args:
-            name: The group; of one that nobody knows there is nothing.
+            name: The group.
             topic: Only in this topic; otherwise in all, its retry topic among them.
+
+        Raises:
+            NoSuchGroup: No broker knows it; the text names the nearest.
+            NoSuchTopic: There is no such topic; likewise.
         """
+        if topic is not None:
+            await self._reach.route(topic)
         header = GetConsumeStats(consumer_group=name, topic=topic or "")
         masters = await self._reach.masters()
         answers = await self._reach.call_each(
@@ -133,12 +174,18 @@ class GroupAdmin:
             for address, command in answers
         ]
         queues = {queue: one for part in parts for queue, one in part.queues.items()}
+        if topic is not None or not queues:  # of a topic, brokers tell every queue to any group
+            await self._require(name)
         return ConsumeStats(
             queues=dict(sorted(queues.items())), consume_tps=sum(one.consume_tps for one in parts)
         )
 
     async def consumers(self, name: str) -> ConsumerConnection | None:
-        """Return who is connected in a consumer group, and what they read; None for nobody."""
+        """Return who is connected in a consumer group, and what they read; None for nobody.
+
+        Raises:
+            NoSuchGroup: No broker knows it; the text names the nearest.
+        """
         masters = await self._reach.masters()
         answers = await self._reach.call_each(
             list(masters.values()),
@@ -150,10 +197,15 @@ class GroupAdmin:
             found = decoded(address, command, group_bodies.decode_consumer_connection)
             if found.connections:
                 return found
+        await self._require(name)
         return None
 
     async def producers(self, name: str) -> list[Connection]:
-        """Return who is connected in a producer group, by client id."""
+        """Return who is connected in a producer group, by client id.
+
+        Raises:
+            NoSuchGroup: Nobody is, so there is none; the text names the nearest.
+        """
         masters = await self._reach.masters()
         answers = await self._reach.call_each(
             list(masters.values()),
@@ -166,7 +218,24 @@ class GroupAdmin:
             for address, command in answers
             for one in decoded(address, command, group_bodies.decode_producer_connection)
         }
+        if not found:
+            raise NoSuchGroup(
+                f"no producer of group {name!r} is connected"
+                f"{hint(name, await self._producer_groups(list(masters.values())))}"
+            )
         return [found[client_id] for client_id in sorted(found)]
+
+    async def _producer_groups(self, addresses: Sequence[str]) -> set[str]:
+        """Return the producer groups of brokers; none of those too old to be asked for them."""
+        try:
+            answers = await self._reach.call_each(addresses, RequestCode.GET_ALL_PRODUCER_INFO)
+        except ClientError:
+            return set()
+        return {
+            name
+            for address, command in answers
+            for name in decoded(address, command, group_bodies.decode_producers)
+        }
 
     async def running_info(
         self, name: str, client_id: str, *, with_stacks: bool = False
@@ -234,14 +303,16 @@ class GroupAdmin:
                 look at it; those of 5, and ours, always do.
 
         Raises:
-            NoRoute: The topic is unknown.
+            NoSuchGroup: No broker knows it; the text names the nearest.
+            NoSuchTopic: There is no such topic; likewise.
             BrokerRefused: A broker will not.
         """
         at_ms = _at_ms(to)
         header = ResetOffset(topic=topic, group=name, timestamp=at_ms, is_force=is_forced)
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         instance = self._reach.instance
-        route = await instance.routes.refresh(topic)
+        route = await self._reach.route(topic)
+        await self._require(name)
         found: dict[MessageQueue, QueueOffset] = {}
         for broker in route.brokers:
             address = instance.routes.require_master(broker.name)
@@ -283,15 +354,17 @@ class GroupAdmin:
             topic: Only in this topic; otherwise in all in which the source has committed.
 
         Raises:
-            NoRoute: The source has committed nowhere, or the topic is unknown.
+            NoSuchGroup: No broker knows the source, or it has committed nowhere.
+            NoSuchTopic: There is no such topic.
         """
-        topics = await self.topics(source) if topic is None else [topic]
+        committed = await self.topics(source)
+        topics = committed if topic is None else [topic]
         if not topics:
-            raise NoRoute(f"group {source} has committed in no topic")
+            raise NoSuchGroup(f"group {source} has committed in no topic")
         routes = self._reach.instance.routes
         for one in topics:
             header = CloneOffsets(src_group=source, dest_group=target, topic=one, offline=True)
-            for broker in (await routes.refresh(one)).brokers:
+            for broker in (await self._reach.route(one)).brokers:
                 address = routes.require_master(broker.name)
                 await self._reach.call(address, RequestCode.CLONE_GROUP_OFFSET, header)
 

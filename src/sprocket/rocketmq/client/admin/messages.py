@@ -62,8 +62,7 @@ class MessageAdmin:
         Raises:
             NoRoute: The topic is unknown.
         """
-        routes = self._reach.instance.routes
-        await routes.find(topic)
+        await self._reach.known(topic)
         by_offset = await self._view_by_offset(message_id, topic)
         if by_offset is not None:
             return by_offset
@@ -103,7 +102,7 @@ class MessageAdmin:
     ) -> list[ReceivedMessage]:
         """Ask the index of every broker of a topic."""
         instance = self._reach.instance
-        route = await instance.routes.find(topic)
+        route = await self._reach.known(topic)
         header = QueryMessage(
             topic=topic,
             key=key,

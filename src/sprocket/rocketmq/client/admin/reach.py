@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from sprocket.base.errors import ClientError, NoRoute
+from sprocket.base.errors import ClientError, NoRoute, NoSuchTopic
+from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.connections import read, refused
 from sprocket.rocketmq.client.instance import Instance
 from sprocket.rocketmq.client.lease import Lease
@@ -12,7 +13,7 @@ from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import Header
-from sprocket.rocketmq.model.route import MASTER_ID
+from sprocket.rocketmq.model.route import MASTER_ID, TopicRoute
 
 T = TypeVar("T")
 
@@ -40,6 +41,23 @@ class Reach:
         command = await self.instance.names.call(RequestCode.GET_BROKER_CLUSTER_INFO)
         return decoded("the NameServer", command, bodies.decode_cluster_info)
 
+    async def known(self, topic: str) -> TopicRoute:
+        """Return the route of a topic, asking if it is not known; errors as those of `route`."""
+        return self.instance.routes.get(topic) or await self.route(topic)
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Return the route of a topic, as the NameServers see it now.
+
+        Raises:
+            NoSuchTopic: There is none of that name; the text names the nearest.
+            NoRoute: No NameServer answered.
+        """
+        routes = self.instance.routes
+        try:
+            return await routes.refresh(topic)
+        except NoSuchTopic:
+            raise await routes.no_such(topic) from None
+
     async def masters(
         self, *, cluster: str | None = None, broker: str | None = None
     ) -> Mapping[str, str]:
@@ -50,7 +68,7 @@ class Reach:
             broker: Only the one of this name.
 
         Raises:
-            NoRoute: There is none; the text says what there is.
+            NoRoute: There is none; the text names the nearest, and what there is.
         """
         info = await self.cluster()
         if not info.brokers:
@@ -64,8 +82,9 @@ class Reach:
         }
         if not found:
             wanted = f"broker {broker!r}" if broker else f"master in cluster {cluster!r}"
-            there = ", ".join(sorted(info.brokers)) if broker else ", ".join(sorted(info.clusters))
-            raise NoRoute(f"no NameServer knows a {wanted}; there is {there}")
+            there = sorted(info.brokers if broker else info.clusters)
+            meant = hint(broker or cluster or "", there) or f"; there is {', '.join(there)}"
+            raise NoRoute(f"no NameServer knows a {wanted}{meant}")
         return found
 
     async def call(

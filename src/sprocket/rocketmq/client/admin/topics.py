@@ -132,13 +132,15 @@ class TopicAdmin:
         """Delete a topic on every broker and in every NameServer; its messages are lost.
 
         Args:
-            name: The topic; one that does not exist is no error.
+            name: The topic.
             cluster: Only on the brokers of this cluster.
 
         Raises:
+            NoSuchTopic: It is not there; the text names the nearest.
             BrokerRefused: It belongs to the broker.
         """
         masters = await self._reach.masters(cluster=cluster)
+        await self._reach.route(name)
         for address in masters.values():
             await self._reach.call(
                 address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=name)
@@ -154,11 +156,15 @@ class TopicAdmin:
 
         Args:
             cluster: Only those of this cluster.
+
+        Raises:
+            NoRoute: There is no such cluster, or no NameServer answered.
         """
         servers = self._reach.instance.names
         if cluster is None:
             command = await servers.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         else:
+            await self._reach.masters(cluster=cluster)
             header = ClusterOnly(cluster=cluster)
             command = await servers.call(RequestCode.GET_TOPICS_BY_CLUSTER, header)
         return sorted(decoded("the NameServer", command, bodies.decode_topic_list))
@@ -167,9 +173,10 @@ class TopicAdmin:
         """Return which brokers have how many queues of a topic, as the NameServer sees it now.
 
         Raises:
-            NoRoute: No NameServer answered, or none knows the topic.
+            NoSuchTopic: None knows the topic; the text names the nearest.
+            NoRoute: No NameServer answered.
         """
-        return await self._reach.instance.routes.refresh(name)
+        return await self._reach.route(name)
 
     async def queues(self, name: str) -> list[MessageQueue]:
         """Return the queues of a topic that can be read. Raises NoRoute."""
@@ -230,5 +237,5 @@ class TopicAdmin:
 
     async def _masters_of(self, name: str) -> dict[str, str]:
         routes = self._reach.instance.routes
-        route = await routes.refresh(name)
+        route = await self._reach.route(name)
         return {one.name: routes.require_master(one.name) for one in route.brokers}

@@ -23,6 +23,7 @@ from sprocket.rocketmq.client import (
     SendStatus,
     reply_to,
     split_batch,
+    tls_context,
 )
 from sprocket.rocketmq.client.blocking.admin import Admin
 from sprocket.rocketmq.client.blocking.lite_pull import LitePullConsumer
@@ -52,4 +53,5 @@ __all__ = [
     "SendStatus",
     "reply_to",
     "split_batch",
+    "tls_context",
 ]

@@ -8,7 +8,7 @@ import pytest
 from sprocket.base.errors import (
     BrokerRefused,
     InvalidMessage,
-    NoRoute,
+    NoSuchGroup,
 )
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec import (
@@ -36,6 +36,14 @@ def answer(world: Any, code: RequestCode, body: bytes = b"", header: Any = None)
     world.cluster.on[code] = lambda peer, command: peer.send(
         response(command, 0, header, body=[body] if body else [])
     )
+
+
+def known(world: Any, *names: str) -> None:
+    """Have the cluster know groups."""
+    groups = [SubscriptionGroup(name=name) for name in names]
+    table = group_bodies.GroupTable(version=DataVersion.new(1), groups=groups)
+    code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    answer(world, code, group_bodies.encode_group_table(table))
 
 
 def asked(world: Any, code: RequestCode) -> list[Command]:
@@ -70,7 +78,8 @@ def test_a_group_is_created_found_and_deleted(world: Any) -> None:
                 await looking.group.create("a b")
             assert await looking.group.names() == ["g"]
             assert await looking.group.get("g") == {"b": group}
-            assert await looking.group.get("h") == {}
+            with pytest.raises(NoSuchGroup, match="'gg' set up; did you mean g"):
+                await looking.group.get("gg")
             assert await looking.group.topics("g") == ["t", "u"]
             await looking.group.delete("g")
             (command,) = asked(world, RequestCode.DELETE_SUBSCRIPTIONGROUP)
@@ -88,6 +97,7 @@ def test_how_far_a_group_is_and_who_is_in_it(world: Any) -> None:
     client = group_bodies.Connection(client_id="i", address="a:1", language="PYTHON", version=1)
     members = group_bodies.ConsumerConnection(connections=[client])
     answer(world, RequestCode.GET_CONSUME_STATS, progress_bodies.encode_consume_stats(stats))
+    known(world, "g")
 
     async def main() -> None:
         async with admin(world) as looking:
@@ -102,7 +112,8 @@ def test_how_far_a_group_is_and_who_is_in_it(world: Any) -> None:
                     peer, command, number, "nobody"
                 )
             assert await looking.group.consumers("g") is None
-            assert await looking.group.producers("p") == []
+            with pytest.raises(NoSuchGroup, match="no producer of group 'p' is connected"):
+                await looking.group.producers("p")
             code = RequestCode.GET_CONSUMER_CONNECTION_LIST
             answer(world, code, group_bodies.encode_consumer_connection(members))
             code = RequestCode.GET_PRODUCER_CONNECTION_LIST
@@ -171,6 +182,7 @@ def test_a_group_goes_on_from_another_place(world: Any, to: Any, at_ms: int) -> 
         RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
         consumer_bodies.encode_offsets(offsets),
     )
+    known(world, "g")
 
     async def main() -> None:
         world.cluster.topics["t"] = 2
@@ -186,6 +198,7 @@ def test_a_group_goes_on_from_another_place(world: Any, to: Any, at_ms: int) -> 
 
 def test_an_old_broker_resets_a_group_of_which_nobody_is_there(world: Any) -> None:
     """By committing what the time stands for; other refusals and places are errors."""
+    known(world, "g")
 
     async def main() -> None:
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
@@ -215,6 +228,7 @@ def test_offsets_are_cloned_topic_by_topic(world: Any) -> None:
     topics = admin_bodies.TopicsOfGroup(broker_address="", topics=["u", "t"])
     answer(world, RequestCode.QUERY_TOPICS_BY_CONSUMER, admin_bodies.encode_topics_of_group(topics))
     answer(world, RequestCode.CLONE_GROUP_OFFSET)
+    known(world, "g")
 
     async def main() -> None:
         world.cluster.topics |= {"t": 1, "u": 1}
@@ -233,7 +247,7 @@ def test_offsets_are_cloned_topic_by_topic(world: Any) -> None:
                 RequestCode.QUERY_TOPICS_BY_CONSUMER,
                 admin_bodies.encode_topics_of_group(none),
             )
-            with pytest.raises(NoRoute, match="committed in no topic"):
+            with pytest.raises(NoSuchGroup, match="committed in no topic"):
                 await looking.group.clone_offsets("g", "h")
 
     world.run(main)

@@ -1,0 +1,60 @@
+"""Which topics and groups are a system's own, and no user's.
+
+Source: RocketMQ `TopicValidator`, `MixAll.isSysConsumerGroup`, `TopicConfigManager.init`.
+"""
+
+from collections.abc import Collection
+
+SYSTEM_TOPICS = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+        "TBW102",
+    }
+)
+"""Names that belong to the system, whether or not the topic is there."""
+SYSTEM_PREFIX = "rmq_sys_"
+_REPLY_SUFFIX = "_REPLY_TOPIC"
+_RETRY_PREFIX = "%RETRY%"
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""Groups that are there from the start."""
+_SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+
+def is_internal_topic(name: str, owners: Collection[str] = ()) -> bool:
+    """Tell whether a topic holds what users did not send there: delayed, half, retried messages.
+
+    Dead letters count as the users': somebody has to look at them.
+
+    Args:
+        name: The topic.
+        owners: Names of clusters and brokers, where they are known: each has topics of its own.
+    """
+    return (
+        name in SYSTEM_TOPICS
+        or name in owners
+        or name.startswith((_RETRY_PREFIX, SYSTEM_PREFIX))
+        or (name.endswith(_REPLY_SUFFIX) and name.removesuffix(_REPLY_SUFFIX) in owners)
+    )
+
+
+def is_internal_group(name: str) -> bool:
+    """Tell whether a group is there for tools and for the broker itself."""
+    return name in SYSTEM_GROUPS or name.startswith(_SYSTEM_GROUP_PREFIX)

@@ -1,0 +1,57 @@
+"""TLS contexts made from PEM files, for clients of a broker and for servers."""
+
+import ssl
+
+from sprocket.base.errors import SettingsError
+
+
+def client_context(
+    *, trust_path: str = "", cert_path: str = "", key_path: str = "", key_password: str = ""
+) -> ssl.SSLContext:
+    """Return what a client encrypts its connections with.
+
+    Names are not compared, as RocketMQ's own clients do not: brokers are known by address. Without
+    `trust_path` whoever answers is believed, which keeps listeners out and impostors not.
+
+    Args:
+        trust_path: Certificates of the authorities that servers must have been signed by.
+        cert_path: The client's own certificate, where servers ask for one.
+        key_path: Its key; may be left out if the same file holds it.
+        key_password: Of the key, if it is encrypted.
+
+    Raises:
+        SettingsError: A file is missing or is none, or they do not fit each other.
+    """
+    if key_path and not cert_path:
+        raise SettingsError(f"tls: the key {key_path} was given without its certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED if trust_path else ssl.CERT_NONE
+    load(
+        context,
+        trust_path=trust_path,
+        cert_path=cert_path,
+        key_path=key_path,
+        key_password=key_password,
+    )
+    return context
+
+
+def load(
+    context: ssl.SSLContext, *, trust_path: str, cert_path: str, key_path: str, key_password: str
+) -> None:
+    """Have a context read files; those that are empty texts are left out.
+
+    Raises:
+        SettingsError: It names the file that cannot be used, and why.
+    """
+    path = ""
+    try:
+        if cert_path:
+            path = f"{cert_path} with the key {key_path}" if key_path else cert_path
+            context.load_cert_chain(cert_path, key_path or None, lambda: key_password)
+        if trust_path:
+            path = trust_path
+            context.load_verify_locations(trust_path)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise SettingsError(f"tls: {path} cannot be used: {error}") from error

@@ -1,0 +1,83 @@
+"""What every command over the wire has: its options, one rule for what is not there, its names."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.cli.running import done, refused, rows
+from typer.testing import CliRunner
+
+from sprocket.cli.main import app
+from sprocket.testing.local_broker import LocalBroker
+
+LOST_ID = "7F00000116CFD27707566BD36F480000"
+NOT_THERE = [
+    (["topic", "show", "order"], "did you mean orders?"),
+    (["topic", "update", "order", "--perm", "r"], "did you mean orders?"),
+    (["topic", "update", "orders", "--perm", "r", "--broker", "brokr-a"], "it is on broker-a"),
+    (["topic", "delete", "order", "--yes"], "did you mean orders?"),
+    (["topic", "delete", "order"], "did you mean orders?"),
+    (["topic", "create", "new", "--broker", "brokr-a"], "did you mean broker-a?"),
+    (["topic", "create", "new", "--cluster", "Default"], "did you mean DefaultCluster?"),
+    (["topic", "ls", "--cluster", "Default"], "did you mean DefaultCluster?"),
+    (["group", "show", "kitchn"], "did you mean kitchen?"),
+    (["group", "show", "kitchen", "-t", "order"], "did you mean orders?"),
+    (["group", "show", "kitchn", "-t", "orders"], "did you mean kitchen?"),
+    (["group", "connections", "kitchn"], "did you mean kitchen?"),
+    (["group", "delete", "kitchn", "--yes"], "did you mean kitchen?"),
+    (["group", "reset", "kitchn", "-t", "orders", "--to", "first"], "did you mean kitchen?"),
+    (["group", "reset", "kitchen", "-t", "order", "--to", "first"], "did you mean orders?"),
+    (["group", "clone", "kitchn", "bar"], "did you mean kitchen?"),
+    (["group", "create", "new", "--broker", "brokr-a"], "did you mean broker-a?"),
+    (["consume", "order"], "did you mean orders?"),
+    (["consume", "order", "--group", "kitchen"], "did you mean orders?"),
+    (["msg", "get", LOST_ID, "-t", "orders"], f"topic orders has no message {LOST_ID}"),
+    (["msg", "get", LOST_ID, "-t", "order"], "did you mean orders?"),
+    (["msg", "find", "-t", "orders", "--key", "k"], "topic orders has no message with key k"),
+    (["msg", "find", "-t", "orders", "--from", "5"], "topic orders has no message with from 5"),
+    (["msg", "find", "-t", "order", "--key", "k"], "did you mean orders?"),
+    (["msg", "find", "-t", "order", "--from", "5"], "did you mean orders?"),
+    (["msg", "resend", LOST_ID, "-t", "orders"], f"topic orders has no message {LOST_ID}"),
+    (["msg", "direct", LOST_ID, "-t", "orders", "-g", "kitchen"], "has no message"),
+    (["cluster", "status", "brokr-a"], "did you mean broker-a?"),
+    (["cluster", "config", "brokr-a"], "did you mean broker-a?"),
+    (["cluster", "config", "--set", "fileReservedTim=1"], "did you mean fileReservedTime?"),
+]
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[LocalBroker]:
+    """A broker with a topic and a group, which no test here changes."""
+    with LocalBroker() as running:
+        done(running, "topic", "create", "orders", "--queues", 1)
+        done(running, "group", "create", "kitchen")
+        yield running
+
+
+@pytest.mark.parametrize(("words", "said"), NOT_THERE, ids=[" ".join(w) for w, _ in NOT_THERE])
+def test_what_is_asked_for_by_name_and_not_there(
+    kept: LocalBroker, words: list[str], said: str
+) -> None:
+    """One line that names the nearest, exit code 1, and nothing on stdout."""
+    assert said in refused(kept, *words)
+
+
+def test_none_of_it_left_a_trace(kept: LocalBroker) -> None:
+    """No topic and no group was made by asking for one that is not there."""
+    assert [row["topic"] for row in rows(kept, "topic", "ls")] == ["orders"]
+    assert [row["group"] for row in rows(kept, "group", "ls")] == ["kitchen"]
+
+
+@pytest.mark.parametrize("words", [["consume", "orders"], ["consume", "orders", "--group", "g"]])
+def test_sql_is_no_tag(kept: LocalBroker, words: list[str]) -> None:
+    """It would match nothing, and wait for ever."""
+    said = refused(kept, *words, "--tag", "price > 5")
+    assert "'price > 5' reads like SQL92, which is not supported yet" in said
+
+
+def test_where_the_cluster_is_stands_in_a_variable(
+    kept: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named as RocketMQ's."""
+    monkeypatch.setenv("NAMESRV_ADDR", kept.nameserver)
+    ended = CliRunner().invoke(app(), ["topic", "ls"])
+    assert (ended.exit_code, "orders" in ended.stdout) == (0, True)

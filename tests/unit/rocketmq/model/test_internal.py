@@ -1,0 +1,22 @@
+"""What is the system's own is told from what users made."""
+
+from sprocket.rocketmq.model.internal import is_internal_group, is_internal_topic
+
+
+def test_topics() -> None:
+    """By name, by prefix, and by the names of clusters and brokers; dead letters are the users'."""
+    for name in ("TBW102", "SCHEDULE_TOPIC_XXXX", "%RETRY%kitchen", "rmq_sys_wheel_timer"):
+        assert is_internal_topic(name), name
+    for name in ("orders", "%DLQ%kitchen", "broker-a", "mine_REPLY_TOPIC"):
+        assert not is_internal_topic(name), name
+    owners = {"broker-a", "DefaultCluster"}
+    for name in ("broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC"):
+        assert is_internal_topic(name, owners), name
+    assert not is_internal_topic("mine_REPLY_TOPIC", owners)
+
+
+def test_groups() -> None:
+    """Those that every broker has from the start."""
+    assert is_internal_group("TOOLS_CONSUMER")
+    assert is_internal_group("CID_RMQ_SYS_TRANS")
+    assert not is_internal_group("kitchen")
