@@ -64,7 +64,7 @@ def main() -> int:
     if options.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
     else:
-        Console(highlight=False).print(_table(figures))
+        Console(highlight=False).print(table("The store", figures))
     return 0 if all(figure.is_met for figure in figures) else 1
 
 
@@ -91,16 +91,17 @@ def _group(name: str, parent: Path) -> list[Figure]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _table(figures: Sequence[Figure]) -> Table:
-    table = Table(title="The store", title_justify="left")
+def table(title: str, figures: Sequence[Figure]) -> Table:
+    """Return figures beside their goals."""
+    made = Table(title=title, title_justify="left")
     for head in ("what", "figure", "goal", "", "made of"):
-        table.add_column(head, justify="right" if head in ("figure", "goal") else "left")
+        made.add_column(head, justify="right" if head in ("figure", "goal") else "left")
     for figure in figures:
         sign = "≥" if figure.at_least else "≤"
         goal = "" if figure.goal is None else f"{sign} {figure.goal:,}"
         word = "" if figure.goal is None else "met" if figure.is_met else "MISSED"
-        table.add_row(figure.name, f"{_value(figure)} {figure.unit}", goal, word, figure.note)
-    return table
+        made.add_row(figure.name, f"{_value(figure)} {figure.unit}", goal, word, figure.note)
+    return made
 
 
 def _value(figure: Figure) -> str:
