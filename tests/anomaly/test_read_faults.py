@@ -19,6 +19,7 @@ from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.check import check
+from sprocket.rocketmq.store.finding import Rule
 from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.salvage import salvage
 from sprocket.rocketmq.store.store import Store
@@ -162,6 +163,40 @@ def test_a_pull_of_what_cannot_be_read_fails_and_others_do_not(spoilt: Spoilt) -
     assert failed == gone - passed_over
     assert given == set(whole) - gone
     assert disk.calls["view"] == 0
+
+
+OTHERS = [path for path in closed()[0]._files if not path.startswith(LOG)]
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_check_goes_on_where_another_file_cannot_be_read(path: str) -> None:
+    """It names the file, if it looks at it, and finds what is wrong with the log."""
+    disk, whole = closed()
+    size = disk.size(path)
+    place = list(whole)[7]
+    disk.open(f"{LOG}/{0:020d}", write=True).write([b"?"], place + 90)
+    disk.spoil(path, 0, size)
+    found = list(check(disk, ROOT))
+    assert place in [finding.record for finding in found]
+    told = {finding.path for finding in found if finding.rule is Rule.FILE_READ}
+    assert told == ({path} if size and _is_looked_at(path) else set())
+
+
+def _is_looked_at(path: str) -> bool:
+    """Say whether a check reads a file: marks tell what they do by being there."""
+    kinds = "consumequeue/", "index/", "config/", "checkpoint"
+    is_kind = path.removeprefix(f"{ROOT}/").startswith(kinds)
+    return is_kind and not path.endswith("/queueEnds.json")
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_salvage_takes_from_the_log_what_other_files_do_not_give(path: str) -> None:
+    """All of it; the report says what could not be read."""
+    disk, whole = closed()
+    disk.spoil(path, 0, disk.size(path))
+    report = salvage(disk, ROOT, NEW, FakeClock())
+    assert records(disk, NEW) == whole
+    assert all(path in text for text in report.unread)
 
 
 def _count(disk: SimulatedDisk, command: str) -> int:

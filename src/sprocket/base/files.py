@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from sprocket.base.disk import Disk
+from sprocket.base.disk import Disk, File
 from sprocket.base.errors import FileMissing
 
 
@@ -14,6 +14,29 @@ def read_file(disk: Disk, path: str) -> bytes:
         return file.read(0, file.size())
     finally:
         file.close()
+
+
+def read_written(file: File, position: int, size: int) -> bytes:
+    """Return `size` bytes from `position`; what was never written, or is behind the end, is zeros.
+
+    The system is asked only for what was written: to read a hole would make memory of it.
+
+    Raises:
+        DiskFailed: Some of it cannot be read.
+    """
+    end = position + size
+    parts: list[bytes] = []
+    while position < end:
+        data = file.next_data(position)
+        start = min(data.start, end) if data.start < data.end else end
+        stop = min(data.end, end) if data.start < data.end else end
+        if position < start:
+            parts.append(bytes(start - position))
+        if start < stop:
+            part = file.read(start, stop - start)
+            parts += [part, bytes(stop - start - len(part))]  # it was cut just now
+        position = stop
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def sync_file(disk: Disk, path: str) -> None:

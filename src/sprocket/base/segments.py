@@ -27,7 +27,7 @@ from sprocket.base.errors import (
     OffsetTooLarge,
     OffsetTooSmall,
 )
-from sprocket.base.files import remove_if_there
+from sprocket.base.files import read_written, remove_if_there
 from sprocket.base.steps import Steps
 from sprocket.base.units import KIB
 
@@ -182,20 +182,7 @@ class Segment:
             DiskFailed: Some of it cannot be read; `readable` says how much can.
         """
         assert 0 <= position <= position + size <= self.size
-        end = position + size
-        parts: list[bytes] = []
-        while position < end:
-            data = self.file.next_data(position)
-            start, stop = min(data.start, end), min(data.end, end)
-            if data.start >= data.end:
-                start = stop = end
-            if position < start:
-                parts.append(bytes(start - position))
-            if start < stop:
-                part = self.file.read(start, stop - start)
-                parts += [part, bytes(stop - start - len(part))]  # it was cut just now
-            position = stop
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return read_written(self.file, position, size)
 
     def readable(self, position: int, size: int) -> "Piece":
         """Return what can be read of a range, up to the first place that cannot.

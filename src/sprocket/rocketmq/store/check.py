@@ -51,7 +51,7 @@ def check(
 
     Raises:
         ForeignStore: The folder holds no store, or one whose geometry cannot be told.
-        DiskFailed: A file cannot be read.
+        DiskFailed: A folder or a file cannot be looked into; what is in files is told instead.
     Cost: the log is read once, with all checksums; queues and index are read once.
     """
     layout = StoreLayout(folder)
@@ -88,21 +88,40 @@ def _check_messages(
     index = IndexCheck(disk, layout.index, geometry.index, log, is_open=opened, is_off=is_off)
     parts: tuple[QueueCheck | BatchCheck | IndexCheck, ...] = (queues, batches, index)
     of_log: list[Finding] = []
+    failed: set[object] = set()
+
+    def guarded(part: object, findings: Iterator[Finding]) -> Iterator[Finding]:
+        """Give what a part finds, up to a file that cannot be read; no more of the part then."""
+        try:
+            if part not in failed:
+                yield from findings
+        except FileMissing:
+            raise
+        except DiskFailed as error:
+            failed.add(part)
+            yield _unread(error.path, error, "; no other file of its kind is looked at")
+
     try:
         for part in parts:
-            yield from part.start()
+            yield from guarded(part, part.start())
         for found in log.rounds(of_log):
             yield from of_log
             of_log.clear()
             for part in parts:
-                yield from part.take(found)
+                yield from guarded(part, part.take(found))
         yield from of_log
         if note is not None and not opened and note.log_end > log.end:
             yield _lost_end(log, note.log_end)
         for part in parts:
-            yield from part.finish()
+            yield from guarded(part, part.finish())
     finally:
         queues.close()
+
+
+def _unread(path: str, error: DiskFailed, more: str = "") -> Finding:
+    return Finding(
+        rule=Rule.FILE_READ, path=path, expected="what was written", found=f"{error}{more}"
+    )
 
 
 def _lost_end(log: LogCheck, closed_at: int) -> Finding:
@@ -121,8 +140,8 @@ def _note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
     """Return what the last clean stop of ours left."""
     try:
         return msgspec.json.decode(read_file(disk, layout.clean), type=CleanNote)
-    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    except (DiskFailed, msgspec.DecodeError, UnicodeDecodeError):
+        return None  # what cannot be read is told with the other tables
 
 
 def _topics(disk: Disk, layout: StoreLayout) -> frozenset[str] | None:
@@ -135,6 +154,9 @@ def _check_checkpoint(disk: Disk, path: str) -> Iterator[Finding]:
     try:
         data = read_file(disk, path)
     except FileMissing:
+        return
+    except DiskFailed as error:
+        yield _unread(path, error)
         return
     fields = [
         int.from_bytes(data[at : at + 8], "big", signed=True)
@@ -174,5 +196,7 @@ def _check_tables(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
                 raise WireError("a JSON object was expected")
         except WireError as error:
             yield Finding(rule=Rule.CONFIG, path=path, expected="a table", found=str(error))
-        except DiskFailed:
+        except FileMissing:
             continue  # a broker replaced it just now
+        except DiskFailed as error:
+            yield _unread(path, error)

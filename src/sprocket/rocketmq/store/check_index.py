@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.disk import Disk
+from sprocket.base.files import read_written
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import IndexGeometry
@@ -134,7 +135,7 @@ class _IndexFile:
             for first in range(0, self._slots, CHUNK_UNITS):
                 expected = last[first : first + CHUNK_UNITS]
                 position = HEADER_BYTES + SLOT_BYTES * first
-                found = array("i", file.read(position, SLOT_BYTES * len(expected)))
+                found = array("i", read_written(file, position, SLOT_BYTES * len(expected)))
                 if sys.byteorder == "little":
                     found.byteswap()
                 if found == expected:

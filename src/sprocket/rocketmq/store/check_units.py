@@ -43,7 +43,7 @@ class UnitFiles:
         for segment in self._segments:
             low, high = max(start, segment.start), min(start + size, segment.end)
             if low < high:
-                parts.append((low - start, segment.file.read(low - segment.start, high - low)))
+                parts.append((low - start, segment.read(low - segment.start, high - low)))
                 segment.release()
         if len(parts) == 1 and len(parts[0][1]) == size:
             return parts[0][1]

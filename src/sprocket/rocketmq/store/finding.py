@@ -9,6 +9,7 @@ class Rule(Enum):
     """What must hold of a store that was stopped; the member's name stands in JSON."""
 
     FILE_SIZE = "a file has the length that the store's geometry says"
+    FILE_READ = "the disk gives what it was given"
     FILE_NAME = "files are named by where they begin, one following the other"
     LOG_RECORD = "the log is a row of intact records, each at its own place"
     LOG_ROOM = "behind each record there is room for a blank one in its file"

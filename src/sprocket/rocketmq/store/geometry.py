@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from sprocket.base.disk import Disk
-from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore
-from sprocket.base.files import read_file, replace_file
+from sprocket.base.errors import DiskFailed, ForeignStore
+from sprocket.base.files import read_file, read_written, replace_file
 from sprocket.base.segments import NAME_DIGITS, is_segment_name
 from sprocket.rocketmq.settings import (
     Engine,
@@ -103,7 +103,7 @@ def settle(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geometry
     """
     try:
         noted = decode(read_file(disk, layout.geometry), layout.geometry)
-    except FileMissing:
+    except DiskFailed:  # it is not there, or the disk does not give it
         noted = _inferred(disk, layout, wanted)
         if wanted is not None:
             wanted = with_engine(noted, wanted.queue.engine)
@@ -221,7 +221,7 @@ def _content(disk: Disk, path: str, size: int) -> bytes:
     """Return the content of a file; nothing if the disk does not give it."""
     file = disk.open(path)
     try:
-        return file.read(0, size)
+        return read_written(file, 0, size)
     except DiskFailed:
         return b""
     finally:

@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from sprocket.base import steps
 from sprocket.base.disk import Disk, File
+from sprocket.base.files import read_written
 from sprocket.base.nonblocking import following
 from sprocket.base.steps import Call
 from sprocket.base.units import KIB, PhysicalOffset
@@ -304,7 +305,9 @@ class IndexFile:
             if self.header.next_unit > 1:
                 for first in range(0, self._slot_count, _CHUNK_SLOTS):
                     count = min(_CHUNK_SLOTS, self._slot_count - first)
-                    data = self._file.read(HEADER_BYTES + SLOT_BYTES * first, SLOT_BYTES * count)
+                    data = read_written(
+                        self._file, HEADER_BYTES + SLOT_BYTES * first, SLOT_BYTES * count
+                    )
                     if data != bytes(len(data)):  # pages that stay untouched cost no memory
                         slots[first : first + count] = _swapped(data).cast("i")
             self._slots = slots  # only now: a read that failed leaves none

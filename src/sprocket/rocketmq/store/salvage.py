@@ -18,7 +18,7 @@ import msgspec
 from sprocket.base import journal
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import DiskFailed, ForeignStore, WireError
+from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
 from sprocket.base.files import read_file, replace_file
 from sprocket.base.segments import Segment, SegmentFiles
 from sprocket.base.units import MIB, PhysicalOffset
@@ -58,6 +58,8 @@ class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
             offsets tell.
         tables: Tables of the configuration that were copied.
         tables_left: Those that could not be read, nor their backups.
+        unread: What the disk said of files of queues and tables that it did not give. Places of
+            messages that only they knew may be given to others.
     """
 
     records: int
@@ -66,6 +68,7 @@ class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
     lost: dict[str, int]
     tables: list[str]
     tables_left: list[str]
+    unread: list[str]
 
 
 def salvage(
@@ -112,9 +115,15 @@ def salvage(
     finally:
         log.close()
         files.close()
-    tables, tables_left = _copy_tables(disk, old, new)
+    unread: list[str] = []
+    tables, tables_left = _copy_tables(disk, old, new, unread)
     Store.open(disk, target, StoreSettings(fill_ahead_bytes=0), clock).close()
-    _keep_places(disk, old, new, settled, copy)
+    try:
+        _keep_places(disk, old, new, settled, copy)
+    except DiskFailed as error:
+        if not error.path.startswith(f"{source}/"):
+            raise
+        unread.append(str(error))
     return SalvageReport(
         records=copy.records,
         bytes=copy.bytes,
@@ -122,6 +131,7 @@ def salvage(
         lost={f"{topic}/{queue_id}": n for (topic, queue_id), n in sorted(copy.lost.items()) if n},
         tables=tables,
         tables_left=tables_left,
+        unread=unread,
     )
 
 
@@ -240,7 +250,9 @@ class _Copy:
             start = stop
 
 
-def _copy_tables(disk: Disk, old: StoreLayout, new: StoreLayout) -> tuple[list[str], list[str]]:
+def _copy_tables(
+    disk: Disk, old: StoreLayout, new: StoreLayout, unread: list[str]
+) -> tuple[list[str], list[str]]:
     """Copy the tables of the configuration that can be read; from its backup if one cannot."""
     copied, left = [], []
     names = {name.removesuffix(".bak") for name in disk.list(old.config)}
@@ -249,8 +261,8 @@ def _copy_tables(disk: Disk, old: StoreLayout, new: StoreLayout) -> tuple[list[s
         if not name.endswith(".json") or path in old.notes or disk.is_folder(path):
             continue
         for path in (f"{old.config}/{name}", f"{old.config}/{name}.bak"):
-            data = read_file(disk, path) if disk.exists(path) else b""
-            if _is_table(data):
+            data = _content(disk, path, unread)
+            if data is not None and _is_table(data):
                 replace_file(disk, f"{new.config}/{name}", data)
                 copied.append(name)
                 break
@@ -258,9 +270,21 @@ def _copy_tables(disk: Disk, old: StoreLayout, new: StoreLayout) -> tuple[list[s
             left.append(name)
     for path in (old.topic_journal, old.group_journal, old.offset_journal):
         for segment in journal.segment_paths(disk, path):
-            target = f"{new.config}/{os.path.basename(segment)}"
-            replace_file(disk, target, read_file(disk, segment))
+            data = _content(disk, segment, unread)
+            if data is not None:
+                replace_file(disk, f"{new.config}/{os.path.basename(segment)}", data)
     return copied, left
+
+
+def _content(disk: Disk, path: str, unread: list[str]) -> bytes | None:
+    """Return what a file holds; None if it is not there, or the disk does not give it."""
+    try:
+        return read_file(disk, path)
+    except FileMissing:
+        return None
+    except DiskFailed as error:
+        unread.append(str(error))
+        return None
 
 
 def _is_table(data: bytes) -> bool:
