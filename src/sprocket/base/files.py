@@ -34,7 +34,9 @@ def read_written(file: File, position: int, size: int) -> bytes:
             parts.append(bytes(start - position))
         if start < stop:
             part = file.read(start, stop - start)
-            parts += [part, bytes(stop - start - len(part))]  # it was cut just now
+            parts.append(part)
+            if len(part) < stop - start:  # it was cut just now
+                parts.append(bytes(stop - start - len(part)))
         position = stop
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -271,9 +271,10 @@ class CommitLog:
         end = min(segment.end, self._written)
         if offset >= self.warm_from:
             return Window(segment.view, segment.start, end)
-        end = min(end, offset + size)
-        data = segment.read(offset - segment.start, end - offset)
-        return Window(memoryview(data), offset, end)
+        # Records are where something was written: to ask whether it is a hole would cost more.
+        size = min(end - offset, size)
+        data = segment.file.read(offset - segment.start, size).ljust(size, b"\0")
+        return Window(memoryview(data), offset, offset + size)
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return `size` stored bytes from `offset`, without a look at them; errors as `window`.
