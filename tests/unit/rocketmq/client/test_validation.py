@@ -44,7 +44,7 @@ def test_a_wrong_field_is_named(message: Any, complaint: str) -> None:
     assert len(str(raised.value)) < 200
 
 
-@pytest.mark.parametrize("body", [b"x", bytearray(b"x"), memoryview(b"x")], ids=repr)
+@pytest.mark.parametrize("body", [b"x", bytearray(b"x"), memoryview(b"x")], ids=type)
 def test_every_kind_of_bytes_is_a_body(body: Any) -> None:
     """What can change is copied, so that the message stays what it was."""
     taken = check_message(Message("t", body, flag=-(2**31), delay_level=18, keys=("a",)), 18)
