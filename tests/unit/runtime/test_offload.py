@@ -120,6 +120,39 @@ def test_a_quick_job_is_waited_for() -> None:
     driver.run(main())
 
 
+def test_something_is_done_beside_a_job_that_is_waited_for() -> None:
+    """Once the job has begun, and before it is handed back, though that work fails."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        log: list[str] = []
+        begun, free = threading.Event(), threading.Event()
+
+        def job() -> None:
+            begun.set()
+            assert free.wait(60)
+            log.append("job")
+
+        def beside() -> None:
+            assert begun.wait(60)
+            log.append("beside")
+            free.set()
+
+        thread.run_within(60, job, lambda *_: log.append("done"), beside)
+        assert log == ["beside", "job", "done"]
+
+        def fail() -> None:
+            raise ValueError("ours")
+
+        with pytest.raises(ValueError, match="ours"):
+            thread.run_within(60, _constant(1), lambda *_: log.append("done"), fail)
+        await thread.stop()
+        assert log[3:] == ["done"]
+        assert thread.waiting_count == 0
+
+    driver.run(main())
+
+
 def test_a_job_that_stalls_is_left_and_handed_back_later() -> None:
     """The loop goes on meanwhile; it comes back once, in a turn of the loop."""
 

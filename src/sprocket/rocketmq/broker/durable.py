@@ -79,6 +79,10 @@ READY_BESIDE = 32
 """Records from which on answers are made while the disk writes what they answer. Having it begin
 early costs some 27 µs, and saves the sync what answers take, or the writing of a large batch."""
 
+BESIDE_SECONDS = DISPATCH_SECONDS / 2
+"""What waits for so long already is put into the queues while the loop waits for a sync, and into
+the index while it waits for the next: who sends one message at a time would wait for it later."""
+
 INDEX_ROUND = 4096
 """Records indexed in one go; bounds how long the loop is away (about 2 ms)."""
 
@@ -105,8 +109,12 @@ class JobThread(Protocol):
         seconds: float,
         job: Callable[[], T],
         done: Callable[[T | None, BaseException | None], None],
+        beside: Callable[[], None] | None = None,
     ) -> None:
-        """Do so before this returns, unless that takes longer than `seconds`."""
+        """Do so before this returns, unless that takes longer than `seconds`.
+
+        `beside` is called meanwhile.
+        """
 
 
 class TableSync(Protocol):
@@ -174,6 +182,7 @@ class Durable:
         self._is_index_due = False
         self._gathered = self._gather_turns = self._committed = 0
         self._round_timer: Timer | None = None
+        self._round_begun_at: float | None = None
         self._sync_timer: Timer | None = None
         self._is_filling = self._is_held_up = False
         self._is_slow, self._job_is_out = sync_wait_ms_max == 0, False
@@ -413,7 +422,7 @@ class Durable:
             self._weigh()
 
         if wait_seconds:
-            self._sync_thread.run_within(wait_seconds, timed, done)
+            self._sync_thread.run_within(wait_seconds, timed, done, self._work_beside())
         else:
             self._sync_thread.submit(timed, done)
         if self._job_is_out and group and self._late_timer is None:
@@ -470,15 +479,32 @@ class Durable:
     def _after_answers(self) -> None:
         """Give consumers what has just become theirs, and keep disk and memory prepared."""
         self._store.page_cache.give_back()
-        self._index()
-        fresh = self._store.written - self._round_to
-        if self._undispatched >= DISPATCH_ENOUGH or fresh >= DISPATCH_BYTES_ENOUGH:
+        if not self._is_sync or self._is_slow:  # else it is done beside the next sync
+            self._index()
+        if self._is_round_enough(times=1 if not self._is_sync or self._is_slow else 2):
             self._half_round()
         elif self.someone_waits():
             self._dispatch()
         self._begin_round()
         if not self._is_filling:
             self._fill()
+
+    def _is_round_enough(self, times: int = 1) -> bool:
+        """Say whether so many records wait for queues and index that they wait no longer."""
+        fresh = self._store.written - self._round_to
+        return (
+            self._undispatched >= times * DISPATCH_ENOUGH or fresh >= times * DISPATCH_BYTES_ENOUGH
+        )
+
+    def _work_beside(self) -> Callable[[], None] | None:
+        """Return what to do while the loop waits for a sync: half of a round, if one is due."""
+        if self._is_index_due:
+            return self._index
+        waits_since = self._round_begun_at
+        is_due = waits_since is not None and (
+            self._clock.monotonic() - waits_since >= BESIDE_SECONDS or self._is_round_enough()
+        )
+        return self._half_round if is_due else None
 
     def _dispatch(self) -> None:
         try:
@@ -493,6 +519,7 @@ class Durable:
 
     def _begin_round(self) -> None:
         if self._round_timer is None:
+            self._round_begun_at = self._clock.monotonic()
             self._round_timer = self._timers.call_later(DISPATCH_SECONDS, self._round)
 
     def _round(self) -> None:
@@ -504,7 +531,7 @@ class Durable:
         """Write queue units; the index is due next."""
         if self._round_timer is not None:
             self._round_timer.cancel()
-            self._round_timer = None
+            self._round_timer = self._round_begun_at = None
         self._undispatched, self._round_to = 0, self._store.written
         if not self._is_closed:
             self._is_index_due = True

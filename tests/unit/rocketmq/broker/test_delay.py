@@ -41,9 +41,15 @@ class InlineThread:
             done(result, None)
 
     def run_within(
-        self, _: float, job: Callable[[], Any], done: Callable[[Any, Any], None]
+        self,
+        _: float,
+        job: Callable[[], Any],
+        done: Callable[[Any, Any], None],
+        beside: Callable[[], None] | None = None,
     ) -> None:
         """Do the same."""
+        if beside is not None:
+            beside()
         self.submit(job, done)
 
 

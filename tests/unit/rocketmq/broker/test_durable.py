@@ -193,11 +193,17 @@ class FakeThread:
         self.stalls = False
 
     def run_within(
-        self, seconds: float, job: Callable[[], Any], done: Callable[[Any, Any], None]
+        self,
+        seconds: float,
+        job: Callable[[], Any],
+        done: Callable[[Any, Any], None],
+        beside: Callable[[], None] | None = None,
     ) -> None:
         """Do a job and hand it back, unless the test says otherwise."""
         self.waited.append(seconds)
         self.submit(job, done)
+        if beside is not None:
+            beside()
         if not self.stalls:
             self.work()
 
@@ -654,6 +660,38 @@ def test_a_long_index_backlog_is_worked_off_in_rounds() -> None:
     assert bench.store.index_left == 2 * INDEX_ROUND + 1
     for _ in range(3):
         bench.timers.advance(ROUND_MS)
+    assert bench.store.index_left == 0
+
+
+def test_a_round_is_done_while_the_disk_syncs() -> None:
+    """Not between an answer and the next message of who sends one at a time: that would wait."""
+    bench = Bench()
+    bench.store.index_left = 5
+    bench.append("a")
+    bench.timers.drain()
+    assert bench.store.done == ["write", "sync"]
+    bench.timers.advance(ROUND_MS // 2)
+    for record in "bc":
+        bench.append(record)
+        bench.timers.drain()
+    assert bench.store.done == ["write", "sync", "write", "dispatch", "sync", "write", "sync"]
+    assert bench.store.index_left == 0
+    bench.timers.advance(ROUND_MS)
+    assert bench.store.done[-1] == "dispatch"  # what came since
+
+
+def test_the_index_does_not_wait_for_ever_for_a_sync() -> None:
+    """If nobody sends any more the end of the next round writes it."""
+    bench = Bench()
+    bench.append("a")
+    bench.timers.drain()
+    bench.timers.advance(ROUND_MS // 2)
+    bench.store.index_left = 5
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.store.done[2:] == ["write", "dispatch", "sync"]
+    assert bench.store.index_left == 5
+    bench.timers.advance(ROUND_MS)
     assert bench.store.index_left == 0
 
 
