@@ -142,6 +142,42 @@ def test_a_topic_of_batch_queues_is_read_message_by_message(
     run(main)
 
 
+def test_one_message_of_a_batch_that_fails_comes_again_alone(
+    peer: Peer, topic: str, java: JavaClient
+) -> None:
+    """A broker takes no inner batch back, so the message itself is sent to the retry topic."""
+
+    async def main() -> None:
+        async with Admin(peer.nameserver) as admin:
+            await admin.topic.create(topic, queues=1, attributes={"+queue.type": "BatchCQ"})
+        messages = samples.three_thousand(topic)[2_050:2_100]  # the last batch of a hundred
+        await asyncio.to_thread(java.send, peer.nameserver, messages)
+        got: list[ReceivedMessage] = []
+
+        def listener(received: list[ReceivedMessage]) -> None:
+            for message in received:
+                got.append(message)
+                if message.queue_offset == 7 and not message.reconsume_times:
+                    raise ValueError("not this time")
+
+        async with PushConsumer(
+            peer.nameserver,
+            group=f"g_{topic}",
+            listener=listener,
+            start="first",
+            settings=ConsumerSettings(batch_messages_max=1),
+        ) as consumer:
+            await consumer.subscribe(topic)
+            await until(lambda: len(got) >= 51, "all messages, and one again")
+        again = [one for one in got if one.reconsume_times]
+        failed = next(one for one in got if one.queue_offset == 7 and not one.reconsume_times)
+        assert [(one.body, one.topic, one.tag) for one in again] == [
+            (failed.body, topic, failed.tag)
+        ]
+
+    run(main)
+
+
 def _offset(message: ReceivedMessage) -> int:
     return message.queue_offset
 

@@ -29,7 +29,7 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.errors import NoRoute, StoreError
 from sprocket.base.units import MIB
 from sprocket.node.run import Node
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec import inner_batch, record
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.settings import (
     IndexGeometry,
@@ -356,7 +356,7 @@ async def _dead_letters(node: Node, group: str) -> list[StoredMessage]:
 
 def _of_topic(node: Node, topic: str) -> list[StoredMessage]:
     found = [record.decode(one) for _, one in node.broker.store.records()]
-    return [one for one in found if one.topic == topic]
+    return [one for whole in found if whole.topic == topic for one in inner_batch.unwrapped(whole)]
 
 
 def _not_there(kind: str, name: str, names: Iterable[str]) -> str:
