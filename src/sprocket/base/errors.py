@@ -17,6 +17,7 @@ SprocketError
 │   ├── StoreFailed         a sync failed: writes are refused until the store is reopened
 │   ├── SyncLate            stored, but not known to be on the disk within the time allowed
 │   ├── StoreLocked         another process has the store open
+│   ├── OpeningEnded        whoever opened the store did not want it any more
 │   ├── EngineMissing       the queues need an engine that cannot be had here
 │   └── ForeignStore        the folder is not a store, or one of another geometry
 ├── RequestRefused          a correct request that a server declines, with the product's code
@@ -118,6 +119,10 @@ class SyncLate(StoreError):
 
 class StoreLocked(StoreError):
     """Another process has the store open."""
+
+
+class OpeningEnded(StoreError):
+    """Opening was ended before it was done; nothing is lost, the next opening goes on."""
 
 
 class EngineMissing(StoreError):

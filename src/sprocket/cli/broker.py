@@ -60,7 +60,11 @@ def broker(
         from sprocket.node.run import Node
 
         return await Node.start(
-            loaded.root, folder, geometry=up.wanted_geometry(loaded), has_nameserver=False
+            loaded.root,
+            folder,
+            geometry=up.wanted_geometry(loaded),
+            has_nameserver=False,
+            say=serving.say,
         )
 
     def greet(node: "Node", seconds: float) -> None:

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Protocol, TypeVar
 
+START_END_SECONDS = 0.5
+"""How long a start may take to end that is told to stop: half of the second that people wait."""
 COLLECT_OBJECTS = 100_000
 """New objects between two looks of the cycle collector; about 30 MiB of garbage at the worst."""
 
@@ -30,8 +32,9 @@ def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) 
 
     The caller has said where log lines go (`logs.log_to_stderr`).
 
-    A second signal ends the process at once, whatever it is at, as the signal does by default.
-    What that leaves of a store is what `kill -9` leaves: the next start recovers it.
+    A start that is under way then has `START_END_SECONDS` to end. Is it longer, or comes a second
+    signal, the process ends at once, whatever it is at, as the signal does by default. What that
+    leaves of a store is what `kill -9` leaves: the next start recovers it.
 
     Args:
         start: Starts it.
@@ -63,13 +66,26 @@ def ready(line: str) -> None:
 async def _run(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
     stop = asyncio.Event()
     with _told_by_signals(stop):
-        started = time.perf_counter()
-        running = await start()
+        began = time.perf_counter()
+        running = await _started(start, stop)
+        if running is None:
+            return
         try:
-            greet(running, time.perf_counter() - started)
+            greet(running, time.perf_counter() - began)
             await stop.wait()
         finally:
             await running.stop()
+
+
+async def _started(start: Callable[[], Awaitable[R]], stop: asyncio.Event) -> R | None:
+    """Start something; None if it was told to stop before that was done."""
+    from sprocket.runtime import tasks
+
+    try:
+        return await tasks.unless(stop, start(), START_END_SECONDS)
+    except tasks.NotEnded:
+        _end_at_once(signal.SIGTERM, "since the start did not end by itself")
+        raise
 
 
 @contextmanager
@@ -85,7 +101,7 @@ def _told_by_signals(stop: asyncio.Event) -> Iterator[None]:
     def tell(number: int, _: FrameType | None) -> None:
         nonlocal is_told
         if is_told:
-            _end_at_once(number)
+            _end_at_once(number, "by a second signal")
         is_told = True
         _say_amid("stopping … (a second signal ends it at once)")
         loop.call_soon_threadsafe(stop.set)
@@ -98,9 +114,9 @@ def _told_by_signals(stop: asyncio.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end_at_once(number: int) -> None:
+def _end_at_once(number: int, why: str) -> None:
     """Say so and end as the signal does by default."""
-    _say_amid("ended at once by a second signal")
+    _say_amid(f"ended at once {why}")
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 

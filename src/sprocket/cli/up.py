@@ -64,7 +64,9 @@ def up(
     async def start() -> "Node":
         from sprocket.node.run import Node
 
-        return await Node.start(loaded.root, folder, geometry=wanted_geometry(loaded))
+        return await Node.start(
+            loaded.root, folder, geometry=wanted_geometry(loaded), say=serving.say
+        )
 
     def say_so(node: "Node", seconds: float) -> None:
         addresses = node.addresses

@@ -1,7 +1,8 @@
 """Where a node listens, and under which address others are told to reach it."""
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
@@ -11,7 +12,7 @@ from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.settings import LimitSettings, ServerSettings, Settings
 from sprocket.runtime import driver
-from sprocket.runtime.driver import ConnectionSettings, Server
+from sprocket.runtime.driver import Bound, ConnectionSettings, Server
 from sprocket.runtime.greeting import Greeter
 from sprocket.runtime.pressure import Pressure
 
@@ -46,35 +47,52 @@ class Listening:
             tls = Encryption(settings.tls, disk, clock)
         return cls(settings.server, settings.limits, tls)
 
-    async def open(
-        self, dispatcher: Dispatcher, port: int, pressure: Pressure | None = None
-    ) -> Server:
-        """Listen on one port.
+    async def bind(self, port: int) -> Bound:
+        """Take one port, on which nobody is let in before `open`.
 
         Args:
-            dispatcher: Handles every request.
             port: 0 is any free one.
-            pressure: Says when to stop reading from whom.
 
         Raises:
             SettingsError: The port is in use, or the address none of this machine.
         """
+        host = self._server.host
+        with _refusing(host, port):
+            return await driver.bind(host, port)
+
+    async def open(
+        self, dispatcher: Dispatcher, bound: Bound, pressure: Pressure | None = None
+    ) -> Server:
+        """Listen on a port.
+
+        Args:
+            dispatcher: Handles every request.
+            bound: The port; it is the server's from now on.
+            pressure: Says when to stop reading from whom.
+
+        Raises:
+            SettingsError: Somebody else listens there since it was taken.
+        """
         server = self._server
         believes = _BELIEVES[server.proxy_header]
-        try:
-            return await driver.serve(
+        with _refusing(bound.host, bound.port):
+            return await driver.listen(
+                bound,
                 lambda: Connection(frame_bytes_max=server.frame_bytes_max),
                 dispatcher,
-                server.host,
-                port,
                 settings=self._connections,
                 pressure=pressure,
                 greet=lambda peer: Greeter(peer, self._tls, believes),
             )
-        except OSError as error:
-            raise SettingsError(
-                f"cannot listen on {server.host}:{port}: {error.strerror or error}"
-            ) from error
+
+
+@contextmanager
+def _refusing(host: str, port: int) -> Iterator[None]:
+    """Make what the system says of an address a matter of settings."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
 
 
 def is_private(address: bytes) -> bool:

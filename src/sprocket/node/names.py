@@ -18,6 +18,7 @@ from sprocket.rocketmq.server.handlers.name_config import NameConfigHandlers
 from sprocket.rocketmq.server.handlers.name_lookups import NameLookupHandlers
 from sprocket.rocketmq.server.handlers.names import NameHandlers
 from sprocket.rocketmq.settings import Settings
+from sprocket.runtime.driver import Bound
 
 
 class NameServerNode:
@@ -40,6 +41,7 @@ class NameServerNode:
         *,
         disk: Disk | None = None,
         clock: Clock | None = None,
+        bound: Bound | None = None,
     ) -> "NameServerNode":
         """Listen.
 
@@ -48,6 +50,7 @@ class NameServerNode:
             folder: Where `kvConfig.json` lies; made when there is something to keep.
             disk: Where that is; the machine's by default.
             clock: The machine's by default.
+            bound: Its port, if that was taken already.
 
         Raises:
             StoreError: `kvConfig.json` cannot be read.
@@ -68,7 +71,8 @@ class NameServerNode:
             nameserver.start()
             parts.push_async_callback(nameserver.stop)
             listening = Listening.of(settings, disk, clock)
-            server = await listening.open(dispatcher, settings.server.nameserver_port)
+            bound = bound or await listening.bind(settings.server.nameserver_port)
+            server = await listening.open(dispatcher, bound)
             parts.push_async_callback(server.close)
             told = address(told_host(settings.server), server.port)
             return cls(told, server.port, parts.pop_all())

@@ -18,6 +18,7 @@ from sprocket.node import administration
 from sprocket.node.encryption import client_context
 from sprocket.node.listening import Listening, address, advertised_host, own_host
 from sprocket.node.names import NameServerNode
+from sprocket.node.opening import Opening, Say, open_store
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
 from sprocket.rocketmq.codec import ids
@@ -109,8 +110,12 @@ class Node:
         clock: Clock | None = None,
         geometry: Geometry | None = None,
         has_nameserver: bool = True,
+        say: Say | None = None,
     ) -> "Node":
-        """Open the store, listen, register.
+        """Take the ports, open the store, listen, register.
+
+        Nobody is let in before the store is open. If this is cancelled meanwhile the opening ends
+        at its next step, and the next start goes on.
 
         Args:
             settings: All groups.
@@ -120,6 +125,7 @@ class Node:
             geometry: Of the store's files, if the caller insists on one; None takes an existing
                 store's own, and the default for a new one.
             has_nameserver: Whether to run a NameServer too; its port then counts.
+            say: Takes lines that tell people how far a long opening is.
 
         Raises:
             StoreError: The folder is another's, locked or damaged.
@@ -129,24 +135,40 @@ class Node:
         clock = clock or SystemClock()
         host = advertised_host(settings.server)
         async with AsyncExitStack() as parts:
-            names = None
-            if has_nameserver:
-                names = await NameServerNode.start(
-                    settings, f"{folder}/{NAMESERVER_FOLDER}", disk=disk, clock=clock
-                )
-                parts.push_async_callback(names.stop)
-            # Its port goes into every record, so it listens before there is a broker.
-            calls = Calls(asyncio.get_running_loop())
-            dispatcher = Dispatcher({}, calls.answered)
+            # The broker's port goes into every record, so it is known before there is a broker.
+            server = settings.server
             listening = Listening.of(settings, disk, clock)
-            pressure = _pressure(settings)
-            remoting = await listening.open(dispatcher, settings.server.broker_port, pressure)
-            parts.push_async_callback(remoting.close)
+            names_port = None
+            if has_nameserver:
+                names_port = await listening.bind(server.nameserver_port)
+                parts.callback(names_port.close)
+            port = await listening.bind(server.broker_port)
+            parts.callback(port.close)
+            vip_port = None
+            if server.vip_port and server.broker_port > VIP_DISTANCE:
+                vip_port = await listening.bind(port.port - VIP_DISTANCE)
+                parts.callback(vip_port.close)
             _refuse_foreign(disk, folder)
             warm = NonblockingDisk(disk)
-            store = Store.open(warm, folder, settings.store, clock, geometry)
+            store = await open_store(
+                Opening(say, clock),
+                lambda step: Store.open(warm, folder, settings.store, clock, geometry, step=step),
+            )
             parts.callback(store.close)
-            store_host = ids.host_bytes(host, remoting.port)
+            names = None
+            if names_port is not None:
+                names = await NameServerNode.start(
+                    settings,
+                    f"{folder}/{NAMESERVER_FOLDER}",
+                    disk=disk,
+                    clock=clock,
+                    bound=names_port,
+                )
+                parts.push_async_callback(names.stop)
+            calls = Calls(asyncio.get_running_loop())
+            dispatcher = Dispatcher({}, calls.answered)
+            pressure = _pressure(settings)
+            store_host = ids.host_bytes(host, port.port)
             reads = ColdReads(warm, settings.limits.cold_reads_max)
             broker = Broker(
                 disk,
@@ -161,7 +183,7 @@ class Node:
             )
             addresses = Addresses(
                 nameserver="" if names is None else names.address,
-                broker=address(host, remoting.port),
+                broker=address(host, port.port),
             )
             nameservers = _nameservers(settings, names)
             registration = _registration(settings, broker, addresses.broker, nameservers)
@@ -170,10 +192,11 @@ class Node:
             parts.push_async_callback(routes.stop)
             broker.start()
             parts.push_async_callback(broker.stop)
+            remoting = await listening.open(dispatcher, port, pressure)
             parts.push_async_callback(remoting.close)
-            if settings.server.vip_port and settings.server.broker_port > VIP_DISTANCE:
+            if vip_port is not None:
                 allowed = Dispatcher(dispatcher.without(NOT_ON_VIP), calls.answered)
-                vip = await listening.open(allowed, remoting.port - VIP_DISTANCE, pressure)
+                vip = await listening.open(allowed, vip_port, pressure)
                 parts.push_async_callback(vip.close)
             parts.push_async_callback(broker.settle)
             parts.push_async_callback(registration.stop)

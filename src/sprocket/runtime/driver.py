@@ -23,6 +23,7 @@ Invariants:
 """
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -396,6 +397,115 @@ class Server:
                 await gone
 
 
+class Bound:
+    """Addresses that are taken and not listened on yet: who connects is refused; see `bind`."""
+
+    def __init__(self, host: str, sockets: Sequence[socket.socket]) -> None:
+        self.host = host
+        self.port: int = sockets[0].getsockname()[1]
+        self._sockets = sockets
+
+    def close(self) -> None:
+        """Give the addresses up, unless they are listened on; a second call does nothing."""
+        for one in self._sockets:
+            one.close()
+        self._sockets = ()
+
+    def take(self) -> Sequence[socket.socket]:
+        """Return the sockets; they are the caller's from now on."""
+        sockets, self._sockets = self._sockets, ()
+        return sockets
+
+
+async def bind(host: str, port: int) -> Bound:
+    """Take an address without listening on it, so that its port is known before anybody may come.
+
+    Args:
+        host: Every address that it stands for is taken.
+        port: 0 means any free one; see `Bound.port`.
+
+    Raises:
+        OSError: The address cannot be had, or somebody listens there. Of two processes that are
+            about to listen the later one is told by `listen`.
+    """
+    infos = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(infos):
+            one = socket.socket(family, kind, protocol)
+            sockets.append(one)
+            if os.name == "posix":  # elsewhere it would let others take the port as well
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.setblocking(False)
+            one.bind(address)
+    except BaseException:
+        for one in sockets:
+            one.close()
+        raise
+    return Bound(host, sockets)
+
+
+async def listen(
+    bound: Bound,
+    factory: Callable[[], Carried[E]],
+    on_event: OnEvent[E],
+    *,
+    settings: ConnectionSettings | None = None,
+    pressure: Pressure | None = None,
+    greet: Greet | None = None,
+) -> Server:
+    """Listen on an address that was taken, and give every connection an object of its own.
+
+    Args:
+        bound: Is given up with the server, or if this fails.
+        factory: Makes the connection object without I/O.
+        on_event: Called for each event, in order, in the turn of the loop that read it.
+        settings: Limits; the defaults if None.
+        pressure: Says when to stop reading from whom; None: never.
+        greet: Puts something before a peer until it knows what the connection is.
+
+    Raises:
+        OSError: Somebody else listens there.
+    """
+    peers: set[Peer] = set()
+    limits = settings or ConnectionSettings()
+
+    def accept() -> Peer:
+        return Peer(factory(), on_event, limits, peers, pressure, is_server=True)
+
+    loop = asyncio.get_running_loop()
+    servers: list[asyncio.Server] = []
+
+    def close() -> None:
+        for server in servers:
+            server.close()
+
+    host, port = bound.host, bound.port
+    waiting = list(bound.take())
+    try:
+        for one in waiting:
+            one.listen(BACKLOG)  # of two who took it one is refused; uvloop would only log that
+        while waiting:
+            servers.append(
+                await loop.create_server(
+                    accept if greet is None else lambda: greet(accept()),
+                    sock=waiting[0],
+                    backlog=BACKLOG,
+                )
+            )
+            del waiting[0]
+    except BaseException:
+        close()
+        for one in waiting:
+            one.close()
+        raise
+    return Server(host, port, peers, close)
+
+
 async def serve(
     factory: Callable[[], Carried[E]],
     on_event: OnEvent[E],
@@ -406,33 +516,19 @@ async def serve(
     pressure: Pressure | None = None,
     greet: Greet | None = None,
 ) -> Server:
-    """Listen, and give every connection an object of its own.
-
-    Args:
-        factory: Makes the connection object without I/O.
-        on_event: Called for each event, in order, in the turn of the loop that read it.
-        host: Address to listen on.
-        port: 0 means any free one; see `Server.port`.
-        settings: Limits; the defaults if None.
-        pressure: Says when to stop reading from whom; None: never.
-        greet: Puts something before a peer until it knows what the connection is.
+    """Take an address and listen on it at once; see `bind` and `listen`.
 
     Raises:
         OSError: The address cannot be listened on.
     """
-    peers: set[Peer] = set()
-    limits = settings or ConnectionSettings()
-
-    def accept() -> Peer:
-        return Peer(factory(), on_event, limits, peers, pressure, is_server=True)
-
-    server = await asyncio.get_running_loop().create_server(
-        accept if greet is None else lambda: greet(accept()),
-        host,
-        port,
-        backlog=BACKLOG,
+    return await listen(
+        await bind(host, port),
+        factory,
+        on_event,
+        settings=settings,
+        pressure=pressure,
+        greet=greet,
     )
-    return Server(host, server.sockets[0].getsockname()[1], peers, server.close)
 
 
 async def connect(

@@ -1,10 +1,12 @@
 """Tasks that have an owner: named groups, awaited where they were started."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 from sprocket.base import log
+
+T = TypeVar("T")
 
 _log = log.get_logger(__name__)
 
@@ -16,6 +18,40 @@ async def is_set_within(seconds: float, event: asyncio.Event) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+class NotEnded(Exception):
+    """Work that was cancelled goes on all the same."""
+
+
+async def unless(event: asyncio.Event, work: Awaitable[T], end_seconds: float) -> T | None:
+    """Do some work, but cancel it when an event comes before it is done.
+
+    Args:
+        event: What ends it.
+        work: What to do.
+        end_seconds: How long it may take to end then.
+
+    Returns:
+        What the work returned; None if it was cancelled.
+
+    Raises:
+        NotEnded: It was cancelled and goes on.
+        Exception: What the work raises.
+    """
+    working = asyncio.ensure_future(work)
+    coming = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((working, coming), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+            await asyncio.wait((working,), timeout=end_seconds)
+            if not working.done():
+                raise NotEnded
+        return None if working.cancelled() else working.result()
+    finally:
+        coming.cancel()
+        working.cancel()
 
 
 def is_end_of(task: "asyncio.Task[Any] | None", error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """Serving until told to stop; the commands' own tests see it as processes."""
 
+import asyncio
 import os
 import resource
 import signal
@@ -8,11 +9,13 @@ import sys
 
 import pytest
 
+from sprocket.base.errors import DiskFailed
 from sprocket.cli import serving
 
 SECONDS_MAX = 60
 HANGING = """
 import asyncio, sys, threading
+from contextlib import suppress
 from sprocket.cli import serving
 
 def hang():
@@ -27,6 +30,11 @@ class Hanging:
 async def start():
     if where == "a start on the loop":
         hang()
+    if where == "a start that goes on":
+        serving.ready("to hang")
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
     return Hanging()
 
 where, loop = sys.argv[1:]
@@ -123,6 +131,57 @@ def test_a_second_signal_ends_it_at_once(
     assert lines[-1] == "ready to hang\n"
     assert process.returncode == -second
     assert told == "sprocket: ended at once by a second signal\n"
+
+
+def test_a_signal_ends_a_start() -> None:
+    """It was ignored for as long as a store was opened, which could be minutes."""
+    ended: list[str] = []
+
+    async def start() -> Thing:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("start")
+        return Thing()
+
+    serving.serve(start, lambda *_: ended.append("greeted"))
+    assert ended == ["start"]
+
+
+def test_a_start_that_fails_when_it_is_told_to_end_says_why() -> None:
+    """What it raises is not lost."""
+
+    async def start() -> Thing:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise DiskFailed("the lock could not be given up")
+
+    with pytest.raises(DiskFailed):
+        serving.serve(start, lambda *_: None)
+
+
+@pytest.mark.slow
+def test_a_start_that_does_not_end_is_ended() -> None:
+    """Some system call may take its time; the process ends in the second that people wait."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING, "a start that goes on", "asyncio"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        process.terminate()
+        _, told = process.communicate(timeout=SECONDS_MAX)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGTERM
+    assert "since the start did not end by itself" in told
 
 
 def test_it_is_stopped_if_the_greeting_fails() -> None:

@@ -8,6 +8,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.node import listening
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.settings import LimitSettings, ServerSettings
+from sprocket.runtime import driver
 
 
 def test_addresses_are_written_as_clients_read_them() -> None:
@@ -37,6 +38,39 @@ def test_an_address_of_another_machine_is_one_clear_error() -> None:
     async def main() -> None:
         one = listening.Listening(ServerSettings(host="192.0.2.1"), LimitSettings())
         with pytest.raises(SettingsError, match=r"cannot listen on 192\.0\.2\.1:0"):
-            await one.open(Dispatcher({}), 0)
+            await one.bind(0)
 
     asyncio.run(main())
+
+
+def test_a_port_that_somebody_took_meanwhile_is_one_clear_error() -> None:
+    """Two processes may take it as long as neither listens; the second one is told."""
+
+    async def main() -> None:
+        one = listening.Listening(ServerSettings(), LimitSettings())
+        first = await one.bind(0)
+        second = await one.bind(first.port)
+        server = await one.open(Dispatcher({}), first)
+        with pytest.raises(SettingsError, match=rf"cannot listen on 127\.0\.0\.1:{first.port}"):
+            await one.open(Dispatcher({}), second)
+        await server.close()
+
+    asyncio.run(main())
+    driver.run(main())
+
+
+def test_nobody_is_let_in_before_it_is_open() -> None:
+    """A connection is refused, not kept waiting, while a store is opened."""
+
+    async def main() -> None:
+        one = listening.Listening(ServerSettings(), LimitSettings())
+        bound = await one.bind(0)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", bound.port)
+        server = await one.open(Dispatcher({}), bound)
+        _, writer = await asyncio.open_connection("127.0.0.1", bound.port)
+        writer.close()
+        await server.close()
+
+    asyncio.run(main())
+    driver.run(main())

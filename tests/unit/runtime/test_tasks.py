@@ -1,10 +1,12 @@
 """Tasks that have an owner."""
 
 import asyncio
+import contextlib
 
 import pytest
 import structlog
 
+from sprocket.runtime import tasks
 from sprocket.runtime.tasks import Tasks, is_set_within
 
 
@@ -88,5 +90,50 @@ def test_an_event_is_waited_for_so_long() -> None:
         asyncio.get_running_loop().call_soon(event.set)
         assert await is_set_within(60.0, event)
         assert await is_set_within(0.0, event)
+
+    asyncio.run(main())
+
+
+def test_work_goes_on_unless_an_event_comes() -> None:
+    """What it returns is returned; what it raises is raised."""
+
+    async def good() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    async def bad() -> int:
+        raise ValueError("bad")
+
+    async def main() -> None:
+        assert await tasks.unless(asyncio.Event(), good(), 1) == 7
+        with pytest.raises(ValueError, match="bad"):
+            await tasks.unless(asyncio.Event(), bad(), 1)
+
+    asyncio.run(main())
+
+
+def test_an_event_cancels_work() -> None:
+    """It is awaited, and may refuse to end, which is told."""
+    ended: list[str] = []
+
+    async def good() -> bool:
+        try:
+            return await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("good")
+
+    async def stubborn() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        event = asyncio.Event()
+        asyncio.get_running_loop().call_soon(event.set)
+        assert await tasks.unless(event, good(), 1) is None
+        assert ended == ["good"]
+        with pytest.raises(tasks.NotEnded):
+            await tasks.unless(event, stubborn(), 0)
 
     asyncio.run(main())

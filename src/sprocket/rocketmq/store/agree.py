@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import record
@@ -55,6 +56,7 @@ def wrong_queues(
     units_of: Units,
     *,
     absent_too: bool,
+    step: Step = unwatched,
 ) -> set[tuple[str, int]]:
     """Return the queues, by topic and id, whose units are not those of the records in a range.
 
@@ -65,6 +67,7 @@ def wrong_queues(
         until: Where to stop.
         units_of: Says which units records get.
         absent_too: A queue that is not there at all is wrong, and not one that was deleted.
+        step: Told how far it is.
     """
     wrong: set[tuple[str, int]] = set()
     last: dict[tuple[str, int], int] = {}
@@ -72,6 +75,7 @@ def wrong_queues(
     for found in Walk(files.segments, start, check_crc=False, until=until).batches():
         if reads >= READS_MAX and not absent_too:
             break
+        step("queues compared with the log", reads, READS_MAX)
         for key, places in _places(found, units_of):
             if places[0].queue_offset <= last.get(key, -1):
                 wrong.discard(key)  # the topic was made again

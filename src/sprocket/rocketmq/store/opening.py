@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, Lock
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.segments import SegmentFiles
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import checkpoint as checkpoints
@@ -46,6 +47,8 @@ def to_write(
     clock: Clock,
     geometry: Geometry | None,
     subscriptions: Subscriptions | None = None,
+    *,
+    step: Step = unwatched,
 ) -> Opened:
     """Lock a store, or make one, and recover it; see `Store.open`."""
     layout = StoreLayout(folder)
@@ -53,18 +56,21 @@ def to_write(
     if not disk.exists(layout.lock):
         _write_lock_file(disk, layout)
     lock = disk.lock(layout.lock)
+    parts = None
     try:
         settled = geometries.settle(disk, layout, geometry)
         for path in (layout.commitlog, layout.consumequeue, layout.index, layout.config):
             disk.make_folder(path)
         is_certain = geometries.is_certain(disk, layout)
         geometries.keep(disk, layout, settled)
-        parts = _parts(disk, layout, settings, clock, settled, subscriptions, write=True)
+        parts = _parts(disk, layout, settings, clock, settled, subscriptions, step, write=True)
         parts.is_geometry_certain = is_certain
         report = recovery.recover(parts, clock, os.getpid())
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
         return Opened(parts, settled, clock, log, lock, report)
     except BaseException:
+        if parts is not None:
+            parts.close()
         lock.release()
         raise
 
@@ -104,6 +110,7 @@ def _parts(
     clock: Clock,
     geometry: Geometry,
     subscriptions: Subscriptions | None = None,
+    step: Step = unwatched,
     *,
     write: bool,
 ) -> Parts:
@@ -127,6 +134,7 @@ def _parts(
         queues=choice.make(disk, layout, geometry.queue, others, write=write),
         index=index,
         deletions=deletions,
+        step=step,
         units=Units(
             files,
             deleted=deletions.ends,

@@ -13,6 +13,7 @@ and left a later one, then it begins anew with the first message that the log ha
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.segments import Segment
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
@@ -49,6 +50,7 @@ class Rebuild:
             there may begin anywhere.
         put_last_again: The last record that the index has may lack some of its keys.
         units_of: Says which units records get.
+        step: Told how far it is.
 
     Attributes:
         units: Units put.
@@ -65,6 +67,7 @@ class Rebuild:
         from_first: bool,
         put_last_again: bool = False,
         units_of: Units | None = None,
+        step: Step = unwatched,
     ) -> None:
         self.units = 0
         self.lost = 0
@@ -75,6 +78,7 @@ class Rebuild:
         self._index = index
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first
+        self._step = step
         self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
         self._empty = _empty(queues)
         self._units: list[Entry] = []
@@ -117,7 +121,7 @@ class Rebuild:
     def _put(self, batch: "RecordBatch") -> None:
         """Put the units and keys of a batch whose runs all follow."""
         self.finish()
-        self.units += self._queues.put_batch(batch)
+        self.units += self._queues.put_batch(batch, self._step)
         for run in batch.runs:
             after = int(batch.queue_offset[run.rows[-1]]) + 1
             key = run.topic, run.queue_id
@@ -217,9 +221,13 @@ class Rebuild:
         for key in self.missing:
             self._queues.remove(*key)
         index = self._index if index_too else None
-        again = Rebuild(self._queues, index, from_first=True, units_of=self._units_of)
+        again = Rebuild(
+            self._queues, index, from_first=True, units_of=self._units_of, step=self._step
+        )
         start = segments[0].start if segments else 0
-        for found in Walk(segments, start, check_crc=False).batches():
+        walk = Walk(segments, start, check_crc=False)
+        for found in walk.batches():
+            self._step("bytes of log, for what is made again", walk.position - start)
             again.add_all(found, after_damage=True)
         again.finish()
         self.units += again.units

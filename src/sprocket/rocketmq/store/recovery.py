@@ -39,6 +39,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.base.files import read_file, remove_if_there, replace_file
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.segments import (
     Segment,
     SegmentFiles,
@@ -170,6 +171,14 @@ class Parts:
     deletions: Deletions
     is_geometry_certain: bool = True
     units: Units = field(default_factory=Units)
+    step: Step = unwatched
+
+    def close(self) -> None:
+        """Close every handle; nothing is flushed."""
+        self.queues.close()
+        if self.index is not None:
+            self.index.close_handles()
+        self.files.close()
 
 
 def mark_open(disk: Disk, layout: StoreLayout, process_id: int, *, doubtful: bool = False) -> None:
@@ -387,7 +396,7 @@ def find_end(parts: Parts) -> Walk:
     walk = Walk(parts.files.segments, start.scan, check_crc=True)
     walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
     for _found in walk.batches():
-        pass
+        _tell(parts, walk)
     return walk
 
 
@@ -396,7 +405,7 @@ def find_end(parts: Parts) -> Walk:
 
 def _load(parts: Parts, *, clean: bool) -> None:
     parts.files.load()
-    parts.queues.load(clean=clean)
+    parts.queues.load(clean=clean, step=parts.step)
     if parts.index is not None:
         parts.index.load()
 
@@ -407,7 +416,7 @@ def _load(parts: Parts, *, clean: bool) -> None:
 def _choose_start(parts: Parts, life: _LastLife) -> _Start:
     """Choose where the log is looked at; see the head of the module."""
     if not life.clean:
-        return _start_by_time(parts.files, life)
+        return _start_by_time(parts.files, life, parts.step)
     if life.note is not None:
         start = _start_behind(parts.files, life.note.last_record, life.note.log_end)
         if start is not None:
@@ -433,7 +442,7 @@ def _start_behind(files: SegmentFiles, last_record: int, end: int) -> _Start | N
     return _Start(last_record + entry.size, last_record, entry.stored_at_ms)
 
 
-def _start_by_time(files: SegmentFiles, life: _LastLife) -> _Start:
+def _start_by_time(files: SegmentFiles, life: _LastLife, step: Step) -> _Start:
     """Start at the first record that is younger than what the checkpoint calls safe.
 
     A record that was torn inside its store time, one of the last, seems older than it is. So the
@@ -441,7 +450,7 @@ def _start_by_time(files: SegmentFiles, life: _LastLife) -> _Start:
     """
     safe_at_ms = life.checkpoint.safe_at_ms()
     for segment in reversed(files.segments) if safe_at_ms else ():
-        start = _skip_safe(segment, safe_at_ms)
+        start = _skip_safe(segment, safe_at_ms, step)
         if start.last_record < 0:
             continue  # its first record is too young, or there is none
         if intact_entry(segment, start.last_record - segment.start) is not None:
@@ -451,7 +460,7 @@ def _start_by_time(files: SegmentFiles, life: _LastLife) -> _Start:
     return _Start(files.first)
 
 
-def _skip_safe(segment: Segment, safe_at_ms: int) -> _Start:
+def _skip_safe(segment: Segment, safe_at_ms: int, step: Step) -> _Start:
     """Start behind the records of a file that are not younger than a time, by lengths alone."""
     position, last, last_at_ms = 0, -1, 0
     reader = SegmentReader(segment, _SKIP_BYTES)
@@ -461,6 +470,7 @@ def _skip_safe(segment: Segment, safe_at_ms: int) -> _Start:
             return _Start(segment.start + position, last, last_at_ms)
         last, last_at_ms = segment.start + position, seen.stored_at_ms
         position += seen.size
+        step("bytes of a log file that need no check", position, segment.size)
 
 
 def _distrust(parts: Parts, life: _LastLife, start: _Start) -> dict[QueueKey, LastUnit]:
@@ -476,7 +486,8 @@ def _distrust(parts: Parts, life: _LastLife, start: _Start) -> dict[QueueKey, La
         The last unit that each queue had, of those that were cut.
     """
     is_doubtful = not life.clean or start.last_record < 0
-    lasts = parts.queues.truncate(PhysicalOffset(start.scan)) if is_doubtful else {}
+    scan = PhysicalOffset(start.scan)
+    lasts = parts.queues.truncate(scan, parts.step) if is_doubtful else {}
     if parts.index is not None and life.note is None:
         certain = _ANYWHERE if life.clean else start.scan
         if not life.clean and not life.ours:
@@ -511,18 +522,27 @@ def _walk(
         from_first=begin == first,
         put_last_again=not is_as_noted,
         units_of=parts.units,
+        step=parts.step,
     )
     before = Walk(parts.files.segments, begin, check_crc=True, until=start.scan)
     for found in before.batches():
+        _tell(parts, before)
         rebuild.add_all(found, after_damage=bool(before.damage))
     walk = Walk(parts.files.segments, start.scan, check_crc=True, next_offsets=known)
     walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
     for found in walk.batches():
+        _tell(parts, walk)
         rebuild.add_all(found, after_damage=bool(walk.damage or before.damage))
     damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
     rebuild.keep_places(lasts, damage)
     rebuild.finish()
     return walk, rebuild, damage, before.misplaced + walk.misplaced
+
+
+def _tell(parts: Parts, walk: Walk) -> None:
+    """Say how far a walk is."""
+    done = walk.position - parts.files.first
+    parts.step("bytes of log checked", done, parts.files.end_of_files - parts.files.first)
 
 
 def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:
@@ -546,7 +566,7 @@ def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:
 def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> None:
     """Cut queues and index to the log, and make again what is missing from before the start."""
     end = PhysicalOffset(walk.end)
-    parts.queues.truncate(end)
+    parts.queues.truncate(end, parts.step)
     # An index for a log that is no more: entries before the end may be wrong as well.
     index_too = parts.index is not None and parts.index.end >= end
     if life.ours:  # RocketMQ may have deleted queues since the table was written
@@ -563,13 +583,14 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
         min(until, end),
         parts.units,
         absent_too=not life.ours,
+        step=parts.step,
     )
     if parts.index is not None and not index_too:
         index_too = agree.index_is_wrong(parts.files, parts.index, begin, min(until, end))
     if parts.index is not None and index_too:
         parts.index.reset()
     rebuild.from_whole_log(parts.files.segments, index_too=index_too)
-    parts.queues.correct_min(PhysicalOffset(parts.files.first))
+    parts.queues.correct_min(PhysicalOffset(parts.files.first), parts.step)
 
 
 # Pass 7: seal.
@@ -578,7 +599,7 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
 def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
     """Sync everything, then say so in the checkpoint."""
     if not life.clean:
-        parts.queues.wipe_behind_ends()
+        parts.queues.wipe_behind_ends(parts.step)
         for segment in parts.files.segments:
             if segment.end > walk.start:
                 if life.doubtful:

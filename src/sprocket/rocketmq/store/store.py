@@ -26,6 +26,7 @@ from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, DiskFull, MessageIllegal, StoreError, StoreFailed
 from sprocket.base.nonblocking import outside
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
@@ -135,6 +136,8 @@ class Store:
         clock: Clock,
         geometry: Geometry | None = None,
         subscriptions: Subscriptions | None = None,
+        *,
+        step: Step = unwatched,
     ) -> "Store":
         """Open a store, or make one in an empty or missing folder, and recover it.
 
@@ -145,6 +148,7 @@ class Store:
             clock: Gives store times.
             geometry: Sizes of its files; None takes those it was made with.
             subscriptions: Filters that messages are tried on when they are dispatched.
+            step: Called often while it takes long; may end it by an error, which this raises.
 
         Raises:
             StoreLocked: Another process, or this one, has it open.
@@ -152,7 +156,9 @@ class Store:
             DiskFull, DiskFailed: It was left as it was found, or can be recovered again.
         Durability: all that is in it when this returns is on the disk.
         """
-        return cls(opening.to_write(disk, folder, settings, clock, geometry, subscriptions))
+        return cls(
+            opening.to_write(disk, folder, settings, clock, geometry, subscriptions, step=step)
+        )
 
     @classmethod
     def open_read_only(cls, disk: Disk, folder: str, geometry: Geometry | None = None) -> "Store":

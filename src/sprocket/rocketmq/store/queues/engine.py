@@ -20,6 +20,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
@@ -142,11 +143,12 @@ class Queues(Protocol):
     Threads: the one that owns the store.
     """
 
-    def load(self, *, clean: bool = False) -> None:
+    def load(self, *, clean: bool = False, step: Step = unwatched) -> None:
         """Take up every queue that is on the disk; again, if there are some already.
 
         Args:
             clean: The last stop was clean. If not, the next `flush` syncs what was found here.
+            step: Told how far it is.
 
         Raises:
             ForeignStore: What lies there is no queue of this engine and geometry.
@@ -193,12 +195,13 @@ class Queues(Protocol):
         Durability: none before `flush`.
         """
 
-    def put_batch(self, batch: "RecordBatch") -> int:
+    def put_batch(self, batch: "RecordBatch", step: Step = unwatched) -> int:
         """Put the units of a batch; what a queue has of them already is passed over.
 
         Args:
             batch: Its records are their own units, see `Units.are_records`, and the offsets of each
                 queue have no gap in it.
+            step: Told how far it is.
 
         Returns:
             How many units were put.
@@ -233,8 +236,13 @@ class Queues(Protocol):
         nothing but `put_round` and `put_batch` changes the queues.
         """
 
-    def correct_min(self, min_physical: PhysicalOffset) -> None:
-        """Raise each queue's minimum to the first message that the log still has."""
+    def correct_min(self, min_physical: PhysicalOffset, step: Step = unwatched) -> None:
+        """Raise each queue's minimum to the first message that the log still has.
+
+        Args:
+            min_physical: Where the log begins.
+            step: Told how far it is.
+        """
 
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
         """Raise the minima and give back the room of units that no message is left for.
@@ -242,16 +250,22 @@ class Queues(Protocol):
         An engine may keep some of them for a later call.
         """
 
-    def truncate(self, physical_offset: PhysicalOffset) -> dict[QueueKey, LastUnit]:
+    def truncate(
+        self, physical_offset: PhysicalOffset, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
         """Take away the units of messages at `physical_offset` or later.
 
         Fillers before the cut stay: what they stand for is gone.
+
+        Args:
+            physical_offset: The first place that is cut off.
+            step: Told how far it is.
 
         Returns:
             Of each queue that lost units, the last one it had.
         """
 
-    def wipe_behind_ends(self) -> None:
+    def wipe_behind_ends(self, step: Step = unwatched) -> None:
         """Wipe what lies behind the end of each queue and could be taken for a unit.
 
         Needed once after a load that followed a crash.

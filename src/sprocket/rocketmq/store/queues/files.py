@@ -31,6 +31,7 @@ from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.base.files import read_file, replace_file
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.segments import OpenFiles, SegmentFiles, segment_name
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
@@ -122,7 +123,7 @@ class FileQueues:
         self._dirty: set[FileQueue | BatchQueue] = set()
         self._is_unsure = False
 
-    def load(self, *, clean: bool = False) -> None:
+    def load(self, *, clean: bool = False, step: Step = unwatched) -> None:
         """Take up every queue that is on the disk and find its end.
 
         Folders whose name is no number are not queues. After a clean stop a queue is as the note
@@ -131,6 +132,7 @@ class FileQueues:
 
         Args:
             clean: The last stop was clean. If not, the next `flush` syncs what was found here.
+            step: Told how far it is.
 
         Raises:
             ForeignStore: A file has a name or a length that no queue of this geometry has.
@@ -144,12 +146,14 @@ class FileQueues:
         if others is not None:
             self._extends = others.extend or self._disk.is_folder(others.extension_folder)
             others.batch_topics.update(self._disk.list(others.batch_folder))
-            self._load(others.batch_folder, {}, 0, clean=clean)
+            self._load(others.batch_folder, {}, 0, step, clean=clean)
         noted, noted_at_ms = self._read_note() if clean else ({}, 0)
         with uncollected():
-            self._load(self._folder, noted, noted_at_ms, clean=clean)
+            self._load(self._folder, noted, noted_at_ms, step, clean=clean)
 
-    def _load(self, folder: str, noted: _Note, noted_at_ms: int, *, clean: bool) -> None:
+    def _load(
+        self, folder: str, noted: _Note, noted_at_ms: int, step: Step, *, clean: bool
+    ) -> None:
         for topic in self._disk.list(folder):
             place = f"{folder}/{topic}"
             known = noted.get(topic, {})
@@ -159,6 +163,7 @@ class FileQueues:
             else:
                 ids = list(known)  # no queue came or went since
             for queue_id in ids:
+                step("queues found", len(self._queues))
                 ends = known.get(queue_id)
                 path = f"{place}/{queue_id}"
                 is_noted = ends is not None and self._is_as_noted(path, ends, noted_at_ms)
@@ -298,7 +303,7 @@ class FileQueues:
             run.end = end
         return self._write_runs(rounds.values())
 
-    def put_batch(self, batch: "RecordBatch") -> int:
+    def put_batch(self, batch: "RecordBatch", step: Step = unwatched) -> int:
         """Put the units of a batch; see `engine.Queues.put_batch`."""
         units = np.empty(len(batch), _UNITS)
         units["physical_offset"] = batch.physical_offset
@@ -306,7 +311,8 @@ class FileQueues:
         units["tags_code"] = batch.tags_code
         ends = batch.physical_offset + batch.size
         count = 0
-        for topic, queue_id, rows in batch.runs:
+        for number, (topic, queue_id, rows) in enumerate(batch.runs):
+            step("queues written", number, len(batch.runs))
             queue = self._queues.get((topic, queue_id)) or self._make(topic, queue_id)
             if not (queue.is_blank or batch.queue_offset[rows[0]] == queue.max_offset):
                 rows = rows[batch.queue_offset[rows] >= queue.max_offset]
@@ -357,9 +363,9 @@ class FileQueues:
             queue.begin(offset)
             self._dirty.add(queue)
 
-    def correct_min(self, min_physical: PhysicalOffset) -> None:
+    def correct_min(self, min_physical: PhysicalOffset, step: Step = unwatched) -> None:
         """Raise each queue's minimum to the first message that the log still has."""
-        for queue in self._queues.values():
+        for queue in self._watched(step, "queues whose first message was looked for"):
             queue.correct_min(min_physical)
 
     def between(
@@ -383,21 +389,29 @@ class FileQueues:
             for queue, min_offset in zip(part, minima, strict=True):
                 yield from queue.clean_steps(min_offset)
 
-    def truncate(self, physical_offset: PhysicalOffset) -> dict[QueueKey, LastUnit]:
+    def truncate(
+        self, physical_offset: PhysicalOffset, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
         """Take away the units of messages at `physical_offset` or later; return the last ones."""
         lasts = {}
-        for key, queue in self._queues.items():
+        for queue in self._watched(step, "queues cut"):
             last = queue.truncate(physical_offset)
             if last is not None:
                 self._dirty.add(queue)
-                lasts[key] = last
+                lasts[queue.topic, queue.queue_id] = last
         return lasts
 
-    def wipe_behind_ends(self) -> None:
+    def wipe_behind_ends(self, step: Step = unwatched) -> None:
         """Zero what lies behind the end of each queue; see `FileQueue.wipe_behind_end`."""
-        for queue in self._queues.values():
+        for queue in self._watched(step, "queues whose ends were wiped"):
             if queue.wipe_behind_end():
                 self._dirty.add(queue)
+
+    def _watched(self, step: Step, what: str) -> Iterator[FileQueue | BatchQueue]:
+        """Give every queue, telling how far it is."""
+        for number, queue in enumerate(self._queues.values()):
+            step(what, number, len(self._queues))
+            yield queue
 
     def remove(self, topic: str, queue_id: int) -> None:
         """Delete a queue with its files."""

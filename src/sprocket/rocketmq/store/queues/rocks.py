@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from sprocket.base import steps
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
@@ -70,7 +71,7 @@ class RocksQueues:
             self._opened = Database(self._disk, self._folder, (UNITS, OFFSETS), write=self._write)
         return self._opened
 
-    def load(self, *, clean: bool = False) -> None:
+    def load(self, *, clean: bool = False, step: Step = unwatched) -> None:
         """Open the database and take up the range of every queue; see `engine.Queues.load`.
 
         A database that RocksDB or we find damaged is deleted, unless it is only read: recovery
@@ -84,17 +85,18 @@ class RocksQueues:
         if not self._write and not is_database(self._disk, self._folder):
             return
         try:
-            self._load()
+            self._load(step)
         except CorruptRecord:
             if not self._write:
                 raise
             self.reset()
-            self._load()
+            self._load(step)
         if not clean:
-            self._correct_max()
+            self._correct_max(step)
 
-    def _load(self) -> None:
+    def _load(self, step: Step) -> None:
         for key, value in self._database.all(OFFSETS):
+            step("queues found", len(self._queues))
             if key == CHECKPOINT_KEY:
                 if len(value) != I64.size:
                     raise CorruptRecord(f"{self._folder}: checkpoint {value.hex()}")
@@ -114,12 +116,13 @@ class RocksQueues:
                     known.cleaned = known.min_offset
                     known.first_place = record.physical_offset
 
-    def _correct_max(self) -> None:
+    def _correct_max(self, step: Step) -> None:
         """Lower each queue's end to behind its last unit, and `end` so that the rest is put again.
 
         Costs 3 µs a queue.
         """
-        for queue in self._queues.values():
+        for number, queue in enumerate(self._queues.values()):
+            step("queues looked at", number, len(self._queues))
             end = queue.end_before(queue.max_offset)
             if queue.last_place >= 0 and end < queue.max_offset:
                 queue.max_offset = end
@@ -218,7 +221,7 @@ class RocksQueues:
             )
         return count
 
-    def put_batch(self, batch: "RecordBatch") -> int:
+    def put_batch(self, batch: "RecordBatch", step: Step = unwatched) -> int:
         """Put the units of a batch, in one batch of the database; see `engine.Queues.put_batch`.
 
         Cost: 20 µs, 10 µs a queue and 1 µs a unit.
@@ -226,7 +229,8 @@ class RocksQueues:
         values = unit_values(batch)
         written = self._database.batch()
         runs: dict[QueueKey, Run] = {}
-        for topic, queue_id, rows in batch.runs:
+        for number, (topic, queue_id, rows) in enumerate(batch.runs):
+            step("queues written", number, len(batch.runs))
             key = topic, queue_id
             run = runs[key] = Run(self._queues.get(key), key)
             fresh = run.take(batch, rows)
@@ -297,13 +301,17 @@ class RocksQueues:
 
     # Recovery and cleaning.
 
-    def correct_min(self, min_physical: PhysicalOffset) -> None:
+    def correct_min(self, min_physical: PhysicalOffset, step: Step = unwatched) -> None:
         """Raise each queue's minimum to the first message that the log still has.
 
         Cost: nothing for a queue whose first message is still there.
         """
         queues = [q for q in self._queues.values() if q.first_place < min_physical]
-        batch = self._raise_minima(queues, _firsts(queues, min_physical))
+        firsts: list[_First] = []
+        for number, queue in enumerate(queues):
+            step("queues whose first message was looked for", number, len(queues))
+            firsts += _firsts((queue,), min_physical)
+        batch = self._raise_minima(queues, firsts)
         if len(batch) and self._write:
             self._database.write(batch)
 
@@ -340,14 +348,17 @@ class RocksQueues:
                 self._put_records(batch, queue)
         return batch
 
-    def truncate(self, physical_offset: PhysicalOffset) -> dict[QueueKey, LastUnit]:
+    def truncate(
+        self, physical_offset: PhysicalOffset, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
         """Take away the units of messages at `physical_offset` or later; return the last ones.
 
         Cost: nothing for a queue whose last message lies before.
         """
         batch = self._database.batch()
         lasts: dict[QueueKey, LastUnit] = {}
-        for key, queue in self._queues.items():
+        for number, (key, queue) in enumerate(self._queues.items()):
+            step("queues cut", number, len(self._queues))
             if queue.last_place >= physical_offset:
                 lasts[key] = LastUnit(queue.max_offset, queue.last_place)
                 self._cut(queue, physical_offset)
@@ -370,7 +381,7 @@ class RocksQueues:
         last = queue.place_before(queue.max_offset)
         queue.last_place = -1 if last is None else last.physical_offset
 
-    def wipe_behind_ends(self) -> None:
+    def wipe_behind_ends(self, step: Step = unwatched) -> None:
         """Do nothing: what lies behind the `max` record of a queue is not taken for a unit."""
 
     def remove(self, topic: str, queue_id: int) -> None:
