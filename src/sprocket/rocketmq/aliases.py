@@ -18,6 +18,7 @@ from typing import Any
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.units import KIB
+from sprocket.rocketmq import told_defaults
 from sprocket.rocketmq.codec import java_properties
 from sprocket.rocketmq.known_names import BROKER_NAMES, BROKER_UNREAD_NAMES, NAMESERVER_NAMES
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
@@ -106,19 +107,26 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
         settings: All groups.
         folder: Of the store; left out if empty.
     """
-    told = {one.name: one.write(_value(settings, one.setting)) for one in _BROKER.values()}
+    told = dict(told_defaults.BROKER)
+    told |= {one.name: one.write(_value(settings, one.setting)) for one in _BROKER.values()}
     told["brokerIP1"] = told["brokerIP1"] or settings.server.host
+    told["brokerIP2"] = told["brokerIP1"]
     told |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
     told["enableMultiDispatch"] = told["enableLmq"]
     if folder:
         told |= {"storePathRootDir": folder, "storePathCommitLog": f"{folder}/commitlog"}
+        told["rocketmqHome"] = folder
     return dict(sorted(told.items()))
 
 
 def to_nameserver_conf(nameserver: NameServerSettings, server: ServerSettings) -> dict[str, str]:
-    """Return the settings in RocketMQ's words, as GET_NAMESRV_CONFIG 319 answers them."""
+    """Return the settings in RocketMQ's words, as GET_NAMESRV_CONFIG 319 answers them.
+
+    Where its files lie is not told.
+    """
     settings = Settings(nameserver=nameserver, server=server)
-    told = {one.name: one.write(_value(settings, one.setting)) for one in _NAMESERVER.values()}
+    told = dict(told_defaults.NAMESERVER)
+    told |= {one.name: one.write(_value(settings, one.setting)) for one in _NAMESERVER.values()}
     return dict(sorted(told.items()))
 
 

@@ -144,9 +144,12 @@ BROKER_NAMES = frozenset(_BROKER.split())
 
 BROKER_UNREAD_NAMES = frozenset(
     {"abortFile", "storeCheckpoint", "storePathConsumeQueue", "storePathIndex"}
+    | {"isBrokerContainer", "isInBrokerContainer", "isScanAvailableNameSrv"}
+    | {"timerCheckMetricsWhen", "timerEnableDisruptor", "timerStopDequeue", "timerWarmEnable"}
 )
-"""What many a broker.conf holds since a tutorial of old, though nothing in RocketMQ reads it: these
-files lie below storePathRootDir, there as here, and RocketMQ does not say that it ignores them."""
+"""What nothing in RocketMQ reads, though many a broker.conf holds it since a tutorial of old (these
+files lie below storePathRootDir, there as here), or RocketMQ tells it of itself. It does not say
+that it ignores them."""
 
 _NAMESERVER = """
     bindAddress clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity clusterTest

@@ -1,0 +1,61 @@
+"""What is told of settings that we do not have."""
+
+import pytest
+from tests.answers import recording
+
+from sprocket.rocketmq import aliases, told_defaults
+from sprocket.rocketmq.known_names import BROKER_NAMES, BROKER_UNREAD_NAMES, NAMESERVER_NAMES
+from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
+
+UNTOLD = {"configStorePath", "kvConfigPath", "rocketmqHome"}
+"""Where a NameServer's files lie."""
+
+
+@pytest.mark.parametrize(
+    ("request_name", "told", "untold"),
+    [
+        ("26", aliases.to_broker_conf(Settings(), folder="/data"), set()),
+        ("names/319", aliases.to_nameserver_conf(NameServerSettings(), ServerSettings()), UNTOLD),
+    ],
+)
+def test_every_setting_that_rocketmq_tells_is_told(
+    request_name: str, told: dict[str, str], untold: set[str]
+) -> None:
+    """The real 5.3.3 named them."""
+    _, (answer,) = recording.read()[request_name]
+    assert set(answer.body) - told.keys() == untold
+    assert list(told) == sorted(told)
+
+
+def test_they_are_names_that_a_settings_file_may_hold() -> None:
+    """Whoever makes a broker.conf of what was told can start with it."""
+    assert told_defaults.BROKER.keys() <= BROKER_NAMES | BROKER_UNREAD_NAMES
+    assert told_defaults.NAMESERVER.keys() <= NAMESERVER_NAMES
+    told = aliases.to_broker_conf(Settings(), folder="/data")
+    text = "\n".join(f"{name}={value}" for name, value in told.items())
+    assert aliases.read_broker_conf(text, "broker.conf").folder == "/data"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("slaveReadEnable", "false"),
+        ("traceOn", "true"),
+        ("aclEnable", "false"),
+        ("rejectTransactionMessage", "true"),
+        ("enableCompaction", "false"),
+        ("timerWheelEnable", "false"),
+        ("sendMessageThreadPoolNums", "1"),
+    ],
+)
+def test_what_is_told_is_true_of_ours(name: str, value: str) -> None:
+    """RocketMQ's default where that is so, else what is."""
+    assert told_defaults.BROKER[name] == value
+
+
+def test_no_setting_of_ours_is_told_by_default() -> None:
+    """Its value would be shadowed, or say something else."""
+    ours = {alias.name for alias in aliases._BROKER.values()}
+    assert not ours & told_defaults.BROKER.keys()
+    names = {alias.name for alias in aliases._NAMESERVER.values()}
+    assert not names & told_defaults.NAMESERVER.keys()
