@@ -73,7 +73,8 @@ class Groups:
         for _, counter, timestamp, groups, forbidden in lines:
             self.version = DataVersion(counter, timestamp, self.version.state_version)
             self._take(groups)
-            self._forbidden.update(forbidden)
+            for name, topics in forbidden.items():
+                self._close(name, topics)
         self._is_changed = covered is None or bool(lines)
         wanted = SYSTEM_GROUPS if adds_system_groups else ()
         missing = [name for name in wanted if name not in self._table]
@@ -177,9 +178,18 @@ class Groups:
         bits = int(old.get(topic, 0))
         wanted = bits & ~READ_FORBIDDEN if is_readable else bits | READ_FORBIDDEN
         if wanted != bits:
-            new = {**old, topic: wanted}
+            new = {other: there for other, there in old.items() if other != topic}
+            if wanted:
+                new[topic] = wanted
             self._note({}, {group: new})
-            self._forbidden[group] = new
+            self._close(group, new)
+
+    def _close(self, group: str, topics: dict[str, int]) -> None:
+        """Note which topics are closed to a group; one without any is not in the table."""
+        if topics:
+            self._forbidden[group] = topics
+        else:
+            self._forbidden.pop(group, None)
 
     def flush_steps(self) -> Steps:
         """Write a new snapshot, if anything has changed since the last one.

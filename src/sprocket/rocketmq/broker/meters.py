@@ -128,6 +128,10 @@ class Meter(Generic[K]):
             known.messages += messages
             known.size += size
 
+    def knows(self, key: K) -> bool:
+        """Say whether anything was counted for a key within a day, now included."""
+        return key in self._counts or self.day.find(key) is not None
+
     def roll(self, seconds: float) -> None:
         """Hand what was counted since the last call, `seconds` ago, over to the windows."""
         counts, self._counts = self._counts, {}

@@ -197,12 +197,12 @@ class ConsumerOffsets:
             self._forget(f"{topic}@{group}")
         self.journal.sync()
 
-    def smallest(self, topic: str) -> dict[int, int]:
-        """Return by queue the smallest offset that any group has committed in the topic."""
-        found: dict[int, int] = {}
+    def by_queue(self, topic: str) -> dict[int, list[int]]:
+        """Return by queue the offsets that groups have committed in the topic."""
+        found: dict[int, list[int]] = {}
         for group in self.groups_of(topic):
             for queue_id, offset in self.of(group, topic).items():
-                found[queue_id] = min(offset, found.get(queue_id, offset))
+                found.setdefault(queue_id, []).append(offset)
         return found
 
     @property

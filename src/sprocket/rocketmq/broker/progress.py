@@ -47,18 +47,23 @@ class Progress:
         self._stats = stats
         self._broker_name = broker_name
 
-    def of_group(self, group: str, topics: Iterable[str] = ()) -> ConsumeStats:
+    def of_group(self, group: str, topic: str = "", topics: Iterable[str] = ()) -> ConsumeStats:
         """Return how far a group is, in all topics it has committed to or in those named.
 
+        Args:
+            group: The group.
+            topic: One topic; the group must consume it, as far as its members say.
+            topics: Topics that it need not consume.
         Source: RocketMQ `AdminBrokerProcessor.getConsumeStats`.
         """
+        named = list(topics)
         queues: dict[MessageQueue, QueueProgress] = {}
         tps = 0.0
-        for topic in list(topics) or self._offsets.topics_of(group):
-            config = self._topics.get(topic)
-            if config is not None and self._follows(group, topic):
+        for name in named or ([topic] if topic else self._offsets.topics_of(group)):
+            config = self._topics.get(name)
+            if config is not None and (named or self._follows(group, name)):
                 queues |= self._queues(group, config)
-                tps += self._stats.group_get_tps(topic, group)
+                tps += self._stats.group_get_tps(name, group)
         return ConsumeStats(queues=queues, consume_tps=tps)
 
     def of_all(self, *, ordered_only: bool) -> list[tuple[str, list[ConsumeStats]]]:

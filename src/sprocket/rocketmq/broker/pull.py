@@ -52,12 +52,24 @@ class Pulled(Struct, frozen=True, gc=False):
         result: Records and offsets, as the store gave them.
         next_offset: Where the consumer goes on.
         tags: What the consumer wants, for a wait; None for everything.
+        topic_flag: The topic's system flag.
+        group_flag: The group's.
     """
 
     code: int
     result: GetResult
     next_offset: int
     tags: frozenset[int] | None
+    topic_flag: int
+    group_flag: int
+
+
+class _Checked(Struct, frozen=True, gc=False):
+    """What a pull that passed all checks is filtered by, and the flags that its answer tells."""
+
+    subscription: Subscription
+    topic_flag: int
+    group_flag: int
 
 
 _CODES = {
@@ -106,10 +118,11 @@ class Puller:
             RequestRefused: A check failed; its code is RocketMQ's.
             StoreError: The store could not be read.
         """
-        tags = self._check(header).tags
+        checked = self._check(header)
+        tags, flags = checked.subscription.tags, (checked.topic_flag, checked.group_flag)
         target = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
         if target is not None:
-            return self._reset(header, target)
+            return self._reset(header, target, *flags)
         settings = self._settings
         result = self._store.get_messages(
             header.topic,
@@ -130,13 +143,14 @@ class Puller:
             code = ResponseCode.PULL_OFFSET_MOVED if is_moved else ResponseCode.PULL_NOT_FOUND
         else:
             code = _CODES[status]
-        return Pulled(code, result, result.next_offset, tags)
+        return Pulled(code, result, result.next_offset, tags, *flags)
 
-    def _reset(self, header: PullMessage, target: int) -> Pulled:
+    def _reset(self, header: PullMessage, target: int, topic_flag: int, group_flag: int) -> Pulled:
         """Send a group to where an administrator wants it; what it commits here is out of date."""
         low, high = self._store.queue_range(header.topic, header.queue_id)
         result = GetResult(GetStatus.OFFSET_RESET, QueueOffset(target), low, high, [])
-        return Pulled(ResponseCode.PULL_OFFSET_MOVED, result, target, None)
+        code = ResponseCode.PULL_OFFSET_MOVED
+        return Pulled(code, result, target, None, topic_flag, group_flag)
 
     def hold_ms(self, header: PullMessage) -> int:
         """Return how long this pull may wait for a message; 0 when it does not want to."""
@@ -144,8 +158,8 @@ class Puller:
             return 0
         return max(0, min(header.suspend_timeout_millis, self._settings.hold_ms_max))
 
-    def _check(self, header: PullMessage) -> Subscription:
-        """Run the checks and return the subscription that filters."""
+    def _check(self, header: PullMessage) -> _Checked:
+        """Run the checks and return what they have found."""
         if not self._topics.is_readable:
             raise PullForbidden(Forbidden.BROKER, "the broker is closed to pulls at the moment")
         group = self._groups.find(header.consumer_group)
@@ -178,7 +192,7 @@ class Puller:
                 ResponseCode.SYSTEM_ERROR,
                 f"the broker does not support consumers that filter by {subscription.type}",
             )
-        return subscription
+        return _Checked(subscription, topic.sys_flag, group.sys_flag)
 
     def _carried(self, header: PullMessage) -> Subscription:
         """Return the subscription that the request itself carries.
@@ -201,7 +215,7 @@ class Puller:
         """Return the subscription that the group's heartbeats brought."""
         name = header.consumer_group
         members = self._members.consumers(name)
-        if members is None:
+        if members is None or not members.clients:  # what pulls brought along is not enough
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group [{name}] is not online"
             )

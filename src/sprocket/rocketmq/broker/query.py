@@ -127,15 +127,10 @@ class Queries:
             subscription: Of the group that is named in it, None if that has none.
 
         Returns:
-            None if there is no message at the offset.
-
-        Raises:
-            RequestRefused: SYSTEM_ERROR; the queue never had a message.
+            None if there is no message at the offset, or no such queue.
         """
         topic, queue_id = header.topic, header.queue_id
         span = self._store.queue_range(topic, queue_id)
-        if span.max == 0:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         if not span.min <= header.index < span.max:
             return None
         count = max(0, min(header.count, UNITS_MAX, span.max - header.index))

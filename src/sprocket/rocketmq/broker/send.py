@@ -29,6 +29,7 @@ from sprocket.rocketmq.broker.topics import (
 from sprocket.rocketmq.codec import batch, properties
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.extra import COUNT_MAX
 from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.model.message import (
@@ -254,7 +255,8 @@ class Sender:
         if is_inner:
             shared.pop(properties.INNER_NUM, None)  # counted here, whatever the sender says
         self._refuse_unsupported_in_batch(shared)
-        if len((header.properties).encode()) > properties.PROPERTIES_BYTES_MAX:
+        size = len(header.properties.encode()) + len(self._suffix)
+        if size > properties.PROPERTIES_BYTES_MAX:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch's properties are too long")
         try:
             parts = batch.split(body)
@@ -264,6 +266,7 @@ class Sender:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
         if is_inner:
             return self._inner_batch(header, queue_id, body, len(parts.bodies), shared, born_host)
+        unique_key = shared.get(properties.UNIQ_KEY, "")
         if not _NOT_SHARED.isdisjoint(shared):
             shared = {name: value for name, value in shared.items() if name not in _NOT_SHARED}
         flags, bodies, texts = parts
@@ -283,7 +286,7 @@ class Sender:
             header.born_timestamp,
             header.reconsume_times,
             0,
-            properties.find(texts[0], properties.UNIQ_KEY) or "",
+            unique_key,
         )
         return NewBatch(shared_record, flags, bodies, texts, added)
 
@@ -356,13 +359,17 @@ class Sender:
         check_name(name)
         if name in FORBIDDEN_TO_SEND:
             raise _forbidden(name)
+        template, queues = header.default_topic, header.default_topic_queue_nums
+        if template is None or queues is None:
+            what = "defaultTopic" if template is None else "defaultTopicQueueNums"
+            raise FieldUnreadable(
+                f"topic {name} is not there, and {what} does not say how to make it"
+            )
         is_unit = bool(header.unit_mode)
         is_retry = name.startswith(RETRY_PREFIX)
         sys_flag = (UNIT_SUBSCRIPTION if is_retry else UNIT) if is_unit else 0
         try:
-            return self._topics.make_for_send(
-                name, header.default_topic, header.default_topic_queue_nums, sys_flag
-            )
+            return self._topics.make_for_send(name, template, queues, sys_flag)
         except RequestRefused:
             if is_retry or name.startswith(DEAD_LETTER_PREFIX):
                 return self._topics.make_internal(name, 1, sys_flag=sys_flag)

@@ -273,9 +273,9 @@ def _answer_bytes(count: Count) -> tuple[int, int]:
 
 
 def _of_key(meter: Meter[K], key: K, read: _Read) -> StatsData | None:
-    counts = [window.find(key) for window in (meter.minute, meter.hour, meter.day)]
-    if counts[-1] is None:
+    if not meter.knows(key):
         return None
+    counts = [window.find(key) for window in (meter.minute, meter.hour, meter.day)]
     return _data(meter, [count or Count() for count in counts], read)
 
 

@@ -132,8 +132,8 @@ def encode_topic_configs(topics: Iterable[TopicConfig]) -> bytes:
 def decode_topic_configs(data: bytes) -> list[TopicConfig]:
     """Read the body of UPDATE_AND_CREATE_TOPIC_LIST 18. Raises WireError."""
     body = body_parts.read_object(data, "a list of topics")
-    found = values.sequence(body.get("topicConfigList"), "topicConfigList")
-    return [tables.topic_from_json("", one) for one in found]
+    found = body_parts.required(body, "topicConfigList", "a list of topics")
+    return [tables.topic_from_json("", one) for one in values.sequence(found, "topicConfigList")]
 
 
 def encode_groups(groups: Iterable[str]) -> bytes:

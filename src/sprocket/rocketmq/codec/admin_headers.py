@@ -19,6 +19,13 @@ class GroupAndTopic(Header, frozen=True, kw_only=True, gc=False):
     topic: str
 
 
+class TimeSpans(Header, frozen=True, kw_only=True, gc=False):
+    """QUERY_CONSUME_TIME_SPAN 303; without a group nothing is consumed."""
+
+    group: str = ""
+    topic: str
+
+
 class DeleteGroup(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """DELETE_SUBSCRIPTIONGROUP 207."""
 
@@ -50,17 +57,17 @@ class GetConsumeStats(Header, frozen=True, kw_only=True, gc=False, rename="camel
 class GetBrokerConsumeStats(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """GET_BROKER_CONSUME_STATS 317."""
 
-    is_order: bool
+    is_order: bool = False
     """Only topics whose order is global; false leaves nothing out."""
 
 
 class QueryConsumeQueue(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """QUERY_CONSUME_QUEUE 321: units of a queue from one on."""
+    """QUERY_CONSUME_QUEUE 321: units of a queue from one on; a number that is absent is 0."""
 
-    topic: str = ""
-    queue_id: Int32
-    index: Int64
-    count: Int32
+    topic: str
+    queue_id: Int32 = 0
+    index: Int64 = 0
+    count: Int32 = 0
     consumer_group: str | None = None
 
 

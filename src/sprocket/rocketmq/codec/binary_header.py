@@ -35,8 +35,10 @@ class BinaryHeader(NamedTuple):
 def decode(header: bytes) -> BinaryHeader:
     """Read a binary header; bytes after the ext map are ignored.
 
+    As in RocketMQ an ext map of negative size is none, and its last entry may go beyond its size.
+
     Raises:
-        WireError: A size is negative or goes beyond the bytes there are.
+        WireError: The size of a text is negative, or one goes beyond the bytes there are.
     """
     try:
         code, language, version, opaque, flag = _FIXED.unpack_from(header)
@@ -44,12 +46,12 @@ def decode(header: bytes) -> BinaryHeader:
         (ext_bytes,) = _INT32.unpack_from(header, position)
         position += 4
         end = position + ext_bytes
-        if ext_bytes < 0 or end > len(header):
+        if end > len(header):
             raise WireError(f"an ext map of {ext_bytes} bytes, {len(header) - position} are left")
         ext: dict[str, str] = {}
         while position < end:
-            key, position = _text(header, position, _INT16, end)
-            value, position = _text(header, position, _INT32, end)
+            key, position = _text(header, position, _INT16, len(header))
+            value, position = _text(header, position, _INT32, len(header))
             if key and value:
                 ext[key] = value
     except error as short:

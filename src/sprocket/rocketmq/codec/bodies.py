@@ -131,13 +131,22 @@ def decode_cluster_info(data: bytes) -> ClusterInfo:
     )
 
 
-def encode_members(broker: BrokerData, *, standard: bool) -> bytes:
-    """Write the answer of GET_BROKER_MEMBER_GROUP 901; `standard` as for routes."""
-    group = {
-        "brokerAddrs": _addresses_json(broker, standard=standard),
-        "brokerName": broker.name,
-        "cluster": broker.cluster,
-    }
+def encode_members(
+    addresses: Mapping[int, str], cluster: str | None, name: str | None, *, standard: bool
+) -> bytes:
+    """Write the answer of GET_BROKER_MEMBER_GROUP 901.
+
+    Args:
+        addresses: Of the processes, by their numbers.
+        cluster: As it was asked for.
+        name: The same.
+        standard: As for routes.
+    """
+    group: dict[str, object] = {"brokerAddrs": _addresses_json(addresses, standard=standard)}
+    if name is not None:
+        group["brokerName"] = name
+    if cluster is not None:
+        group["cluster"] = cluster
     return body_parts.encode({"brokerMemberGroup": group})
 
 
@@ -175,18 +184,18 @@ def decode_key_values(data: bytes) -> dict[str, str]:
     return {values.text(name): values.text(value) for name, value in table.items()}
 
 
-def _addresses_json(broker: BrokerData, *, standard: bool) -> msgspec.Raw:
+def _addresses_json(addresses: Mapping[int, str], *, standard: bool) -> msgspec.Raw:
     quote = '"' if standard else ""
     entries = (
         f"{quote}{broker_id}{quote}:".encode() + body_parts.encode(address)
-        for broker_id, address in sorted(broker.addresses.items())
+        for broker_id, address in sorted(addresses.items())
     )
     return body_parts.raw_object(entries)
 
 
 def _broker_json(broker: BrokerData, *, standard: bool) -> dict[str, Any]:
     value: dict[str, Any] = {
-        "brokerAddrs": _addresses_json(broker, standard=standard),
+        "brokerAddrs": _addresses_json(broker.addresses, standard=standard),
         "brokerName": broker.name,
         "cluster": broker.cluster,
         "enableActingMaster": broker.enable_acting_master,

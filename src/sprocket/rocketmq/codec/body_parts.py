@@ -59,6 +59,14 @@ def texts(value: Any, name: str) -> list[str]:
     return [values.text(one) for one in values.sequence(value, name)]
 
 
+def required(members: Mapping[Any, Any], name: str, what: str) -> Any:
+    """Return a member that must be there and not null. Raises WireError naming `what`."""
+    value = members.get(name)
+    if value is None:
+        raise WireError(f"{what} without {name}")
+    return value
+
+
 def message_queue_json(queue: MessageQueue) -> dict[str, str | int]:
     """Return a queue as JSON has it."""
     return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}

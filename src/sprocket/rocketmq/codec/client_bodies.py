@@ -112,10 +112,15 @@ def decode_heartbeat(data: bytes) -> HeartbeatData:
     body = body_parts.read_object(data, "a heartbeat")
     producers = values.sequence(body.get("producerDataSet"), "producerDataSet")
     consumers = values.sequence(body.get("consumerDataSet"), "consumerDataSet")
+    if producers:
+        body_parts.required(body, "clientID", "a heartbeat of producers")
     return HeartbeatData(
         client_id=values.text(body.get("clientID")),
         producers=[
-            values.text(values.mapping(one, "a producer").get("groupName")) for one in producers
+            values.text(
+                body_parts.required(values.mapping(one, "a producer"), "groupName", "a producer")
+            )
+            for one in producers
         ],
         consumers=[_consumer(values.mapping(one, "a consumer")) for one in consumers],
         fingerprint=values.member(body, "heartbeatFingerprint", 0),
@@ -159,13 +164,25 @@ def encode_lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> b
     )
 
 
-def decode_lock(data: bytes) -> LockBatch:
-    """Read the body of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42. Raises WireError."""
-    body = body_parts.read_object(data, "a lock request")
+def decode_lock(data: bytes, *, is_group_needed: bool = False) -> LockBatch:
+    """Read the body of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42.
+
+    Args:
+        data: The body.
+        is_group_needed: Whether it must name a group even if it names no queues.
+
+    Raises:
+        WireError: It cannot be read, `mqSet` is null, or there are queues and no group.
+    """
+    what = "a lock request"
+    body = body_parts.read_object(data, what)
+    queues = body_parts.required({"mqSet": []} | body, "mqSet", what)
+    if queues or is_group_needed:
+        body_parts.required(body, "consumerGroup", what)
     return LockBatch(
         group=values.text(body.get("consumerGroup")),
         client_id=values.text(body.get("clientId")),
-        queues=body_parts.message_queues(body.get("mqSet"), "mqSet"),
+        queues=body_parts.message_queues(queues, "mqSet"),
         only_this_broker=values.boolean(body.get("onlyThisBroker"), default=False),
     )
 
@@ -185,12 +202,18 @@ def decode_locked(data: bytes) -> list[MessageQueue]:
 
 
 def _consumer(members: Mapping[Any, Any]) -> ConsumerData:
-    subscriptions = values.sequence(members.get("subscriptionDataSet"), "subscriptionDataSet")
+    what = "a consumer"
+    subscriptions = [
+        values.mapping(one, "a subscription")
+        for one in values.sequence(
+            body_parts.required(members, "subscriptionDataSet", what), "subscriptionDataSet"
+        )
+    ]
+    for one in subscriptions:
+        body_parts.required(one, "topic", "a subscription")
     return ConsumerData(
-        group=values.text(members.get("groupName")),
-        subscriptions=[
-            body_parts.subscription(values.mapping(s, "a subscription")) for s in subscriptions
-        ],
+        group=values.text(body_parts.required(members, "groupName", what)),
+        subscriptions=[body_parts.subscription(one) for one in subscriptions],
         consume_type=_name(members, "consumeType", CONSUME_TYPES, CONSUME_PASSIVELY),
         message_model=_name(members, "messageModel", MESSAGE_MODELS, CLUSTERING),
         consume_from_where=_name(members, "consumeFromWhere", CONSUME_FROM, CONSUME_FROM[0]),
@@ -199,12 +222,12 @@ def _consumer(members: Mapping[Any, Any]) -> ConsumerData:
 
 
 def _name(members: Mapping[Any, Any], name: str, names: Sequence[str], default: str) -> str:
-    """Read one of `names`, or its ordinal."""
+    """Read one of `names`, or its ordinal; a name that is none of them counts as absent."""
     value = members.get(name)
     if value is None:
         return default
-    if value in names:
-        return str(value)
+    if isinstance(value, str) and not value.isdecimal():
+        return value if value in names else default
     ordinal = values.integer(value, name)
     if not 0 <= ordinal < len(names):
         raise WireError(f"{name} is {ordinal}, expected 0 to {len(names) - 1}")

@@ -14,6 +14,7 @@ from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import frame
 from sprocket.rocketmq.codec.command import Command, decode
 from sprocket.rocketmq.codec.frame import (
+    FIRST_BYTES_MIN,
     FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
     HEADER_BYTES_MAX,
@@ -36,7 +37,7 @@ class Connection:
     def __init__(self, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._pending = bytearray()
-        self._wanted_bytes = FRAME_BYTES_MIN
+        self._wanted_bytes = FIRST_BYTES_MIN
         self._is_used = False
         self._opaque = -1
         self.broken: WireError | None = None
@@ -82,9 +83,12 @@ class Connection:
         """Read whole frames from `data`; return where the first that is not whole begins."""
         position = 0
         end = len(data)
-        length_max = self._frame_bytes_max - LENGTH_BYTES
-        while end - position >= FRAME_BYTES_MIN:
+        if not self._is_used:
+            if end < FIRST_BYTES_MIN:
+                return position
             self._is_used = True
+        length_max = self._frame_bytes_max - LENGTH_BYTES
+        while end - position >= PREFIX_BYTES:
             length, mark = PREFIX.unpack_from(data, position)
             header_bytes = mark & HEADER_BYTES_MAX
             if not LENGTH_MIN <= length <= length_max or header_bytes > length - LENGTH_BYTES:
@@ -99,10 +103,9 @@ class Connection:
                 decode(mark >> 24, data[header_at:body_at], data[body_at:final], self.next_opaque)
             )
             position = final
-        self._wanted_bytes = FRAME_BYTES_MIN
-        if self._is_used:
-            if end - position >= LENGTH_BYTES:
-                frame.check_length(data, position, self._frame_bytes_max)
-            else:
-                self._wanted_bytes = LENGTH_BYTES
+        self._wanted_bytes = PREFIX_BYTES
+        if end - position >= LENGTH_BYTES:
+            frame.check_length(data, position, self._frame_bytes_max)
+        else:
+            self._wanted_bytes = LENGTH_BYTES
         return position

@@ -21,7 +21,7 @@ class ResetConsumerOffset(Header, frozen=True, kw_only=True, gc=False, rename="c
 class GetConsumerStatus(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """GET_CONSUMER_STATUS_FROM_CLIENT 221: how far a consumer is with a topic."""
 
-    topic: str
+    topic: str | None = None
     group: str
     client_addr: str | None = None
 

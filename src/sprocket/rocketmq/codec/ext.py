@@ -5,15 +5,19 @@ one of these or None, each under its name on the wire. Everything else follows f
 
 * reading goes straight from JSON bytes to the struct; msgspec turns `"12"` into 12;
 * what msgspec does not take (numbers for texts, `"yes"` for a boolean, null, broken UTF-8) is read
-  a second time, slowly, by Java's rules;
+  a second time, slowly, by Java's rules: a number that is none counts as absent, but for the codes
+  that RocketMQ reads by hand (`numbers_are_strict`);
+* fields are written in the order in which Java's `HashMap` gives them, so that answers are equal to
+  RocketMQ's byte for byte;
 * writing is a function generated once per header, because a loop over the fields costs three times
   as much on the way of every answer.
 
 Source: `RemotingCommand.makeCustomHeaderToNet` and `decodeCommandCustomHeader`.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
@@ -25,14 +29,25 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}\Z")
+_INTEGER = re.compile(r"[+-]?\d{1,20}\Z")
+"""Digits of any script, as Java takes them."""
+
+
+class FieldUnreadable(RequestRefused):
+    """A request lacks a field that it must have, or a number is none: SYSTEM_ERROR."""
+
+    def __init__(self, remark: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """The base of all declared headers; names on the wire are camel case unless a field says so."""
 
-    unparsable_is_absent: ClassVar[bool] = False
-    """Whether a number that cannot be read counts as absent, as RocketMQ has it for some codes."""
+    numbers_are_strict: ClassVar[bool] = False
+    """Whether a number that cannot be read is an error; else it counts as absent."""
+    buckets: ClassVar[int] = 16
+    """How large the Java table is that RocketMQ writes the fields from; 256 if its `addExtField`
+    made it."""
 
 
 H = TypeVar("H", bound=Header)
@@ -47,9 +62,9 @@ class HeaderCodec(Generic[H]):
 
     def __init__(self, kind: type[H]) -> None:
         self._kind = kind
-        self._bases = {
-            field.encode_name: _base_type(field.type) for field in msgspec.structs.fields(kind)
-        }
+        declared = msgspec.structs.fields(kind)
+        self._bases = {field.encode_name: _base_type(field.type) for field in declared}
+        self._bits = {field.encode_name: _bits(field.type) for field in declared}
         self._required = [f.encode_name for f in msgspec.structs.fields(kind) if f.required]
         self.decode: Callable[[msgspec.Raw], H] = msgspec.json.Decoder(kind, strict=False).decode
         """Read a JSON object. Raises ValueError or RecursionError where `read` must be tried."""
@@ -64,10 +79,10 @@ class HeaderCodec(Generic[H]):
         Raises:
             RequestRefused: SYSTEM_ERROR; a required field is missing or a number is none.
         """
-        try:
-            return msgspec.convert(ext, self._kind, strict=False)
-        except msgspec.ValidationError:
-            return self._read_slowly(ext)
+        if not any("." in text for text in ext.values()):  # msgspec takes 1.0 for a whole number
+            with contextlib.suppress(msgspec.ValidationError):
+                return msgspec.convert(ext, self._kind, strict=False)
+        return self._read_slowly(ext)
 
     def _read_slowly(self, ext: Mapping[str, str]) -> H:
         values: dict[str, object] = {}
@@ -77,18 +92,20 @@ class HeaderCodec(Generic[H]):
                 continue
             if base is bool:
                 values[name] = text.lower() == "true"
-            elif base is int and not _INTEGER.match(text):
-                if not self._kind.unparsable_is_absent:
-                    raise _refused(f"header field {name} is no number: {text[:64]!r}")
+            elif base is str:
+                values[name] = text
             else:
-                values[name] = int(text) if base is int else text
+                number = _integer(text, self._bits[name])
+                if number is not None:
+                    values[name] = number
+                elif self._kind.numbers_are_strict:
+                    raise FieldUnreadable(f"header field {name} is no number: {text[:64]!r}")
         for name in self._required:
             if name not in values:
-                raise _refused(f"header field {name} is missing")
-        try:
-            return msgspec.convert(values, self._kind)
-        except msgspec.ValidationError as wrong:
-            raise _refused(f"header field out of range: {wrong}") from wrong
+                given = ext.get(name)
+                what = "is missing" if given is None else f"is no number: {given[:64]!r}"
+                raise FieldUnreadable(f"header field {name} {what}")
+        return msgspec.convert(values, self._kind)
 
 
 _codecs: dict[type[Header], HeaderCodec[Any]] = {}
@@ -102,8 +119,51 @@ def codec(kind: type[H]) -> HeaderCodec[H]:
     return found
 
 
-def _refused(remark: str) -> RequestRefused:
-    return RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
+def java_order(names: Sequence[str], buckets: int = 16) -> list[str]:
+    """Return names in the order in which a Java `HashMap` of these keys gives them.
+
+    That is by the lowest bits of their hashes, and among equal ones as they were put in. Nothing
+    depends on it but that our answers look like RocketMQ's.
+
+    Args:
+        names: The keys in the order in which they are put in.
+        buckets: How many the table begins with; it doubles them whenever it is three quarters full.
+    """
+    while len(names) > buckets * 3 // 4:
+        buckets *= 2
+
+    def bucket(name: str) -> int:
+        found = 0
+        for sign in name:
+            found = (31 * found + ord(sign)) & 0xFFFFFFFF
+        return (found ^ found >> 16) & (buckets - 1)
+
+    return sorted(names, key=bucket)
+
+
+def _integer(text: str, bits: int) -> int | None:
+    """Read a decimal number as Java does; None if it is none, or needs more bits."""
+    if not _INTEGER.match(text):
+        return None
+    number = int(text)
+    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
+
+
+def _bits(declared: object) -> int:
+    """Return how many bits a declared number may have, its sign included; 0 for other types."""
+    parts = get_args(declared)
+    for part in parts:
+        if isinstance(part, msgspec.Meta):
+            assert part.le is not None
+            return int(part.le).bit_length() + 1
+    assert declared is not int, "a number without bounds"
+    return max(map(_bits, parts), default=0)
+
+
+def _written(kind: type[Header]) -> list[msgspec.structs.FieldInfo]:
+    """Return the fields of a header in the order in which they are written."""
+    declared = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    return [declared[name] for name in java_order(list(declared), kind.buckets)]
 
 
 def _base_type(declared: object) -> type:
@@ -125,7 +185,7 @@ _TEXTS = {str: "header.{0}", int: "str(header.{0})", bool: "'true' if header.{0}
 
 def _text_maker(kind: type[Header]) -> Callable[[Any], msgspec.Struct]:
     """Generate the function that returns a header's texts as a struct, absent ones unset."""
-    declared = msgspec.structs.fields(kind)
+    declared = _written(kind)
     twin = msgspec.defstruct(
         f"{kind.__name__}Texts",
         [(f.name, str | msgspec.UnsetType) for f in declared],
@@ -148,17 +208,15 @@ def _text_maker(kind: type[Header]) -> Callable[[Any], msgspec.Struct]:
 
 def _writer(kind: type[Header]) -> Callable[[Any], dict[str, str]]:
     """Generate the function that returns a header's texts; its names are our own declarations."""
-    always, perhaps = [], []
-    for field in msgspec.structs.fields(kind):
+    lines = ["def write(header):", " ext = {}"]
+    for field in _written(kind):
         value = _TEXTS[_base_type(field.type)].format(field.name)
         if NoneType in get_args(field.type):
-            perhaps.append(f" if header.{field.name} is not None:")
-            perhaps.append(f"  ext[{field.encode_name!r}] = {value}")
+            lines.append(f" if header.{field.name} is not None:")
+            lines.append(f"  ext[{field.encode_name!r}] = {value}")
         else:
-            always.append(f"{field.encode_name!r}: {value}")
-    source = "\n".join(
-        ["def write(header):", f" ext = {{{', '.join(always)}}}", *perhaps, " return ext"]
-    )
+            lines.append(f" ext[{field.encode_name!r}] = {value}")
+    source = "\n".join([*lines, " return ext"])
     space: dict[str, Any] = {}
     exec(source, space)  # noqa: S102 - made of declarations in this package, as dataclasses does
     write: Callable[[Any], dict[str, str]] = space["write"]

@@ -20,12 +20,14 @@ JSON = 0
 BINARY = 1
 FRAME_BYTES_MAX = 16 * MIB
 """Largest frame, its length field included (`com.rocketmq.remoting.frameMaxLength`)."""
-FRAME_BYTES_MIN = 12
-"""The server sees nothing of a new connection before these (protocol detection); no header that
-says anything is shorter than the 4 bytes that then are left for it."""
+FIRST_BYTES_MIN = 12
+"""The server sees nothing of a new connection before these (protocol detection)."""
 HEADER_BYTES_MAX = (1 << 24) - 1
 LENGTH_BYTES = 4
 PREFIX_BYTES = 8
+
+FRAME_BYTES_MIN = PREFIX_BYTES
+"""A frame whose header and body are empty; only an empty header cannot be read."""
 
 PREFIX = Struct(">II")
 """`length` and `mark`, at the head of a frame."""

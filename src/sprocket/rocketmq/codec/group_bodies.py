@@ -70,7 +70,7 @@ def encode_group(group: Group) -> bytes:
 
 def decode_group(data: bytes) -> Group:
     """Read the body of 200, or the answer of 352. Raises WireError."""
-    return tables.group_from_json("", body_parts.read_object(data, "a group"))
+    return _group(body_parts.read_object(data, "a group"))
 
 
 def encode_group_list(groups: Iterable[Group]) -> bytes:
@@ -81,8 +81,14 @@ def encode_group_list(groups: Iterable[Group]) -> bytes:
 def decode_group_list(data: bytes) -> list[Group]:
     """Read the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225. Raises WireError."""
     body = body_parts.read_object(data, "a list of groups")
-    found = values.sequence(body.get("groupConfigList"), "groupConfigList")
-    return [tables.group_from_json("", one) for one in found]
+    found = body_parts.required(body, "groupConfigList", "a list of groups")
+    return [_group(one) for one in values.sequence(found, "groupConfigList")]
+
+
+def _group(value: Any) -> Group:
+    """Read a group that says its name, which may be empty."""
+    body_parts.required(values.mapping(value, "a group"), "groupName", "a group")
+    return tables.group_from_json("", value)
 
 
 def encode_group_table(table: GroupTable) -> bytes:

@@ -7,7 +7,7 @@ class ResetOffset(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """INVOKE_BROKER_TO_RESET_OFFSET 222, answered with the new offsets by queue."""
 
     topic: str
-    group: str
+    group: str = ""
     timestamp: Int64 = 0
     """Milliseconds since 1970; negative: behind the last message."""
     is_force: bool = False
@@ -20,7 +20,7 @@ class ResetOffset(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
 class ConsumerStatusOfGroup(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223: where the members of a group are in a topic."""
 
-    topic: str
+    topic: str | None = None
     group: str
     client_addr: str | None = None
     """A client id; absent or empty: all members."""
@@ -29,8 +29,8 @@ class ConsumerStatusOfGroup(Header, frozen=True, kw_only=True, gc=False, rename=
 class CloneOffsets(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """CLONE_GROUP_OFFSET 314."""
 
-    src_group: str
-    dest_group: str
+    src_group: str | None = None
+    dest_group: str | None = None
     topic: str | None = None
     """Absent or empty: all topics that the source has committed in."""
     offline: bool = False

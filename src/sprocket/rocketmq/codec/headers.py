@@ -13,6 +13,14 @@ from msgspec import field
 
 from sprocket.rocketmq.codec.ext import Header, Int32, Int64
 
+
+class NoFields(Header, frozen=True, kw_only=True, gc=False):
+    """Ext fields that are there and hold nothing: `{}`.
+
+    RocketMQ's answers have them where the code has a header that may hold something, else none.
+    """
+
+
 # Sending
 
 
@@ -27,8 +35,9 @@ class SendMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """Milliseconds since 1970."""
     flag: Int32
     producer_group: str = ""
-    default_topic: str = ""
-    default_topic_queue_nums: Int32 = 4
+    default_topic: str | None = None
+    """A topic that is not there is made like this one; then it must be named, and the next too."""
+    default_topic_queue_nums: Int32 | None = None
     properties: str = ""
     """name U+0001 value U+0002, repeated."""
     reconsume_times: Int32 = 0
@@ -41,10 +50,11 @@ class SendMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
 class SendMessageV2(SendMessage, frozen=True, kw_only=True, gc=False):
     """SEND_MESSAGE_V2 310 and SEND_BATCH_MESSAGE 320: the same fields under one letter each."""
 
+    numbers_are_strict: ClassVar[bool] = True
     producer_group: str = field(name="a", default="")
     topic: str = field(name="b")
-    default_topic: str = field(name="c", default="")
-    default_topic_queue_nums: Int32 = field(name="d", default=4)
+    default_topic: str | None = field(name="c", default=None)
+    default_topic_queue_nums: Int32 | None = field(name="d", default=None)
     queue_id: Int32 = field(name="e")
     sys_flag: Int32 = field(name="f")
     born_timestamp: Int64 = field(name="g")
@@ -57,9 +67,18 @@ class SendMessageV2(SendMessage, frozen=True, kw_only=True, gc=False):
     bname: str | None = field(name="n", default=None)
 
 
+class Region(Header, frozen=True, kw_only=True, gc=False):
+    """What the answer to a send says even where a check refused it; clients copy it into traces."""
+
+    buckets: ClassVar[int] = 256
+    region: str = field(name="MSG_REGION", default="DefaultRegion")
+    trace_on: bool = field(name="TRACE_ON", default=True)
+
+
 class SendMessageAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """Where the message lies. Clients read region and trace switch without looking for them."""
 
+    buckets: ClassVar[int] = 256
     msg_id: str
     """Offset message id; of a batch, one for each message, joined by commas."""
     queue_id: Int32
@@ -93,6 +112,7 @@ class SendMessageBack(Header, frozen=True, kw_only=True, gc=False, rename="camel
 class PullMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """PULL_MESSAGE 11."""
 
+    numbers_are_strict: ClassVar[bool] = True
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -112,15 +132,21 @@ class PullMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
 
 
 class PullMessageAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """Where to go on; Java reads all four numbers of every answer that is no refusal."""
+    """Where to go on, in every answer that is no refusal; Java reads all four numbers."""
 
     suggest_which_broker_id: Int64 = 0
     next_begin_offset: Int64
     min_offset: Int64
     max_offset: Int64
-    topic_sys_flag: Int32 | None = None
-    group_sys_flag: Int32 | None = None
-    forbidden_type: Int32 | None = None
+    topic_sys_flag: Int32 = 0
+    """See `model.topic`; 0 for a topic that is no part of a unit."""
+    group_sys_flag: Int32 = 0
+
+
+class PullForbiddenAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """What an answer with NO_PERMISSION says instead."""
+
+    forbidden_type: Int32
     """1 broker, 2 group, 3 topic, 4 broadcast disabled, 5 group for this topic."""
 
 
@@ -128,9 +154,9 @@ class PullMessageAnswer(Header, frozen=True, kw_only=True, gc=False, rename="cam
 
 
 class QueryConsumerOffset(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """QUERY_CONSUMER_OFFSET 14, answered by `OffsetAnswer`."""
+    """QUERY_CONSUMER_OFFSET 14, answered by `OffsetAnswer`; without a group nothing is known."""
 
-    consumer_group: str
+    consumer_group: str = ""
     topic: str
     queue_id: Int32
     set_zero_if_not_found: bool = True
@@ -140,8 +166,7 @@ class QueryConsumerOffset(Header, frozen=True, kw_only=True, gc=False, rename="c
 class UpdateConsumerOffset(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """UPDATE_CONSUMER_OFFSET 15. Number fields that are absent or unreadable are None: code 29."""
 
-    unparsable_is_absent: ClassVar[bool] = True
-    consumer_group: str
+    consumer_group: str = ""
     topic: str
     queue_id: Int32 | None = None
     commit_offset: Int64 | None = None
@@ -219,14 +244,15 @@ class ViewMessage(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
 class HeartbeatAnswer(Header, frozen=True, kw_only=True, gc=False):
     """The answer of HEART_BEAT 34, whose own fields are all in its body."""
 
+    buckets: ClassVar[int] = 256
     supports_v2: bool = field(name="IS_SUPPORT_HEART_BEAT_V2", default=True)
     has_changed: bool = field(name="IS_SUB_CHANGE", default=True)
 
 
 class UnregisterClient(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """UNREGISTER_CLIENT 35."""
+    """UNREGISTER_CLIENT 35. The connection says who leaves."""
 
-    client_id: str = field(name="clientID")
+    client_id: str = field(name="clientID", default="")
     producer_group: str | None = None
     consumer_group: str | None = None
 
@@ -255,15 +281,21 @@ class CreateTopic(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     read_queue_nums: Int32
     write_queue_nums: Int32
     perm: Int32
-    topic_filter_type: str = "SINGLE_TAG"
+    topic_filter_type: str
     topic_sys_flag: Int32 = 0
     order: bool = False
     attributes: str = ""
     force: bool = False
 
 
+class DeleteTopic(Header, frozen=True, kw_only=True, gc=False):
+    """DELETE_TOPIC_IN_BROKER 215; without a topic it is refused as one without a name is."""
+
+    topic: str = ""
+
+
 class TopicOnly(Header, frozen=True, kw_only=True, gc=False):
-    """GET_TOPIC_STATS_INFO 202 and GET_TOPIC_CONFIG 351."""
+    """GET_TOPIC_STATS_INFO 202, QUERY_TOPIC_CONSUME_BY_WHO 300 and GET_TOPIC_CONFIG 351."""
 
     topic: str
 
@@ -272,9 +304,9 @@ class TopicOnly(Header, frozen=True, kw_only=True, gc=False):
 
 
 class GetRoute(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """GET_ROUTEINFO_BY_TOPIC 105."""
+    """GET_ROUTEINFO_BY_TOPIC 105. Without a topic there is no route."""
 
-    topic: str
+    topic: str = ""
     accept_standard_json_only: bool = False
     zone_mode: bool = field(name="__ZONE_MODE", default=False)
     zone_name: str | None = field(name="__ZONE_NAME", default=None)
@@ -305,9 +337,9 @@ class RegisterBrokerAnswer(Header, frozen=True, kw_only=True, gc=False, rename="
 
 
 class UnregisterBroker(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """UNREGISTER_BROKER 104."""
+    """UNREGISTER_BROKER 104. Whoever is not named is not there to leave."""
 
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    broker_id: Int64
+    broker_name: str = ""
+    broker_addr: str = ""
+    cluster_name: str = ""
+    broker_id: Int64 | None = None

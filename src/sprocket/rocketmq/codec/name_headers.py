@@ -15,10 +15,10 @@ class KeyValue(Header, frozen=True, kw_only=True, gc=False):
 
 
 class Key(Header, frozen=True, kw_only=True, gc=False):
-    """GET_KV_CONFIG 101, DELETE_KV_CONFIG 102."""
+    """GET_KV_CONFIG 101, DELETE_KV_CONFIG 102. Without a name nothing is found."""
 
-    namespace: str
-    key: str
+    namespace: str | None = None
+    key: str | None = None
 
 
 class ValueAnswer(Header, frozen=True, kw_only=True, gc=False):
@@ -30,7 +30,7 @@ class ValueAnswer(Header, frozen=True, kw_only=True, gc=False):
 class Namespace(Header, frozen=True, kw_only=True, gc=False):
     """GET_KVLIST_BY_NAMESPACE 219."""
 
-    namespace: str
+    namespace: str | None = None
 
 
 class BrokerHeartbeat(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -38,16 +38,15 @@ class BrokerHeartbeat(Header, frozen=True, kw_only=True, gc=False, rename="camel
 
     cluster_name: str
     broker_addr: str
-    broker_name: str
 
 
 class QueryDataVersion(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """QUERY_DATA_VERSION 322."""
+    """QUERY_DATA_VERSION 322; the name and number that come along are not looked at."""
 
-    broker_name: str
+    broker_name: str = ""
     broker_addr: str
     cluster_name: str
-    broker_id: Int64
+    broker_id: Int64 | None = None
 
 
 class QueryDataVersionAnswer(Header, frozen=True, kw_only=True, gc=False):
@@ -59,14 +58,14 @@ class QueryDataVersionAnswer(Header, frozen=True, kw_only=True, gc=False):
 class GetMembers(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """GET_BROKER_MEMBER_GROUP 901."""
 
-    cluster_name: str
-    broker_name: str
+    cluster_name: str | None = None
+    broker_name: str | None = None
 
 
 class BrokerNameOnly(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """WIPE_WRITE_PERM_OF_BROKER 205, ADD_WRITE_PERM_OF_BROKER 327."""
 
-    broker_name: str
+    broker_name: str = ""
 
 
 class WipeAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -84,17 +83,17 @@ class AddAnswer(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
 class DeleteTopicInNames(Header, frozen=True, kw_only=True, gc=False, rename="camel"):
     """DELETE_TOPIC_IN_NAMESRV 216."""
 
-    topic: str
+    topic: str = ""
     cluster_name: str | None = None
 
 
 class RegisterTopic(Header, frozen=True, kw_only=True, gc=False):
-    """REGISTER_TOPIC_IN_NAMESRV 217."""
+    """REGISTER_TOPIC_IN_NAMESRV 217; without a topic nothing is registered."""
 
-    topic: str
+    topic: str | None = None
 
 
 class ClusterOnly(Header, frozen=True, kw_only=True, gc=False):
     """GET_TOPICS_BY_CLUSTER 224."""
 
-    cluster: str
+    cluster: str = ""

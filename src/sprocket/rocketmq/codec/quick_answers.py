@@ -4,7 +4,7 @@ The bytes are those of `command.response`, filled into texts that are made once 
 headers; a test compares the two.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,30 +15,48 @@ from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, JSON, LENGTH_BYTES, P
 from sprocket.rocketmq.codec.headers import PullMessageAnswer, SendMessageAnswer
 
 _FOUND = "FOUND"
-_ONE, _TWO, _THREE, _OPAQUE = range(1_000_000_001, 1_000_000_005)
+_QUEUE, _OFFSET, _NEXT, _LOW, _HIGH, _TOPIC, _GROUP, _OPAQUE = range(1_000_000_001, 1_000_000_009)
 """Stand for the numbers of a header, and for the opaque."""
+_ID, _TRANSACTION = "@id@", "@transaction@"
+_PLACES = {b"%d" % number: b"%d" for number in range(_QUEUE, _OPAQUE + 1)} | {
+    _ID.encode(): b"%b%016X",
+    b'"%b"' % _TRANSACTION.encode(): b"%b",
+}
 
 
-def _form(header: Header, remark: str | None, marks: Mapping[bytes, bytes]) -> bytes:
-    """Return the JSON of an answer, with a place to fill in for each mark."""
+def _form(header: Header, remark: str | None, order: Sequence[int | str]) -> bytes:
+    """Return the JSON of an answer with a place to fill in for each mark, which come in `order`."""
     frame = command.response(Command(code=0, opaque=_OPAQUE), 0, header, remark)
     text = b"".join(frame)[PREFIX.size :]
-    for mark, place in marks.items():
+    at = [text.index(str(mark).encode()) for mark in order]
+    assert at == sorted(at), f"the fields come in another order: {text!r}"
+    for mark, place in _PLACES.items():
         text = text.replace(mark, place)
-    for number in (_ONE, _TWO, _THREE, _OPAQUE):
-        text = text.replace(b"%d" % number, b"%d")
     return text
 
 
 _STORED_FORM = _form(
     SendMessageAnswer(
-        msg_id="@id@", queue_id=_ONE, queue_offset=_TWO, transaction_id="@transaction@"
+        msg_id=_ID, queue_id=_QUEUE, queue_offset=_OFFSET, transaction_id=_TRANSACTION
     ),
     None,
-    {b"@id@": b"%b%016X", b'"@transaction@"': b"%b"},
+    (_QUEUE, _TRANSACTION, _ID, _OFFSET, _OPAQUE),
+)
+_STORED_WITHOUT_KEY_FORM = _form(
+    SendMessageAnswer(msg_id=_ID, queue_id=_QUEUE, queue_offset=_OFFSET),
+    None,
+    (_QUEUE, _ID, _OFFSET, _OPAQUE),
 )
 _FOUND_FORM = _form(
-    PullMessageAnswer(next_begin_offset=_ONE, min_offset=_TWO, max_offset=_THREE), _FOUND, {}
+    PullMessageAnswer(
+        next_begin_offset=_NEXT,
+        min_offset=_LOW,
+        max_offset=_HIGH,
+        topic_sys_flag=_TOPIC,
+        group_sys_flag=_GROUP,
+    ),
+    _FOUND,
+    (_GROUP, _NEXT, _HIGH, _LOW, _TOPIC, _OPAQUE),
 )
 _text = msgspec.json.Encoder().encode
 
@@ -60,16 +78,14 @@ def stored(
         physical_offset: Where in the log it lies, or the last one of the batch.
         queue_id: Its queue.
         queue_offset: Its place there, or the first one's.
-        transaction_id: Its unique key.
+        transaction_id: Its unique key; "" for none, which a batch may do without.
     """
-    header = _STORED_FORM % (
-        host,
-        physical_offset,
-        queue_id,
-        queue_offset,
-        _text(transaction_id),
-        opaque,
-    )
+    if transaction_id:
+        key = _text(transaction_id)
+        header = _STORED_FORM % (queue_id, key, host, physical_offset, queue_offset, opaque)
+    else:
+        place = host, physical_offset
+        header = _STORED_WITHOUT_KEY_FORM % (queue_id, *place, queue_offset, opaque)
     size = len(header)
     assert size <= FRAME_BYTES_MAX - PREFIX.size, f"a header of {size} bytes"
     return PREFIX.pack(size + 4, JSON << 24 | size) + header
@@ -80,6 +96,8 @@ def found(
     next_offset: int,
     min_offset: int,
     max_offset: int,
+    topic_flag: int,
+    group_flag: int,
     runs: Sequence[Buffer],
     size: int,
 ) -> list[Buffer]:
@@ -90,10 +108,12 @@ def found(
         next_offset: Where to go on.
         min_offset: First offset of the queue that can be read.
         max_offset: Offset of the queue's next message.
+        topic_flag: The topic's system flag.
+        group_flag: The group's.
         runs: Stored bytes, passed on without a copy.
         size: How many they are.
     """
-    header = _FOUND_FORM % (next_offset, min_offset, max_offset, opaque)
+    header = _FOUND_FORM % (group_flag, next_offset, max_offset, min_offset, topic_flag, opaque)
     header_bytes = len(header)
     length = 4 + header_bytes + size
     assert length <= FRAME_BYTES_MAX - LENGTH_BYTES, f"a frame of {length} bytes"

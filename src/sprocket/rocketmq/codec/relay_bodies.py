@@ -68,14 +68,19 @@ def encode_assignment_query(query: AssignmentQuery) -> bytes:
 
 
 def decode_assignment_query(data: bytes) -> AssignmentQuery:
-    """Read the body of QUERY_ASSIGNMENT 400. Raises WireError."""
-    body = body_parts.read_object(data, "a query for an assignment")
+    """Read the body of QUERY_ASSIGNMENT 400; it need not name client and strategy.
+
+    Raises:
+        WireError: A part of it cannot be read, or is absent.
+    """
+    what = "a query for an assignment"
+    body = body_parts.read_object(data, what)
     return AssignmentQuery(
-        topic=values.text(body.get("topic")),
-        group=values.text(body.get("consumerGroup")),
+        topic=values.text(body_parts.required(body, "topic", what)),
+        group=values.text(body_parts.required(body, "consumerGroup", what)),
         client_id=values.text(body.get("clientId")),
         strategy=values.text(body.get("strategyName")),
-        message_model=values.text(body.get("messageModel")) or CLUSTERING,
+        message_model=values.text(body_parts.required(body, "messageModel", what)),
     )
 
 
@@ -136,7 +141,11 @@ def encode_request_mode(mode: RequestMode) -> bytes:
 
 def decode_request_mode(data: bytes) -> RequestMode:
     """Read the body of SET_MESSAGE_REQUEST_MODE 401. Raises WireError."""
-    return request_mode(body_parts.read_object(data, "a request mode"))
+    what = "a request mode"
+    body = body_parts.read_object(data, what)
+    for name in ("topic", "consumerGroup"):
+        body_parts.required(body, name, what)
+    return request_mode(body)
 
 
 def request_modes_json(modes: Mapping[str, Mapping[str, RequestMode]]) -> dict[str, Any]:

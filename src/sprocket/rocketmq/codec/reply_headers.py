@@ -1,9 +1,27 @@
 """Headers of requests that are answered by message; in the manner of `codec.headers`.
 
-A reply is sent with SEND_REPLY_MESSAGE 324 or 325, which have the headers of 10 and 310.
+A reply is sent with SEND_REPLY_MESSAGE 324 or 325, which have the headers of 10 and 310; less of
+them is required.
 """
 
+from msgspec import field
+
 from sprocket.rocketmq.codec.ext import Header, Int32, Int64
+from sprocket.rocketmq.codec.headers import SendMessage, SendMessageV2
+
+
+class SendReply(SendMessage, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """SEND_REPLY_MESSAGE 324."""
+
+    topic: str = ""
+    sys_flag: Int32 = 0
+
+
+class SendReplyV2(SendMessageV2, frozen=True, kw_only=True, gc=False):
+    """SEND_REPLY_MESSAGE_V2 325."""
+
+    topic: str = field(name="b", default="")
+    sys_flag: Int32 = field(name="f", default=0)
 
 
 class PushReply(Header, frozen=True, kw_only=True, gc=False, rename="camel"):

@@ -73,7 +73,8 @@ class NewRecord(Struct, frozen=True, gc=False):
         born_at_ms: Wall time at the producer.
         reconsume_times: How often it was delivered before.
         prepared_transaction_offset: Where the half message of a committed transaction lies.
-        unique_key: Its UNIQ_KEY, for the answer to its producer; `properties` hold it as well.
+        unique_key: Its UNIQ_KEY, for the answer to its producer; `properties` hold it as well. Of a
+            batch its own one, "" if it has none.
     """
 
     topic: str

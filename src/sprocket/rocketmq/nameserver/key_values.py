@@ -32,25 +32,29 @@ class KeyValues:
         self._table = {name: dict(texts) for name, texts in table.items()}
         self._keep = keep
 
-    def get(self, namespace: str, key: str) -> str | None:
-        """Return a value, or None."""
+    def get(self, namespace: str | None, key: str | None) -> str | None:
+        """Return a value, or None; it is None for names that are None."""
+        if namespace is None or key is None:
+            return None
         return self._table.get(namespace, {}).get(key)
 
-    def namespace(self, name: str) -> Mapping[str, str] | None:
+    def namespace(self, name: str | None) -> Mapping[str, str] | None:
         """Return all values of a namespace, None if nothing was ever put there."""
-        return self._table.get(name)
+        return None if name is None else self._table.get(name)
 
     def put(self, namespace: str, key: str, value: str | None) -> None:
-        """Set a value; None makes the namespace only. Durable when this returns."""
+        """Set a value; None forgets it, and makes the namespace. Durable when this returns."""
         texts = dict(self._table.get(namespace, {}))
-        if value is not None:
+        if value is None:
+            texts.pop(key, None)
+        else:
             texts[key] = value
         self._change(namespace, texts)
 
-    def delete(self, namespace: str, key: str) -> None:
+    def delete(self, namespace: str | None, key: str | None) -> None:
         """Forget a value; the namespace stays. Durable when this returns."""
-        texts = self._table.get(namespace, {})
-        if key in texts:
+        texts = self.namespace(namespace) or {}
+        if namespace is not None and key in texts:
             self._change(namespace, {name: text for name, text in texts.items() if name != key})
 
     def _change(self, namespace: str, texts: dict[str, str]) -> None:

@@ -20,6 +20,10 @@ NEVER_ACTED_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Topics by which brokers of one name keep together; no slave stands in for a master there."""
 
 
+HELP = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+"""What the remark about an unknown topic ends with; the page is of use with our NameServer too."""
+
+
 @dataclass(frozen=True, slots=True)
 class SystemTopics:
     """The topics that every cluster has, and a broker that knows the others."""
@@ -53,7 +57,7 @@ class Lookup:
         if not queues:
             raise RequestRefused(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"No topic route info in name server for the topic: {topic}",
+                f"No topic route info in name server for the topic: {topic}{HELP}",
             )
         brokers = [self._broker(topic, queue) for queue in queues.values()]
         if zone is not None:
@@ -77,12 +81,10 @@ class Lookup:
             clusters=tables.clusters(),
         )
 
-    def members(self, cluster: str, broker: str) -> BrokerData:
-        """Return the processes of one name; none if it is unknown, or of another cluster."""
+    def members(self, broker: str) -> Mapping[int, str]:
+        """Return the addresses of the processes of one name by their numbers, of any cluster."""
         found = self._tables.brokers.get(broker)
-        if found is None or found.cluster != cluster:
-            return BrokerData(cluster=cluster, name=broker, addresses={})
-        return self._tables.broker_data(broker)
+        return {} if found is None else self._tables.broker_data(broker).addresses
 
     def topics(self) -> list[str]:
         """Return the name of every topic."""

@@ -103,12 +103,15 @@ class Routes:
         if live is not None:
             live.deadline = self._clock.monotonic() + live.timeout_ms / 1000
 
-    def compare(self, cluster: str, address: str, version: DataVersion) -> Freshness:
-        """Say whether a broker must register to make a change known; it counts as alive."""
+    def compare(self, cluster: str, address: str, version: DataVersion | None) -> Freshness:
+        """Say whether a broker must register to make a change known; it counts as alive.
+
+        One that does not tell its version must.
+        """
         self.refresh(cluster, address)
         live = self._tables.live.get((cluster, address))
         known = None if live is None else live.version
-        return Freshness(has_changed=known != version, known=known)
+        return Freshness(has_changed=known is None or known != version, known=known)
 
     def unregister(self, broker: str, cluster: str, address: str) -> None:
         """Forget one process of a broker; nothing happens if it is unknown."""

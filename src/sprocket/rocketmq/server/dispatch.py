@@ -5,7 +5,7 @@ then it keeps the request and calls `answer` when the time has come.
 
 What goes wrong in a handler concerns its request only; the connection goes on:
 
-    RequestRefused          its code and remark
+    RequestRefused          its code and remark; ext fields as `REFUSED_FIELDS` has them
     WireError               SYSTEM_ERROR: the body of this request could not be read
     DiskBusy                SYSTEM_BUSY: it would have had to wait for the disk with too many others
     StoreError              SYSTEM_ERROR, logged; handlers translate those that mean something else
@@ -22,13 +22,45 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
-from sprocket.rocketmq.codec.codes import ResponseCode, request_name
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
-from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.ext import FieldUnreadable, Header
 from sprocket.rocketmq.codec.frame import Buffer
+from sprocket.rocketmq.codec.headers import NoFields, QueryMessageAnswer, Region
 from sprocket.runtime.driver import Peer
 
 _log = log.get_logger(__name__)
+
+
+REFUSED_FIELDS: Mapping[int, Header] = {
+    **dict.fromkeys(
+        (
+            RequestCode.SEND_MESSAGE,
+            RequestCode.SEND_MESSAGE_V2,
+            RequestCode.SEND_BATCH_MESSAGE,
+            RequestCode.SEND_REPLY_MESSAGE,
+            RequestCode.SEND_REPLY_MESSAGE_V2,
+        ),
+        Region(),
+    ),
+    **dict.fromkeys(
+        (
+            RequestCode.PULL_MESSAGE,
+            RequestCode.LITE_PULL_MESSAGE,
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            RequestCode.GET_KV_CONFIG,
+            RequestCode.REGISTER_BROKER,
+        ),
+        NoFields(),
+    ),
+    RequestCode.QUERY_MESSAGE: QueryMessageAnswer(
+        index_last_update_timestamp=0, index_last_update_phyoffset=0
+    ),
+}
+"""Codes whose refusals have ext fields, and which; requests that cannot be read get none, and
+what RocketMQ answers without looking at the header has none either (`_refused`)."""
 
 
 class Answer(Struct, gc=False):
@@ -136,10 +168,21 @@ def unsupported(command: Command) -> Answer:
     return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, remark)
 
 
+def _refused(command: Command, refused: RequestRefused) -> Answer:
+    """Return the answer to a request that is declined."""
+    fields = REFUSED_FIELDS.get(command.code)
+    is_empty = isinstance(fields, NoFields)
+    is_failure = refused.code == ResponseCode.SYSTEM_ERROR and not is_empty
+    is_busy = refused.code == ResponseCode.SYSTEM_BUSY
+    if is_failure or is_busy or isinstance(refused, FieldUnreadable):
+        fields = None
+    return Answer(refused.code, fields, refused.remark)
+
+
 def failed(peer: Peer, command: Command, error: Exception) -> Answer:
     """Return the answer to a request whose handler raised, now or in a later turn of the loop."""
     if isinstance(error, RequestRefused):
-        return Answer(error.code, None, error.remark)
+        return _refused(command, error)
     if isinstance(error, DiskBusy):
         return Answer(ResponseCode.SYSTEM_BUSY, None, f"[OVERLOAD]system busy, {error}")
     context = {

@@ -267,13 +267,13 @@ def test_what_is_forgotten_stays_forgotten() -> None:
     assert (table(again), again.get("xg", "t", 0)) == ([None] * 3, 5)
 
 
-def test_the_smallest_offset_of_each_queue() -> None:
+def test_the_offsets_of_each_queue() -> None:
     """Over all groups of a topic."""
     offsets = opened(fresh())
     for group, queue, offset in (("a", 0, 5), ("b", 0, 3), ("b", 1, 9)):
         offsets.commit(group, "t", queue, offset)
     offsets.commit("a", "other", 0, 1)
-    assert offsets.smallest("t") == {0: 3, 1: 9}
+    assert offsets.by_queue("t") == {0: [5, 3], 1: [9]}
     assert dict(offsets.of("b", "t")) == {0: 3, 1: 9}
     assert dict(offsets.of("b", "nothing")) == {}
 

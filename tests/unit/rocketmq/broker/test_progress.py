@@ -84,11 +84,13 @@ def test_offsets_are_held_against_queues(scene: Scene) -> None:
 def test_only_what_is_there_and_consumed_counts(scene: Scene) -> None:
     """Groups and topics that nobody knows, and topics the group has left, have nothing."""
     assert scene.progress.of_group("nobody").queues == {}
-    assert scene.progress.of_group("g", ["none"]).queues == {}
-    assert set(scene.progress.of_group("g", ["topic", "none"]).queues) == set(QUEUES)
+    assert scene.progress.of_group("g", "none").queues == {}
+    assert set(scene.progress.of_group("g", topics=["topic", "none"]).queues) == set(QUEUES)
     scene.offsets.commit("g", "topic", 0, 4)
     scene.subscribe("g", "other")
     assert scene.progress.of_group("g").queues == {}
+    assert scene.progress.of_group("g", "topic").queues == {}
+    assert set(scene.progress.of_group("g", topics=["topic"]).queues) == set(QUEUES)
     scene.subscribe("g", "topic")
     assert set(scene.progress.of_group("g").queues) == set(QUEUES)
 

@@ -71,6 +71,7 @@ def header(topic: str = "T", **changes: Any) -> SendMessage:
         "born_timestamp": 7,
         "flag": 3,
         "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
     }
     return SendMessage(**fields | changes)
 
@@ -427,12 +428,13 @@ def test_retry_topics_need_no_template() -> None:
 
 
 def test_parts_of_a_batch_keep_their_own_properties() -> None:
-    """The batch's are added where they do not stand in for the part's key."""
+    """The batch's are added where they do not stand in for the part's key; the answer names its."""
     body = batch.join([(1, b"a", b"UNIQ_KEY\x01P\x02TAGS\x01t\x02"), (2, b"b", b"A\x01own\x02")])
     made = header(properties="UNIQ_KEY\x01BATCH\x02A\x01shared\x02WAIT\x01true")
     first, second = Desk().parts(made, body)
-    assert (first.unique_key, first.flag, bytes(first.body)) == ("P", 1, b"a")
+    assert (first.unique_key, first.flag, bytes(first.body)) == ("BATCH", 1, b"a")
     assert second.flag == 2
+    assert properties.decode(first.properties)["UNIQ_KEY"] == "P"
     assert properties.decode(second.properties)["UNIQ_KEY"] == "NEW1"
     found = properties.decode(first.properties)
     assert (found["A"], found["WAIT"], found["CLUSTER"]) == ("shared", "true", "DefaultCluster")

@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.rocketmq.broker.stats import Stats, Totals
-from sprocket.rocketmq.codec.stats_bodies import Rate
+from sprocket.rocketmq.codec.stats_bodies import Rate, StatsData
 from sprocket.rocketmq.store.dispatch import Put
 from sprocket.testing.clock import FakeClock
 
@@ -55,7 +55,10 @@ def test_each_topic_and_group_has_its_own() -> None:
     stats.pulled("t", "g", 0, 6, 6, 600)
     stats.pulled("t", "g", 1, 2, 2, 200)
     stats.sent_back("t", "g")
-    assert stats.view("TOPIC_PUT_NUMS", "t", "C") is None
+    nothing = Rate(sum=0, tps=0.0, average=0.0)
+    zeros = StatsData(minute=nothing, hour=nothing, day=nothing)
+    assert zeros == stats.view("TOPIC_PUT_NUMS", "t", "C")
+    assert stats.view("TOPIC_PUT_NUMS", "v", "C") is None
     passed(clock, stats, 20)
     for name, key, expected in (
         ("TOPIC_PUT_NUMS", "t", Rate(sum=6, tps=0.3, average=1)),

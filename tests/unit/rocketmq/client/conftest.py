@@ -183,7 +183,7 @@ class Cluster:
 
     def _on_send_message_v2(self, peer: Peer, command: Command) -> None:
         header = command.header(headers.SendMessageV2)
-        self.topics.setdefault(header.topic, header.default_topic_queue_nums)
+        self.topics.setdefault(header.topic, header.default_topic_queue_nums or 0)
         parts = [(header.flag, bytes(command.body), header.properties.encode())]
         if header.batch:
             parts = list(zip(*batch.split(command.body), strict=True))

@@ -34,4 +34,4 @@ def test_names_are_those_of_the_wire() -> None:
     deletion = ext.codec(admin_headers.DeleteGroup).read({"groupName": "g", "cleanOffset": "true"})
     assert deletion.clean_offset
     with pytest.raises(RequestRefused):
-        ext.codec(admin_headers.QueryConsumeQueue).read({"topic": "t"})
+        ext.codec(admin_headers.QueryConsumeQueue).read({"queueId": "1"})

@@ -52,20 +52,34 @@ def test_a_header_cut_short_is_refused(size: int) -> None:
         binary_header.decode(ROUTE_HEADER[:size])
 
 
-@pytest.mark.parametrize("position", [13, 17])
-@pytest.mark.parametrize("size", [-1, -8, -(1 << 31), 1000])
+@pytest.mark.parametrize(
+    ("position", "size"), [(13, -1), (13, -8), (13, -(1 << 31)), (13, 1000), (17, 1000)]
+)
 def test_a_size_that_cannot_be_is_refused(position: int, size: int) -> None:
-    """Remark and ext: negative, or more than there is."""
+    """Remark: negative, or more than there is; ext: more than there is."""
     header = ROUTE_HEADER[:position] + struct.pack(">i", size) + ROUTE_HEADER[position + 4 :]
     with pytest.raises(WireError):
         binary_header.decode(header)
 
 
+@pytest.mark.parametrize("size", [-1, -(1 << 31)])
+def test_an_ext_map_of_negative_size_is_none(size: int) -> None:
+    """As RocketMQ reads it."""
+    header = ROUTE_HEADER[:17] + struct.pack(">i", size)
+    assert binary_header.decode(header).ext is None
+
+
+def test_the_last_entry_may_go_beyond_the_ext_map() -> None:
+    """As RocketMQ reads it, as long as the header goes on."""
+    header = ROUTE_HEADER[:17] + struct.pack(">i", 3) + ROUTE_HEADER[21:]
+    assert binary_header.decode(header).ext == {"topic": "T"}
+
+
 @pytest.mark.parametrize(
-    "entry", [b"\xff\xff", b"\xff\xfe", b"\0\1k\xff\xff\xff\xff", b"\0\1k\0\0\0\2v"]
+    "entry", [b"\xff\xff", b"\xff\xfe", b"\0\1k\xff\xff\xff\xff", b"\0\1k\0\0\0\x7fv"]
 )
 def test_an_entry_with_a_size_that_cannot_be_is_refused(entry: bytes) -> None:
-    """A text must end inside the ext map; one of −2 bytes would be read again and again."""
+    """A text must end inside the header; one of −2 bytes would be read again and again."""
     header = ROUTE_HEADER[:17] + struct.pack(">i", len(entry)) + entry + b"more to come"
     with pytest.raises(WireError):
         binary_header.decode(header)

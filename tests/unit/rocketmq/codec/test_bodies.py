@@ -96,12 +96,14 @@ def test_what_cannot_be_read_is_a_wire_error(decode: Callable[[bytes], Any], dat
 
 def test_members_of_a_broker() -> None:
     """Ids in quotes for who reads strict JSON."""
-    broker = BrokerData(cluster="C", name="a", addresses={0: "1.1.1.1:1"})
-    strict, bare = (bodies.encode_members(broker, standard=one) for one in (True, False))
+    addresses = {0: "1.1.1.1:1"}
+    strict, bare = (bodies.encode_members(addresses, "C", "a", standard=s) for s in (True, False))
     assert strict == (
         b'{"brokerMemberGroup":{"brokerAddrs":{"0":"1.1.1.1:1"},"brokerName":"a","cluster":"C"}}'
     )
     assert bare == strict.replace(b'"0"', b"0")
+    unnamed = bodies.encode_members({}, None, None, standard=True)
+    assert unnamed == b'{"brokerMemberGroup":{"brokerAddrs":{}}}'
 
 
 def test_versions_both_ways() -> None:

@@ -67,9 +67,49 @@ def test_a_heartbeat_of_the_cpp_client_is_read() -> None:
 
 
 def test_a_heartbeat_with_little_in_it() -> None:
-    """Missing members have RocketMQ's defaults."""
-    (consumer,) = client_bodies.decode_heartbeat(b'{"consumerDataSet":[{}]}').consumers
+    """Missing members have RocketMQ's defaults, and so have names that nobody knows."""
+    little = b'{"consumerDataSet":[{"groupName":"","subscriptionDataSet":[]}]}'
+    (consumer,) = client_bodies.decode_heartbeat(little).consumers
     assert consumer == ConsumerData(group="", subscriptions=[])
+    odd = little.replace(b'"groupName"', b'"consumeType":"X","messageModel":"X","groupName"')
+    assert client_bodies.decode_heartbeat(odd).consumers == [consumer]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"producerDataSet":[{"groupName":"g"}]}',
+        '{"clientID":"c","producerDataSet":[{}]}',
+        '{"clientID":"c","consumerDataSet":[{"subscriptionDataSet":[]}]}',
+        '{"clientID":"c","consumerDataSet":[{"groupName":"g"}]}',
+        '{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{}]}]}',
+    ],
+)
+def test_a_heartbeat_that_does_not_say_who_it_is_of_is_refused(body: str) -> None:
+    """Client, group, subscriptions and their topics must be there, as RocketMQ has it."""
+    with pytest.raises(WireError, match="without"):
+        client_bodies.decode_heartbeat(body.encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "is_locked", "is_unlocked"),
+    [
+        ("{}", True, False),
+        ('{"clientId":"c","consumerGroup":"g"}', True, True),
+        ('{"clientId":"c","mqSet":[{"topic":"t"}]}', False, False),
+        ('{"clientId":"c","consumerGroup":"g","mqSet":null}', False, False),
+        ('{"consumerGroup":"g","mqSet":[{"topic":"t"}]}', True, True),
+    ],
+)
+def test_what_a_lock_request_may_leave_out(body: str, is_locked: bool, is_unlocked: bool) -> None:
+    """RocketMQ stumbles over the others, a little sooner where it unlocks."""
+    for is_group_needed, is_read in ((False, is_locked), (True, is_unlocked)):
+        try:
+            client_bodies.decode_lock(body.encode(), is_group_needed=is_group_needed)
+        except WireError:
+            assert not is_read
+        else:
+            assert is_read
 
 
 def test_a_client_check_is_read() -> None:

@@ -10,6 +10,7 @@ from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
 
 # Vector 1 of the protocol's description: GET_ROUTEINFO_BY_TOPIC for topic T from Java.
@@ -140,11 +141,15 @@ def test_a_response_echoes_opaque_and_form(serialize: int) -> None:
         }
 
 
-def test_a_json_response_always_has_ext_fields() -> None:
-    """Clients read region and numbers from it without looking whether it is there."""
-    for remark in (None, "r"):
-        data = b"".join(command.response(Command(10), 0, None, remark))
-        assert json.loads(data[8:])["extFields"] == {}
+def test_a_json_response_has_the_members_of_rocketmqs_in_its_order() -> None:
+    """Those of a header by their names; ext fields if the code has some, empty or not."""
+    data = b"".join(command.response(Command(10), 0, None, "r"))
+    assert list(json.loads(data[8:])) == sorted(json.loads(data[8:]))
+    assert "extFields" not in json.loads(data[8:])
+    data = b"".join(command.response(Command(10), 0, headers.NoFields()))
+    assert list(json.loads(data[8:])) == sorted(json.loads(data[8:]))
+    assert json.loads(data[8:])["extFields"] == {}
+    assert "remark" not in json.loads(data[8:])
 
 
 def test_a_remark_does_not_grow_with_what_it_quotes() -> None:
@@ -200,7 +205,7 @@ def test_missing_members_have_defaults() -> None:
     ) == (1, 77, 0, "OTHER", 0)
 
 
-@pytest.mark.parametrize("language", ['"BRAINFUCK"', "null", "1.5", "true", "[]"])
+@pytest.mark.parametrize("language", ['"BRAINFUCK"', "null", '""'])
 def test_an_unknown_language_is_other(language: str) -> None:
     """It is for statistics only."""
     assert decode(f'{{"code":1,"language":{language}}}').language == "OTHER"
@@ -223,8 +228,13 @@ def test_an_unknown_language_is_other(language: str) -> None:
         '{"opaque":-2147483649}',
         '{"language":99}',
         '{"language":-1}',
+        '{"language":1.5}',
+        '{"language":true}',
+        '{"language":[]}',
+        '{"serializeTypeCurrentRPC":7}',
         '{"extFields":5}',
         '{"extFields":[]}',
+        '{"extFields":""}',
         "[" * 100_000,
         '{"code":1,"flag":0,"language":"JAVA","opaque":0,"version":0,"extFields":' + "[" * 100_000,
         '{"code":' + "9" * 5000 + "}",
@@ -236,10 +246,29 @@ def test_a_header_that_cannot_be_read_is_a_wire_error(header: str) -> None:
         decode(header)
 
 
-def test_broken_utf8_in_a_header_is_replaced() -> None:
-    """RocketMQ decodes with replacement too, and the request goes on."""
-    found = decode(ROUTE_HEADER.replace(b'"T"', b'"\xff"'))
-    assert found.header(headers.GetRoute).topic == "\ufffd"
+def test_broken_utf8_in_a_header_breaks_the_connection() -> None:
+    """A name or a property would be stored as something else than what was sent."""
+    with pytest.raises(WireError):
+        decode(ROUTE_HEADER.replace(b'"T"', b'"\xff"'))
+
+
+@pytest.mark.parametrize(
+    "text", ["1.0", '"1.0"', '"+1.0"', "1.", '"1."', '"-0.0"', '"1.00"', "1.5"]
+)
+def test_a_fraction_is_no_whole_number(text: str) -> None:
+    """Though `msgspec` takes it for one."""
+    ext = f'{{"topic":"a.b","queueId":{text}}}'.encode()
+    header = ROUTE_HEADER.replace(b'{"topic":"T"}', ext)
+    found = decode(header)
+    with pytest.raises(FieldUnreadable, match="queueId is no number"):
+        found.header(headers.TopicQueue)
+
+
+def test_a_request_without_number_is_not_answered_as_number_0() -> None:
+    """That may be the number of the sender's own first request."""
+    numbers = iter(range(5))
+    found = command.decode(JSON, b'{"code":1}', b"", lambda: next(numbers))
+    assert found.opaque == 1
 
 
 def test_ext_values_become_texts() -> None:
@@ -284,11 +313,11 @@ def test_a_request_without_ext_fields_lacks_all() -> None:
             decode(header).header(headers.TopicQueue)
 
 
-def test_ext_fields_that_are_no_object_break_the_connection_late() -> None:
-    """They stay unread until somebody asks, then the request cannot be read."""
-    header = ROUTE_HEADER.replace(b'{"topic":"T"}', b"[1]")
+@pytest.mark.parametrize("ext", [b"[1]", b"[]", b'"x"', b"5", b"true"])
+def test_ext_fields_that_are_no_object_break_the_connection(ext: bytes) -> None:
+    """Though nobody has asked for them yet."""
     with pytest.raises(WireError):
-        decode(header).header(headers.GetRoute)
+        decode(ROUTE_HEADER.replace(b'{"topic":"T"}', ext))
 
 
 @pytest.mark.parametrize("depth", [500, 100_000])

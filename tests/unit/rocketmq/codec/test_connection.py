@@ -50,11 +50,22 @@ def test_a_new_connection_waits_for_twelve_bytes() -> None:
         connection.receive(b"\0")
 
 
+@pytest.mark.parametrize("is_used", [False, True])
+def test_the_shortest_header_is_read(is_used: bool) -> None:
+    """A frame of 10 bytes, which a new connection holds until two more bytes have come."""
+    connection = Connection()
+    short = b"\0\0\0\6\0\0\0\2{}"
+    before = connection.receive(FIRST) if is_used else []
+    found = [*before, *connection.receive(short)]
+    assert len(found) == 2 * is_used
+    assert len(found + connection.receive(SECOND)) == 2 + is_used
+
+
 @pytest.mark.parametrize("split", range(5))
 def test_a_used_connection_breaks_with_the_length(split: int) -> None:
     """Four bytes are enough to see that no frame can follow, however they come."""
     connection = Connection()
-    bad = b"\0\0\0\7"
+    bad = b"\0\0\0\3"
     connection.receive(FIRST + bad[:split])
     if split < 4:
         with pytest.raises(WireError):

@@ -18,7 +18,7 @@ def test_join_writes_the_prefix_before_the_header_and_passes_the_body_on() -> No
 @pytest.mark.parametrize(
     ("length", "mark", "expected"),
     [
-        (7, 0, "7 bytes follow"),
+        (3, 0, "3 bytes follow"),
         (0xFFFFFFFF, 0, "4294967295 bytes follow"),
         (100, 97, "a header of 97 bytes"),
     ],
@@ -29,10 +29,10 @@ def test_bad_prefix_says_what_was_found(length: int, mark: int, expected: str) -
 
 
 def test_check_length_accepts_exactly_what_a_frame_may_have() -> None:
-    """8 bytes may follow, and limit − 4; one less or more may not."""
-    for good in (8, 96):
+    """4 bytes may follow, and limit − 4; one less or more may not."""
+    for good in (4, 96):
         frame.check_length(good.to_bytes(4, "big"), 0, 100)
-    for bad in (7, 97, 0x80000000):
+    for bad in (3, 97, 0x80000000):
         with pytest.raises(WireError):
             frame.check_length(bad.to_bytes(4, "big"), 0, 100)
 

@@ -14,7 +14,7 @@ def test_a_stored_message(key: str) -> None:
         msg_id=f"7F00000100002A9F{0xABCDEF:016X}",
         queue_id=3,
         queue_offset=1 << 40,
-        transaction_id=key,
+        transaction_id=key or None,
     )
     expected = command.response(Command(code=310, opaque=-7), 0, declared)
     found = quick_answers.stored(-7, b"7F00000100002A9F", 0xABCDEF, 3, 1 << 40, key)
@@ -24,11 +24,13 @@ def test_a_stored_message(key: str) -> None:
 @pytest.mark.parametrize("opaque", [0, -7, (1 << 31) - 1])
 def test_found_messages(opaque: int) -> None:
     """To the byte, and the messages are not copied."""
-    declared = PullMessageAnswer(next_begin_offset=1 << 40, min_offset=0, max_offset=-1)
+    declared = PullMessageAnswer(
+        next_begin_offset=1 << 40, min_offset=0, max_offset=-1, topic_sys_flag=3, group_sys_flag=1
+    )
     runs = [memoryview(b"one"), memoryview(b"and two")]
     request = Command(code=11, opaque=opaque)
     expected = command.response(request, 0, declared, "FOUND", runs)
-    found = quick_answers.found(opaque, 1 << 40, 0, -1, runs, 10)
+    found = quick_answers.found(opaque, 1 << 40, 0, -1, 3, 1, runs, 10)
     assert b"".join(expected) == b"".join(found)
     assert found[1:] == runs
     assert all(one is other for one, other in zip(found[1:], runs, strict=True))

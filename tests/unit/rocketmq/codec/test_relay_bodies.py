@@ -27,13 +27,15 @@ def test_corrections_and_permissions() -> None:
 
 
 def test_queries_for_assignments() -> None:
-    """What a client does not say is clustering."""
+    """Topic, group and model must be there, client and strategy need not."""
     query = AssignmentQuery(topic="T", group="g", client_id="c", strategy="AVG")
     assert (
         relay_bodies.decode_assignment_query(relay_bodies.encode_assignment_query(query)) == query
     )
-    assert relay_bodies.decode_assignment_query(b"{}").message_model == "CLUSTERING"
-    for bad in (b"", b"[]", b"{"):
+    little = b'{"topic":"T","consumerGroup":"g","messageModel":"CLUSTERING"}'
+    found = relay_bodies.decode_assignment_query(little)
+    assert found == AssignmentQuery(topic="T", group="g", client_id="", strategy="")
+    for bad in (b"", b"[]", b"{", b"{}", little.replace(b"topic", b"x")):
         with pytest.raises(WireError):
             relay_bodies.decode_assignment_query(bad)
 
@@ -53,7 +55,11 @@ def test_modes() -> None:
     """One, and all of them."""
     mode = RequestMode(topic="Life", group="g1", pop_share_queues=3)
     assert relay_bodies.decode_request_mode(relay_bodies.encode_request_mode(mode)) == mode
-    assert relay_bodies.decode_request_mode(b"{}") == RequestMode(topic="", group="")
+    little = b'{"topic":"T","consumerGroup":"g"}'
+    assert relay_bodies.decode_request_mode(little) == RequestMode(topic="T", group="g")
+    for bad in (b'{"topic":"T"}', b'{"consumerGroup":"g"}'):
+        with pytest.raises(WireError):
+            relay_bodies.decode_request_mode(bad)
     assert relay_bodies.encode_request_modes({"Life": {"g1": mode}}) == (
         b'{"messageRequestModeMap":{"Life":{"g1":{"consumerGroup":"g1","mode":"PULL",'
         b'"popShareQueueNum":3,"topic":"Life"}}}}'

@@ -13,7 +13,7 @@ from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import CreateTopic, TopicOnly
 from sprocket.rocketmq.codec.name_headers import ClusterOnly, DeleteTopicInNames, Key, KeyValue
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
-from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
+from sprocket.rocketmq.model.topic import READ, SINGLE_TAG, WRITE, TopicConfig
 
 _POLL_S = 0.05
 _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -66,6 +66,7 @@ class TopicAdmin:
         header = CreateTopic(
             topic=name,
             default_topic=TEMPLATE_TOPIC,
+            topic_filter_type=SINGLE_TAG,
             read_queue_nums=queues if read_queues is None else read_queues,
             write_queue_nums=queues,
             perm=perm,
@@ -120,6 +121,7 @@ class TopicAdmin:
             header = CreateTopic(
                 topic=name,
                 default_topic=TEMPLATE_TOPIC,
+                topic_filter_type=SINGLE_TAG,
                 read_queue_nums=one.read_queues,
                 write_queue_nums=one.write_queues,
                 perm=perm,

@@ -98,6 +98,8 @@ class AssignmentHandlers:
             return sorted(queues) or None
         group = self._members.consumers(query.group)
         ids = [] if group is None else group.client_ids()
+        if not query.client_id:
+            return None
         return sharing.share_of(query.strategy, queues, ids, query.client_id)
 
     def _own_queues(self, name: str) -> list[MessageQueue]:

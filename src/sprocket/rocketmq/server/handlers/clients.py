@@ -14,6 +14,7 @@ from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     GetConsumerList,
     HeartbeatAnswer,
+    NoFields,
     NotifyConsumerIdsChanged,
     UnregisterClient,
 )
@@ -65,7 +66,7 @@ class ClientHandlers:
         """Take a client out of the groups it names."""
         header = request.header(UnregisterClient)
         self._members.unregister(peer, header.producer_group, header.consumer_group)
-        return Answer()
+        return Answer(header=NoFields())
 
     def consumers(self, _: Peer, request: Command) -> Answer:
         """Answer the ids of a group's consumers."""
@@ -74,7 +75,8 @@ class ClientHandlers:
         client_ids = [] if group is None else group.client_ids()
         if not client_ids:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
-        return Answer(body=(client_bodies.encode_consumer_list(client_ids),))
+        body = client_bodies.encode_consumer_list(client_ids)
+        return Answer(header=NoFields(), body=(body,))
 
     def check(self, _: Peer, request: Command) -> Answer:
         """Say whether the broker can filter as a consumer wants: by tag only."""
@@ -96,7 +98,7 @@ class ClientHandlers:
 
     def unlock(self, _: Peer, request: Command) -> Answer:
         """Take queues back from a client."""
-        wanted = client_bodies.decode_lock(request.body)
+        wanted = client_bodies.decode_lock(request.body, is_group_needed=True)
         self._locks.unlock(wanted.group, wanted.client_id, wanted.queues)
         return Answer()
 

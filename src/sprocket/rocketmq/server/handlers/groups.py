@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused, StoreError, WireError
+from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.members import Client, Link, Members
 from sprocket.rocketmq.broker.removal import Removal
@@ -57,19 +57,13 @@ class GroupHandlers:
         }
 
     def put(self, peer: Peer, request: Command) -> None:
-        """Make or change a group; RocketMQ takes any name here."""
-        group = group_bodies.decode_group(request.body)
-        if not group.name:
-            raise WireError("a group without groupName")
-        self._groups.put([group])
+        """Make or change a group; RocketMQ takes any name here, an empty one too."""
+        self._groups.put([group_bodies.decode_group(request.body)])
         self._when_durable(answering(peer, request))
 
     def put_all(self, peer: Peer, request: Command) -> None:
         """Make or change groups, all of them or none."""
-        groups = group_bodies.decode_group_list(request.body)
-        if not all(group.name for group in groups):
-            raise WireError("a group without groupName")
-        self._groups.put(groups)
+        self._groups.put(group_bodies.decode_group_list(request.body))
         self._when_durable(answering(peer, request))
 
     def delete(self, peer: Peer, request: Command) -> None:

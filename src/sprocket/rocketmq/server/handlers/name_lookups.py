@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.codes import STANDARD_JSON_VERSION, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.codec.name_headers import ClusterOnly, GetMembers
@@ -54,8 +54,12 @@ class NameLookupHandlers:
     def members(self, _: Peer, request: Command) -> Answer:
         """Answer the processes of one broker name."""
         header = request.header(GetMembers)
-        members = self._lookup.members(header.cluster_name, header.broker_name)
-        return Answer(body=(bodies.encode_members(members, standard=_is_new(request)),))
+        name = header.broker_name
+        addresses = {} if name is None else self._lookup.members(name)
+        body = bodies.encode_members(
+            addresses, header.cluster_name, name, standard=_is_new(request)
+        )
+        return Answer(remark=NOT_SET, body=(body,))
 
     def topics(self, _: Peer, _request: Command) -> Answer:
         """Answer the name of every topic."""

@@ -88,7 +88,7 @@ class NameHandlers:
     def compare(self, _: Peer, request: Command) -> Answer:
         """Answer whether a broker has to register again, and the version that is known."""
         header = request.header(QueryDataVersion)
-        version = bodies.decode_version(request.body)
+        version = bodies.decode_version(request.body) if request.body else None
         found = self._routes.compare(header.cluster_name, header.broker_addr, version)
         return Answer(
             header=QueryDataVersionAnswer(changed=found.has_changed),
@@ -114,6 +114,6 @@ class NameHandlers:
     def register_topic(self, _: Peer, request: Command) -> Answer:
         """Take in queues of one topic."""
         header = request.header(RegisterTopic)
-        if request.body:
+        if request.body and header.topic is not None:
             self._routes.put_queues(header.topic, bodies.decode_route(request.body).queues)
         return Answer()

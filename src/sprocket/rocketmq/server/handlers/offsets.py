@@ -8,6 +8,7 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
+    NoFields,
     OffsetAnswer,
     QueryConsumerOffset,
     SearchOffset,
@@ -45,14 +46,19 @@ class OffsetHandlers:
         }
 
     def query(self, _: Peer, request: Command) -> Answer:
-        """Answer where a group goes on; a new group may be sent to 0 while that is cheap."""
+        """Answer where a group goes on; a new one may be sent to 0 while that is cheap.
+
+        No group is made, and none has to be there.
+        """
         header = request.header(QueryConsumerOffset)
-        self._groups.find(header.consumer_group)
         offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
         if offset is None or offset < 0:
-            if not header.set_zero_if_not_found or not self._starts_in_memory(
-                header.topic, header.queue_id
-            ):
+            if not header.set_zero_if_not_found:
+                raise RequestRefused(
+                    ResponseCode.QUERY_NOT_FOUND,
+                    "Not found, do not set to zero, maybe this group boot first",
+                )
+            if not self._starts_in_memory(header.topic, header.queue_id):
                 raise RequestRefused(
                     ResponseCode.QUERY_NOT_FOUND,
                     "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
@@ -63,7 +69,7 @@ class OffsetHandlers:
     def update(self, _: Peer, request: Command) -> Answer:
         """Note where a group is; on return it outlives the process."""
         header = request.header(UpdateConsumerOffset)
-        if self._groups.get(header.consumer_group) is None:
+        if not header.consumer_group.strip() or self._groups.get(header.consumer_group) is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"Group {header.consumer_group} not exist!",
@@ -81,7 +87,9 @@ class OffsetHandlers:
         is_taken = self._offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )
-        return Answer() if is_taken else Answer(remark="Offset has been previously reset")
+        return Answer(
+            header=NoFields(), remark=None if is_taken else "Offset has been previously reset"
+        )
 
     def search(self, _: Peer, request: Command) -> Answer:
         """Answer the offset for a point in time."""
@@ -101,10 +109,10 @@ class OffsetHandlers:
         return Answer(header=OffsetAnswer(offset=offset))
 
     def get_min(self, _: Peer, request: Command) -> Answer:
-        """Answer where the queue's first message is."""
+        """Answer where the queue's first message is; the remark is empty, as RocketMQ has it."""
         header = request.header(TopicQueue)
         offset = self._store.queue_range(header.topic, header.queue_id).min
-        return Answer(header=OffsetAnswer(offset=offset))
+        return Answer(header=OffsetAnswer(offset=offset), remark="")
 
     def get_earliest(self, _: Peer, request: Command) -> Answer:
         """Answer when the queue's first message was stored; −1 for an empty one."""

@@ -32,4 +32,5 @@ class PermissionHandlers:
             self._groups.forbid(header.group, header.topic, is_readable=header.readable)
         is_readable = not self._groups.is_forbidden(header.group, header.topic)
         body = relay_bodies.encode_permission(header.group, header.topic, is_readable=is_readable)
-        self._when_durable(answering(peer, request, Answer(body=(body,))))
+        said = Answer(remark="", body=(body,))  # as RocketMQ has it
+        self._when_durable(answering(peer, request, said))

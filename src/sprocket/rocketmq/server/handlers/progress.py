@@ -15,6 +15,7 @@ from sprocket.rocketmq.codec.admin_headers import (
     GetConsumeStats,
     GroupAndTopic,
     GroupOnly,
+    TimeSpans,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
@@ -71,8 +72,8 @@ class ProgressHandlers:
     def of_group(self, _: Peer, request: Command) -> Answer:
         """Answer how far a group is; an unknown one is nowhere."""
         header = request.header(GetConsumeStats)
-        topics = [header.topic] if header.topic else header.topic_list.split(";")
-        found = self._progress.of_group(header.consumer_group, filter(None, topics))
+        topics = filter(None, header.topic_list.split(";"))
+        found = self._progress.of_group(header.consumer_group, header.topic, topics)
         return Answer(body=(progress_bodies.encode_consume_stats(found),))
 
     def of_all(self, _: Peer, request: Command) -> Answer:
@@ -92,7 +93,7 @@ class ProgressHandlers:
 
     def time_spans(self, _: Peer, request: Command) -> Answer:
         """Answer from when to when each queue of a topic has messages."""
-        header = request.header(GroupAndTopic)
+        header = request.header(TimeSpans)
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")

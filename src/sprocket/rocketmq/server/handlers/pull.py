@@ -16,7 +16,7 @@ from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
-from sprocket.rocketmq.codec.headers import PullMessage, PullMessageAnswer
+from sprocket.rocketmq.codec.headers import PullForbiddenAnswer, PullMessage, PullMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
 from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
@@ -126,7 +126,8 @@ class PullHandlers:
         if result.status is GetStatus.FOUND and request.serialize == JSON and is_heard:
             low, high = result.min_offset, result.max_offset
             at, runs, size = pulled.next_offset, result.runs, result.bytes
-            peer.send(quick_answers.found(request.opaque, at, low, high, runs, size))
+            flags = pulled.topic_flag, pulled.group_flag
+            peer.send(quick_answers.found(request.opaque, at, low, high, *flags, runs, size))
             return None
         return Answer(
             pulled.code,
@@ -134,17 +135,20 @@ class PullHandlers:
                 next_begin_offset=pulled.next_offset,
                 min_offset=result.min_offset,
                 max_offset=result.max_offset,
+                topic_sys_flag=pulled.topic_flag,
+                group_sys_flag=pulled.group_flag,
             ),
-            result.status.name,
+            _told(result.status).name,
             result.runs,
         )
 
 
+def _told(status: GetStatus) -> GetStatus:
+    """Return the status that a consumer is told: a topic's queue is there, if only in RocketMQ."""
+    is_new = status is GetStatus.NO_MATCHED_LOGIC_QUEUE
+    return GetStatus.NO_MESSAGE_IN_QUEUE if is_new else status
+
+
 def _forbidden(forbidden: PullForbidden) -> Answer:
-    return Answer(
-        forbidden.code,
-        PullMessageAnswer(
-            next_begin_offset=0, min_offset=0, max_offset=0, forbidden_type=forbidden.kind
-        ),
-        forbidden.remark,
-    )
+    header = PullForbiddenAnswer(forbidden_type=forbidden.kind)
+    return Answer(forbidden.code, header, forbidden.remark)

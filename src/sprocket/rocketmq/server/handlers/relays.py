@@ -15,7 +15,7 @@ from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.members import ConsumerGroup, Members
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import consumer_bodies, relay_bodies
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.consumer_headers import (
     ConsumeMessageDirectly,
@@ -103,12 +103,12 @@ class RelayHandlers:
         header = request.header(ConsumerStatusOfGroup)
         group = self._members.consumers(header.group)
         members = {} if group is None else _peers_by_id(group)
+        if group is None or not members:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"no consumer of group [{header.group}] is online"
+            )
         if header.client_addr:
             members = {name: one for name, one in members.items() if name == header.client_addr}
-        elif not members:
-            raise RequestRefused(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"no consumer of group [{header.group}] is online"
-            )
         statuses: dict[str, dict[MessageQueue, int]] = {}
         waiting = set(members)
 
@@ -123,7 +123,7 @@ class RelayHandlers:
 
         def done() -> None:
             body = relay_bodies.encode_statuses(statuses)
-            answer(peer, request, Answer(body=(body,)))
+            answer(peer, request, Answer(remark=NOT_SET, body=(body,)))
 
         question = GetConsumerStatus(topic=header.topic, group=header.group)
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT

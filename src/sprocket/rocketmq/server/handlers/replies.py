@@ -26,8 +26,8 @@ from sprocket.rocketmq.codec import ids, properties
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
-from sprocket.rocketmq.codec.reply_headers import PushReply
+from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer
+from sprocket.rocketmq.codec.reply_headers import PushReply, SendReply, SendReplyV2
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.calls import Calls, Ended
 from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
@@ -85,11 +85,11 @@ class ReplyHandlers:
 
     def reply(self, peer: Peer, request: Command) -> None:
         """Push a reply whose header has long field names."""
-        self._reply(peer, request, request.header(SendMessage))
+        self._reply(peer, request, request.header(SendReply))
 
     def reply_v2(self, peer: Peer, request: Command) -> None:
         """Push a reply whose header has short field names."""
-        self._reply(peer, request, request.header(SendMessageV2))
+        self._reply(peer, request, request.header(SendReplyV2))
 
     def _reply(self, peer: Peer, request: Command, header: SendMessage) -> None:
         record = self._sender.record(header, request.body, peer.host_bytes, request.version)
@@ -128,8 +128,8 @@ class ReplyHandlers:
         return PushReply(
             producer_group=header.producer_group,
             topic=header.topic,
-            default_topic=header.default_topic,
-            default_topic_queue_nums=header.default_topic_queue_nums,
+            default_topic=header.default_topic or "",
+            default_topic_queue_nums=header.default_topic_queue_nums or 0,
             queue_id=max(0, header.queue_id),
             sys_flag=header.sys_flag,
             born_timestamp=header.born_timestamp,

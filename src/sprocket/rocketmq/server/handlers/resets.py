@@ -21,6 +21,7 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import consumer_bodies, relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.group_headers import CloneOffsets, CorrectionOffsets, ResetOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Handler
@@ -66,7 +67,7 @@ class ResetHandlers:
             raise RequestRefused(
                 ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist"
             )
-        if self._groups.get(header.group) is None:
+        if not header.group.strip() or self._groups.get(header.group) is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"
             )
@@ -95,16 +96,22 @@ class ResetHandlers:
         for group in (header.filter_groups or "").split(","):
             if group.strip():
                 self._offsets.forget(group.strip())
-        smallest = {
-            queue_id: offset
-            for queue_id, offset in sorted(self._offsets.smallest(header.topic).items())
-            if offset >= self._store.queue_range(header.topic, queue_id).min
-        }
+        offsets = self._offsets.by_queue(header.topic)
+        smallest: dict[int, int] = {}
+        for queue_id in sorted(offsets):
+            low = self._store.queue_range(header.topic, queue_id).min
+            there = [offset for offset in offsets[queue_id] if offset >= low]
+            if there:
+                smallest[queue_id] = min(there)
         return Answer(body=(relay_bodies.encode_corrections(smallest),))
 
     def clone(self, _: Peer, request: Command) -> Answer:
-        """Give one group the offsets of another."""
+        """Give one group the offsets of another; nothing happens if either is not named."""
         header = request.header(CloneOffsets)
+        if header.src_group is None and not header.topic:
+            raise FieldUnreadable("neither a group nor a topic is named to be cloned")
+        if not header.src_group or not header.dest_group:
+            return Answer()
         topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
         for topic in topics:
             if self._topics.get(topic) is not None and (

@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.frame import JSON, Buffer
-from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer, SendMessageV2
+from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
 from sprocket.rocketmq.store.append import Places
@@ -166,13 +166,13 @@ class SendHandlers:
         """Make any answer: where a message or those of a batch lie, or why not."""
         if stored is None:
             assert error is not None
-            return encoded(request, Answer(_code(error), None, str(error)))
+            return encoded(request, Answer(_code(error), Region(), str(error)))
         *before, last = stored.physical_offsets
         header = SendMessageAnswer(
             msg_id=f"{self._before_last_id(before)}{last:016X}",
             queue_id=queue_id,
             queue_offset=stored.queue_offsets[0],
-            transaction_id=unique_key,
+            transaction_id=unique_key or None,
             batch_uniq_id=unique_key if is_inner_batch else None,
         )
         if error is None:

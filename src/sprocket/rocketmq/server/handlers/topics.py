@@ -14,7 +14,7 @@ from sprocket.rocketmq.codec import admin_bodies, bodies, tables
 from sprocket.rocketmq.codec.admin_bodies import QueueStats, TopicStats, TopicTable
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import CreateTopic, TopicOnly
+from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering, failed
@@ -88,7 +88,7 @@ class TopicHandlers:
 
     def delete(self, peer: Peer, request: Command) -> None:
         """Delete a topic with everything in it; one that is not there is a success."""
-        name = request.header(TopicOnly).topic
+        name = request.header(DeleteTopic).topic
         if not name.strip():
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._refuse_system(name)
@@ -97,7 +97,7 @@ class TopicHandlers:
     def all(self, _: Peer, _request: Command) -> Answer:
         """Answer the whole table."""
         table = TopicTable(version=self._topics.version, topics=list(self._topics.all()))
-        return Answer(body=(admin_bodies.encode_topic_table(table),))
+        return Answer(header=NoFields(), body=(admin_bodies.encode_topic_table(table),))
 
     def system(self, _: Peer, _request: Command) -> Answer:
         """Answer the names of the system's topics."""

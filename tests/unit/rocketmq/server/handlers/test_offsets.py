@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from sprocket.rocketmq.codec import group_bodies
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -121,14 +122,16 @@ def test_commits_are_checked(on_node: Callable[..., None]) -> None:
 
 
 def test_a_new_group_may_begin_at_0(on_node: Callable[..., None]) -> None:
-    """Only if message 0 is there and the client allows it; an empty queue is {22}."""
+    """Only if message 0 is there and the client allows it; else {22}. No group is made."""
 
     async def scenario(lab: Any) -> None:
         await fill(lab, 1)
         assert (await lab.broker.call(14, group_ext())).ext_map()["offset"] == "0"
         assert (await lab.broker.call(14, group_ext(setZeroIfNotFound="false"))).code == 22
         assert (await lab.broker.call(14, group_ext(queueId=1))).code == 22
-        assert (await lab.broker.call(14, group_ext(consumerGroup="bad group"))).code == 26
+        assert (await lab.broker.call(14, group_ext(consumerGroup="bad group"))).code == 0
+        told = group_bodies.decode_group_table((await lab.broker.call(201)).body)
+        assert not {"g", "bad group"} & {group.name for group in told.groups}
 
     on_node(scenario)
 

@@ -77,6 +77,8 @@ def test_messages_come_out_unchanged_and_in_order(on_node: Callable[..., None]) 
             "nextBeginOffset": "4",
             "minOffset": "0",
             "maxOffset": "5",
+            "topicSysFlag": "0",
+            "groupSysFlag": "0",
         }
         seen = await lab.broker.call(33, {"offset": 0})
         whole = await lab.broker.call(11, pull_ext(0, maxMsgNums=1))

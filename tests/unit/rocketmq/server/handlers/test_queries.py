@@ -115,7 +115,7 @@ def test_units_of_a_queue_are_told(on_node: Callable[..., None]) -> None:
         for changes, code, said in (
             ({"index": 14}, 0, "Index 14 of 0@T is not exist!"),
             ({"index": -1}, 0, "Index -1 of 0@T is not exist!"),
-            ({"queueId": 3}, 1, "3@T is not exist!"),
+            ({"queueId": 3}, 0, "Index 1 of 3@T is not exist!"),
         ):
             answer = await lab.broker.call(321, ask | changes)
             assert (answer.code, answer.remark, answer.body) == (code, said, b"")

@@ -12,7 +12,7 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import batch, record
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import BINARY, JSON
-from sprocket.rocketmq.codec.headers import SendMessageAnswer
+from sprocket.rocketmq.codec.headers import Region, SendMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, encoded
 from sprocket.rocketmq.server.handlers.send import SendHandlers
 from sprocket.rocketmq.store.append import Places
@@ -167,7 +167,7 @@ def _declared(
     request: Command, queue_id: int, key: str, stored: Places | None, error: Any, code: int
 ) -> bytes:
     header = (
-        None
+        Region()
         if stored is None
         else SendMessageAnswer(
             msg_id=",".join(f"{HOST.hex().upper()}{at:016X}" for at in stored.physical_offsets),
