@@ -308,3 +308,15 @@ def test_data_is_told_from_what_was_never_written(disk: Disk, folder: str) -> No
         assert place - 70_000 <= start <= place < place + 5 <= end <= place + 70_000
         assert file.next_data(place + 2) == (place + 2, end)
     assert file.next_data(5_100_000) == (10_000_000, 10_000_000)
+
+
+def test_a_folder_that_need_not_be_durable_yet_is_there_all_the_same(
+    disk: Disk, folder: str
+) -> None:
+    """With its parents, and what is made in it."""
+    disk.make_folder(f"{folder}/a/b", durable=False)
+    disk.make_folder(f"{folder}/a/b", durable=False)
+    disk.open(f"{folder}/a/b/c", write=True, create=True)
+    assert disk.list(f"{folder}/a/b") == ["c"]
+    disk.sync_folder(f"{folder}/a")
+    disk.sync_folder(folder)

@@ -55,6 +55,7 @@ class Files:
 
     def __init__(self, _folder: Path) -> None:
         self._disk = SimulatedDisk()
+        self._disk.make_folder("/store")
         self._load(clean=True)
 
     def _load(self, *, clean: bool) -> Queues:

@@ -31,14 +31,14 @@ SEEDS_RARE = 6000
 NEEDED = [
     "sync flush.SyncJob.run",
     "sync segments.create_segment",
-    "sync queue_files.Unsynced.sync",
+    "sync queue_files.sync_all",
     "sync index_file.IndexFile.flush_steps",
     "sync deletions.Deletions._save",
     "sync geometry.save",
     "sync recovery._seal",
     "sync_folder deletions.Deletions._save",
     "sync_folder segments.create_segment",
-    "sync_folder queue_files.Unsynced.sync",
+    "sync_folder queue_files.sync_all",
     "sync_folder recovery.mark_open",
 ]
 RARE = [  # it takes two mishaps to need them

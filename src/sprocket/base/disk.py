@@ -203,8 +203,14 @@ class Disk(Protocol):
     def list(self, folder: str) -> list[str]:
         """Return the sorted names of files and folders in `folder`; none if it is missing."""
 
-    def make_folder(self, path: str) -> None:
-        """Make a folder and the parents it lacks, all durable; an existing one is left alone."""
+    def make_folder(self, path: str, *, durable: bool = True) -> None:
+        """Make a folder and the parents it lacks; an existing one is left alone.
+
+        Args:
+            path: The folder.
+            durable: Return when all that were made are on the disk; if not, each is after a
+                `sync_folder` of the one that it is in.
+        """
 
     def remove(self, path: str) -> None:
         """Remove a file; FileMissing if it is not there. Durable after `sync_folder`."""
@@ -552,13 +558,13 @@ class RealDisk:
         except OSError as error:
             _refuse(error, "listdir", folder)
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, durable: bool = True) -> None:
         """See `Disk.make_folder`."""
         if self.is_folder(path):
             return
         parent = os.path.dirname(path)
         if parent and parent != path:
-            self.make_folder(parent)
+            self.make_folder(parent, durable=durable)
         try:
             os.mkdir(path)
         except FileExistsError as error:
@@ -566,7 +572,8 @@ class RealDisk:
                 _refuse(error, "mkdir", path)
         except OSError as error:
             _refuse(error, "mkdir", path)
-        self.sync_folder(parent or ".")
+        if durable:
+            self.sync_folder(parent or ".")
 
     def remove(self, path: str) -> None:
         """See `Disk.remove`."""

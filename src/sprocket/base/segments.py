@@ -403,12 +403,13 @@ class SegmentFiles:
 
         Args:
             start: A multiple of the segment size; the end of the files if there are any.
-            durable: Return when its size and its name are on the disk.
+            durable: Return when its size and its name are on the disk, and those of folders that
+                had to be made for it.
         """
         assert start % self.segment_bytes == 0
         assert not self._segments or start == self.end_of_files
         assert self._write
-        self._disk.make_folder(self.folder)
+        self._disk.make_folder(self.folder, durable=durable)
         segment = self._segment(start)
         create_segment(self._disk, segment.path, self.segment_bytes, durable=durable)
         self._segments.append(segment)

@@ -5,7 +5,8 @@ It passes the same contract suite as `base.disk.RealDisk`. What a crash may do t
 * Content: of every block of 512 bytes that was written since the last sync of its file, any version
   since then may be found, each block by itself. A changed length may be found or not.
 * Names: of the creations, renames and removals since the last `sync_folder` of their folder, any
-  subset may have happened. Folders made by `make_folder` are durable at once.
+  subset may have happened. Folders are durable at once, but for those that `make_folder` was told
+  not to make so: one that was not synced into its parent since may be gone with all it holds.
 * A failed sync leaves what it should have synced in doubt for good: a later sync that succeeds does
   not make it durable, as on Linux, where the pages count as clean after the error.
 
@@ -270,6 +271,7 @@ class SimulatedDisk:
         self._durable: dict[str, _Node] = {}
         self._changes: list[tuple[str, str | None, str | None, _Node]] = []
         self._folders: set[str] = {"/"}
+        self._loose: set[str] = set()
         self._locked: set[str] = set()
         self._failures: dict[tuple[str, int], tuple[int, float]] = {}
         self.before: Callable[[str, str], None] | None = None
@@ -318,7 +320,9 @@ class SimulatedDisk:
             if target is not None:
                 names[target] = node
         found = SimulatedDisk()
-        found._folders = set(self._folders)
+        lost = [f for f in sorted(self._loose) if mode == 0 or (mode == 2 and choose(2))]
+        found._folders = {path for path in self._folders if not _is_in(path, lost)}
+        names = {path: node for path, node in names.items() if not _is_in(path, lost)}
         found.now_ms = self.now_ms
         copies = {id(node): node.after_crash(choose) for node in names.values()}
         found._files = {path: copies[id(node)] for path, node in sorted(names.items())}
@@ -337,7 +341,7 @@ class SimulatedDisk:
         found = SimulatedDisk()
         nodes = [*self._files.values(), *self._durable.values(), *(c[3] for c in self._changes)]
         copies = {id(node): node.copy() for node in nodes}
-        found._folders = set(self._folders)
+        found._folders, found._loose = set(self._folders), set(self._loose)
         found.now_ms = self.now_ms
         found._files = {path: copies[id(node)] for path, node in self._files.items()}
         found._durable = {path: copies[id(node)] for path, node in self._durable.items()}
@@ -431,7 +435,7 @@ class SimulatedDisk:
         inside = (p for p in [*self._files, *self._folders] if p.startswith(prefix) and p != prefix)
         return sorted({path[len(prefix) :].partition("/")[0] for path in inside})
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, durable: bool = True) -> None:
         """See `Disk.make_folder`."""
         if path in self._files:
             raise DiskFailed(f"mkdir {path}: File exists")
@@ -443,6 +447,8 @@ class SimulatedDisk:
             with self._entering("make_folder", each) as kept:
                 if kept:
                     self._folders.add(each)
+                    if not durable:
+                        self._loose.add(each)
 
     def remove(self, path: str) -> None:
         """See `Disk.remove`."""
@@ -458,6 +464,7 @@ class SimulatedDisk:
         for name in [name for name in self._files if name.startswith(prefix)]:
             self.remove(name)
         self._folders = {f for f in self._folders if f != path and not f.startswith(prefix)}
+        self._loose &= self._folders
 
     def rename(self, source: str, target: str) -> None:
         """See `Disk.rename`."""
@@ -482,6 +489,7 @@ class SimulatedDisk:
                 return target + path[len(source) :] if inside else path
 
             self._folders = {moved(path) for path in self._folders}
+            self._loose = {moved(path) for path in self._loose if path != source}
             self._files = {moved(path): node for path, node in self._files.items()}
             self._durable = {moved(path): node for path, node in self._durable.items()}
             self._changes = [
@@ -507,6 +515,7 @@ class SimulatedDisk:
             if target is not None:
                 self._durable[target] = node
         self._changes = left
+        self._loose = {path for path in self._loose if not is_synced(os.path.dirname(path))}
 
     def sync_tree(self, path: str) -> None:
         """See `Disk.sync_tree`."""
@@ -542,3 +551,8 @@ class SimulatedDisk:
     def free_bytes(self, path: str) -> int:
         """See `Disk.free_bytes`: what `used` leaves of a gigabyte."""
         return round((1 - self.used_ratio(path)) * (1 << 30))
+
+
+def _is_in(path: str, folders: Sequence[str]) -> bool:
+    """Tell whether a path is one of some folders, or lies in one."""
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)

@@ -182,11 +182,11 @@ class TwinDisk:
         """See `Disk.list`."""
         return self._real.list(folder)
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str, *, durable: bool = True) -> None:
         """See `Disk.make_folder`."""
         with self._changing("mkdir", path):
-            self._twin.make_folder(path)
-            self._real.make_folder(path)
+            self._twin.make_folder(path, durable=durable)
+            self._real.make_folder(path, durable=durable)
 
     def remove(self, path: str) -> None:
         """See `Disk.remove`."""

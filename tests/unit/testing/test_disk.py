@@ -281,3 +281,20 @@ def test_a_bad_sector_fails_every_read_until_it_is_written() -> None:
             same.read(0, 20)
         same.write([b"bb"], 6)
         assert same.read(3, 6) == b"abbbba"
+
+
+def test_a_folder_that_was_not_synced_may_be_gone_with_all_it_holds() -> None:
+    """Whatever in it was synced; once it is synced into its parent it stays, also after a kill."""
+    disk = SimulatedDisk()
+    disk.make_folder("/a/b", durable=False)
+    file = disk.open("/a/b/c", write=True, create=True)
+    file.write([b"x"], 0)
+    file.sync()
+    disk.sync_folder("/a/b")
+    disk.sync_folder("/a")
+    for left in (disk, disk.kill()):
+        found = left.crash(lambda _: 0)
+        assert (found.exists("/a"), found.exists("/a/b/c")) == (False, False)
+        assert left.crash(lambda count: 1 % count).exists("/a/b/c")
+        left.sync_folder("/")
+        assert left.crash(lambda _: 0).exists("/a/b/c")

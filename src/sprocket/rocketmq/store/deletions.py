@@ -14,9 +14,11 @@ finishes: queues here, the rest by the owner, who asks for `pending`.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
+from sprocket.base import steps
 from sprocket.base.disk import Disk
 from sprocket.base.errors import (
     FileMissing,
@@ -81,13 +83,22 @@ class Deletions:
         if topic in self._pending:
             self._save(dict(self.ends), self._others(topic))
 
-    def prune(self, first: PhysicalOffset) -> None:
-        """Forget topics of which the log, which begins at `first`, can have no such record."""
+    def prune_steps(self, first: PhysicalOffset) -> Steps:
+        """Forget topics of which the log, which begins at `first`, can have no such record.
+
+        Wanted whenever the log was cleaned, or the table would grow for ever. Not to be begun while
+        a deletion is under way.
+
+        Raises:
+            DiskFull, DiskFailed: The table is as before.
+        """
         kept = {
             topic: end for topic, end in self.ends.items() if end > first or topic in self._pending
         }
         if len(kept) < len(self.ends):
-            self._save(kept, self._pending)
+            content = msgspec.json.encode(_Table(kept, self._pending))
+            yield partial(replace_file, self._disk, self._path, content)
+            self._take(kept)
 
     def cut(self, log_end: PhysicalOffset) -> None:
         """Take back places behind the end of the log, which a crash has made shorter.
@@ -105,7 +116,7 @@ class Deletions:
             queues: As they were loaded.
             first: Where the log begins.
         """
-        self.prune(first)
+        steps.run(self.prune_steps(first))
         old, new = set[str](), set[str]()
         for queue in queues if self.ends else ():
             if queue.topic in self.ends:
@@ -122,9 +133,12 @@ class Deletions:
     def _save(self, ends: dict[str, int], pending: list[str]) -> None:
         content = msgspec.json.encode(_Table(ends, pending))
         replace_file(self._disk, self._path, content)
+        self._take(ends)
+        self._pending = pending
+
+    def _take(self, ends: dict[str, int]) -> None:
         self.ends.clear()  # the dictionary itself is shared
         self.ends.update(ends)
-        self._pending = pending
 
     def _load(self, *, write: bool) -> _Table:
         try:

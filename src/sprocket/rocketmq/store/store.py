@@ -471,8 +471,7 @@ class Store:
             DiskFailed: Something could not be deleted; the next round tries again.
         """
         if self._can_keep:
-            work = self._retention.clean_steps(settings, reserve_hours, at_once=at_once)
-            yield from self._alone(work)
+            yield from self._alone(self._clean_steps(settings, reserve_hours, at_once=at_once))
 
     def check_batches(self, topic: str) -> None:
         """Refuse what `take_batches` would refuse.
@@ -501,6 +500,14 @@ class Store:
         if topic not in self.batch_topics:
             assert isinstance(self._queues, FileQueues), "checked above"
             self._queues.take_batches(topic)
+
+    def _clean_steps(
+        self, settings: RetentionSettings, reserve_hours: Mapping[str, int], *, at_once: bool
+    ) -> Steps:
+        first = self._log.first
+        yield from self._retention.clean_steps(settings, reserve_hours, at_once=at_once)
+        if self._log.first > first:
+            yield from self.deletions.prune_steps(self._log.first)
 
     def delete_topic_steps(self, topic: str, then: Callable[[], None]) -> Steps:
         """Delete a topic's queues; made again, it begins at queue offset 0. See `deletions`.

@@ -18,6 +18,7 @@ Invariants
    more of one is read than was asked for.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -53,8 +54,8 @@ from sprocket.rocketmq.store.queues.extension import Extension
 from sprocket.rocketmq.store.queues.file_queue import Ends, FileQueue
 from sprocket.rocketmq.store.queues.queue_files import (
     QueueFiles,
-    Unsynced,
     move_away,
+    sync_all,
     uncollected,
 )
 
@@ -460,8 +461,9 @@ class FileQueues:
             folders = [self._folder]
             if self._others is not None:
                 folders += [self._others.extension_folder, self._others.batch_folder]
-            for folder in folders:
+            for folder in filter(self._disk.is_folder, folders):
                 self._disk.sync_tree(folder)
+                self._disk.sync_folder(os.path.dirname(folder))
             for queue in self._dirty:
                 queue.take_unsynced()
             self._dirty.clear()
@@ -480,7 +482,7 @@ class FileQueues:
             taken = [(queue, queue.take_unsynced()) for queue in part]
             self._dirty.difference_update(part)
             try:
-                yield partial(_sync_all, self._disk, [one for _, each in taken for one in each])
+                yield partial(sync_all, self._disk, [one for _, each in taken for one in each])
             except BaseException:
                 self._dirty.update(part)
                 for queue, unsynced in taken:
@@ -506,11 +508,6 @@ class FileQueues:
 
 _UNITS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
 """`UNIT` for numpy."""
-
-
-def _sync_all(disk: Disk, parts: Iterable[Unsynced]) -> None:
-    for part in parts:
-        part.sync(disk)
 
 
 def _minima(

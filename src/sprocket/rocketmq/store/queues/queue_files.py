@@ -6,6 +6,7 @@ together and the oldest is given back. Which files the disk does not have yet is
 """
 
 import gc
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +22,9 @@ OPEN_FILES_MAX = 128
 """Files that the queues of a store have open together; a broker with more busy queues reopens some.
 With those of log and index, and what else a process has open, they are fewer than 256."""
 
+FOLDERS_ABOVE = 3
+"""Folders around that of a queue: its topic, the kind of queue, the store."""
+
 _ZERO_BYTES = 64 * KIB
 
 
@@ -30,12 +34,28 @@ class Unsynced(NamedTuple):
     segments: set[Segment]
     folder: str | None
 
-    def sync(self, disk: Disk) -> None:
-        """Sync it with handles of its own; on any thread."""
-        for segment in self.segments:
+
+def sync_all(disk: Disk, parts: Iterable[Unsynced]) -> None:
+    """Sync what several queues lack with handles of its own; on any thread.
+
+    A queue that is new has made its folder, its topic's and perhaps more, none of them durable:
+    each is synced once for all queues, the inner ones first.
+
+    Raises:
+        DiskFailed: Some may be synced.
+    """
+    folders: dict[str, None] = {}
+    for part in parts:
+        for segment in part.segments:
             sync_file(disk, segment.path)
-        if self.folder is not None:
-            disk.sync_folder(self.folder)
+        if part.folder is not None:
+            folders[part.folder] = None
+    for _ in range(FOLDERS_ABOVE):
+        for folder in folders:
+            disk.sync_folder(folder)
+        folders = {os.path.dirname(folder): None for folder in folders}
+    for folder in folders:
+        disk.sync_folder(folder)
 
 
 class QueueFiles:

@@ -42,6 +42,7 @@ def batches(*counts: int) -> list[Entry]:
 
 def opened(disk: SimulatedDisk, *, clean: bool = True) -> FileQueues:
     """Return the queues on a disk; those of topic B are batch queues."""
+    disk.make_folder("/store")
     others = OtherKinds("/store/consumequeue_ext", BATCHES, batch_topics={"B"})
     queues = FileQueues(disk, FOLDER, SMALL, others=others)
     queues.load(clean=clean)
@@ -74,7 +75,9 @@ def expected(entries: list[Entry]) -> list[tuple[int, int, int]]:
 @pytest.fixture
 def disk() -> SimulatedDisk:
     """Give an empty disk."""
-    return SimulatedDisk()
+    found = SimulatedDisk()
+    found.make_folder("/store")
+    return found
 
 
 def test_units_have_rocketmqs_bytes(disk: SimulatedDisk) -> None:

@@ -59,7 +59,9 @@ def expected(offset: int, bits: bytes = b"") -> ExtendedUnit:
 @pytest.fixture
 def disk() -> SimulatedDisk:
     """Give an empty disk."""
-    return SimulatedDisk()
+    found = SimulatedDisk()
+    found.make_folder("/store")
+    return found
 
 
 def test_addresses_are_below_every_hash() -> None:
@@ -264,6 +266,7 @@ def test_a_removed_queue_takes_its_extension_along(disk: SimulatedDisk) -> None:
 def test_any_bit_maps_come_back(bit_maps: list[bytes], cut: int, size: int) -> None:
     """In rounds of any size, cut anywhere and put again."""
     disk = SimulatedDisk()
+    disk.make_folder("/store")
     queues = opened(disk)
     entries = [entry(n, bits=bits) for n, bits in enumerate(bit_maps)]
     for first in range(0, len(entries), size):
