@@ -6,3 +6,4 @@ bench: $(STAMP) ## figures of the store and the broker for tests beside their go
 	@$(BIN)/python -m bench.fixture
 	@$(BIN)/python -m bench.descriptors
 	@$(BIN)/python -m bench.store
+	@$(BIN)/python -m bench.slow_disk

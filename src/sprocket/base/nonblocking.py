@@ -52,6 +52,10 @@ Follow: TypeAlias = Callable[[bytes], tuple[int, int] | None]
 class Missing(Protocol):
     """Something that only the disk has."""
 
+    @property
+    def size(self) -> int:
+        """How many bytes it is, 0 if they do not count."""
+
     def fetch(self) -> Fetched:
         """Have the disk bring it; on any thread."""
 
@@ -300,6 +304,10 @@ class _MissingBytes:
         self._at: tuple[int, int] = position, size
         self.follow: Follow = lambda _: None
 
+    @property
+    def size(self) -> int:
+        return self._at[1]
+
     def fetch(self) -> Fetched:
         """Read it."""
         found: Fetched = {}
@@ -323,6 +331,8 @@ class _MissingBytes:
 
 class _MissingFile:
     """A file that is not open."""
+
+    size = 0
 
     def __init__(self, disk: Disk, path: str, *, write: bool) -> None:
         self._disk = disk

@@ -220,6 +220,11 @@ class Indexes:
             file.release()
         return file
 
+    def prepare(self) -> None:
+        """Read what the first put needs, so that it does not wait for the disk."""
+        if self._files and self._files[-1].room:
+            self._files[-1].prepare()
+
     def __len__(self) -> int:
         """Return the number of files."""
         return len(self._files)

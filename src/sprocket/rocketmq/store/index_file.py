@@ -129,8 +129,13 @@ class IndexFile:
         return self._handle
 
     def load(self) -> None:
-        """Read the header; slots are read when the first unit is put."""
+        """Read the header; slots are read by `prepare`, or when the first unit is put."""
         self.header = Header.decode(self._file.read(0, HEADER_BYTES), self._unit_count)
+
+    def prepare(self) -> None:
+        """Read the slots, if any is used."""
+        if self.header.next_unit > 1:
+            self._loaded_slots()
 
     @property
     def room(self) -> int:

@@ -66,6 +66,8 @@ def to_write(
         parts = _parts(disk, layout, settings, clock, settled, subscriptions, step, write=True)
         parts.is_geometry_certain = is_certain
         report = recovery.recover(parts, clock, os.getpid())
+        if parts.index is not None:
+            parts.index.prepare()
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
         return Opened(parts, settled, clock, log, lock, report)
     except BaseException:

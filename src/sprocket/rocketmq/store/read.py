@@ -19,6 +19,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.base.nonblocking import Missing, WouldBlock
 from sprocket.base.segments import Window
 from sprocket.base.units import KIB, MIB, QueueOffset
 from sprocket.rocketmq.codec import record
@@ -282,12 +283,17 @@ def _collect(
 
     The look at a record's head is no call. Nearly every record is plainly the one meant, but for
     those of light queues, which say others.
+
+    Raises:
+        WouldBlock: Some of them only the disk has; all such are told, and count as taken.
     """
     max_count, max_bytes, far_before, scan_end = limits
     runs, run_view, run_at, run_end = result.runs, _NOTHING, 0, 0
     (view, view_start, view_end), gone_before = _NO_WINDOW, 0
     offset, count, total, last = int(result.next_offset), 0, 0, far_before
     queue_id = None if queue.topic.startswith(LIGHT_PREFIX) else queue.queue_id
+    missing: list[Missing] = []
+    blocked_from = blocked_to = 0
     for first, place, size, code, messages in units:
         if first >= scan_end:
             break
@@ -303,6 +309,10 @@ def _collect(
         if wanted is not None and not _may_be_wanted(queue, wanted, code):
             result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
+        if missing and blocked_from <= place <= blocked_to - size:
+            count += messages
+            total += size
+            continue
         if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
             try:
                 if place >= log.warm_from:
@@ -314,6 +324,12 @@ def _collect(
                     raise
                 offset = before
                 break
+            except WouldBlock as stop:
+                missing += stop.missing
+                blocked_from, blocked_to = place, place + stop.missing[-1].size
+                count += messages
+                total += size
+                continue
             gone_before = view_start if not view else gone_before
             if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
                 result.status = GetStatus.MESSAGE_WAS_REMOVING
@@ -339,6 +355,8 @@ def _collect(
         run_end = at + size
         count += messages
         total += size
+    if missing:
+        raise WouldBlock(missing)
     if run_end:
         runs.append(run_view[run_at:run_end])
     result.status = GetStatus.FOUND if count else result.status

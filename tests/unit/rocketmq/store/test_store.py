@@ -14,6 +14,7 @@ from sprocket.base.errors import (
 )
 from sprocket.base.nonblocking import Attempt, NonblockingDisk, WouldBlock
 from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.store import read
 from sprocket.rocketmq.store import store as module
 from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.reading import GetStatus
@@ -101,6 +102,44 @@ def test_a_reader_is_told_what_the_disk_has_to_bring() -> None:
     assert (got.status, got.records) == (GetStatus.FOUND, whole.records)
     assert fetched >= whole.bytes
     assert store.get_messages("topic", 0, 0).records == whole.records
+
+
+def test_records_that_lie_apart_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are: one more attempt, not one for each."""
+    monkeypatch.setattr(read, "COLD_GAP_BYTES_MAX", 0)
+    disk, store = filled(20)
+    store.close()
+    cold = NonblockingDisk(disk)
+    store = open_store(cold)
+    whole = store.get_messages("topic", 0, 0)
+    for name in disk.list(f"{ROOT}/commitlog"):
+        disk.open(f"{ROOT}/commitlog/{name}").give_back(0, 1 << 20)
+    attempt = Attempt(lambda: 1)
+    missing = []
+    while True:
+        try:
+            got = cold.within(attempt, lambda: store.get_messages("topic", 0, 0))
+            break
+        except WouldBlock as stop:
+            missing.append(len(stop.missing))
+            attempt.note(stop.fetch())
+    assert got.records == whole.records
+    assert max(missing) == len(whole.runs) > 5
+    assert len(missing) <= 3
+
+
+def test_the_first_key_after_an_opening_waits_for_no_disk() -> None:
+    """The slots of the index, 20 MB of a full-sized one, are read before anybody is served."""
+    disk, store = filled(8)
+    store.close()
+    store = open_store(disk)
+    reads = disk.calls["read"]
+    store.append(new("topic", 0, name="key"))
+    store.write()
+    store.sync()
+    store.dispatch()
+    assert store.dispatch_index() == 1
+    assert disk.calls["read"] == reads
 
 
 @pytest.mark.parametrize("how", ["job", "direct", "fill"])
