@@ -24,7 +24,7 @@ only what may be done twice.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sprocket.base.disk import Disk, Extent, File
 from sprocket.base.errors import StoreError
@@ -42,11 +42,20 @@ new memory is dear it takes ten times as long as the read."""
 Key: TypeAlias = tuple[object, object]
 """What a fetched thing is found by."""
 
-Fetched: TypeAlias = dict[Key, "bytes | File | StoreError"]
+Fetched: TypeAlias = dict[Key, "bytes | File | _Answer | StoreError"]
 """What was fetched, or why not."""
 
 Follow: TypeAlias = Callable[[bytes], tuple[int, int] | None]
 """Says which position and size of a file will be read next, given what was read; None: none."""
+
+
+class _Answer:
+    """What a call gave."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Missing(Protocol):
@@ -145,6 +154,18 @@ class Attempt:
             raise found.with_traceback(None)
         return found
 
+    def answer(self, key: Key) -> "_Answer | None":
+        """Return what a call gave that was made; None if it was not.
+
+        Raises:
+            StoreError: What it raised.
+        """
+        found = self._found.get(key)
+        if isinstance(found, StoreError):
+            raise found.with_traceback(None)
+        assert found is None or isinstance(found, _Answer)
+        return found
+
     def opened(self, path: str, *, write: bool) -> File | None:
         """Return a file that was opened, once; None if it was not.
 
@@ -152,7 +173,7 @@ class Attempt:
             StoreError: It could not be.
         """
         found = self._found.pop((path, write), None)
-        assert not isinstance(found, bytes)
+        assert not isinstance(found, bytes | _Answer)
         if isinstance(found, StoreError):
             raise found.with_traceback(None)
         return found
@@ -160,7 +181,7 @@ class Attempt:
     def close(self) -> None:
         """Let go of everything."""
         for found in self._found.values():
-            if not isinstance(found, bytes | StoreError):
+            if not isinstance(found, bytes | _Answer | StoreError):
                 found.close()
         self._found.clear()
 
@@ -171,11 +192,14 @@ class NonblockingDisk:
     Args:
         disk: The one below.
 
+    Attributes:
+        below: That.
+
     Threads: attempts, of which one at a time is under way, on one; all else as the disk below.
     """
 
     def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+        self.below = self._disk = disk
         self._attempt: Attempt | None = None
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self.exists = disk.exists
@@ -234,6 +258,26 @@ class NonblockingDisk:
         if size <= BUFFER_BYTES:
             return self._buffer[:size]
         return memoryview(bytearray(size))
+
+    def ask(self, key: Key, call: Callable[[], T]) -> T:
+        """Make a call that reads by other means than this disk, and cannot say if it would wait.
+
+        Args:
+            key: The same for the same call, and for no other.
+            call: May be made on any thread.
+
+        Raises:
+            WouldBlock: Within an attempt, unless its answer was fetched.
+            StoreError: What the call raised.
+        """
+        attempt = self.attempt_here()
+        if attempt is None:
+            return call()
+        answer = attempt.answer(key)
+        if answer is None:
+            raise WouldBlock([_MissingAnswer(key, call)])
+        found: T = answer.value
+        return found
 
     def missing_bytes(self, file: "_NonblockingFile", position: int, size: int) -> Missing:
         """Return a part of a file that is to be fetched."""
@@ -327,6 +371,23 @@ class _MissingBytes:
         except StoreError as error:
             found[self._file, at] = error
         return found
+
+
+class _MissingAnswer:
+    """What a library says that opens its own files."""
+
+    size = 0
+
+    def __init__(self, key: Key, call: Callable[[], object]) -> None:
+        self._key = key
+        self._call = call
+
+    def fetch(self) -> Fetched:
+        """Make the call."""
+        try:
+            return {self._key: _Answer(self._call())}
+        except StoreError as error:
+            return {self._key: error}
 
 
 class _MissingFile:

@@ -188,6 +188,28 @@ def test_a_chain_is_followed_in_one_go() -> None:
     assert again == ((1).to_bytes(4, "big"), 2)
 
 
+def test_what_cannot_say_if_it_would_wait_is_asked_elsewhere() -> None:
+    """Once for a piece of work; it may say no, or nothing."""
+    lab = Lab()
+    calls: list[int] = []
+
+    def call(number: int) -> int | None:
+        calls.append(number)
+        if number == 3:
+            raise DiskFailed("three")
+        return number or None
+
+    def work() -> list[int | None]:
+        return [lab.disk.ask(("database", number), partial(call, number)) for number in (0, 1, 0)]
+
+    assert lab.run(work) == ([None, 1, None], 3)
+    assert calls == [0, 1]
+    assert lab.disk.ask(("database", 0), partial(call, 7)) == 7
+    with pytest.raises(DiskFailed, match="three"):
+        lab.run(lambda: lab.disk.ask(("database", 3), partial(call, 3)))
+    lab.attempt.close()
+
+
 def test_files_that_were_opened_for_nothing_are_closed() -> None:
     """The work went another way."""
     lab = Lab()

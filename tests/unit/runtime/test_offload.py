@@ -178,6 +178,20 @@ def test_a_job_that_stalls_is_left_and_handed_back_later() -> None:
     driver.run(main())
 
 
+def test_a_job_that_ends_as_the_loop_leaves_it_is_handed_back_once() -> None:
+    """However the two meet."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        found: list[int | None] = []
+        for number in range(2000):
+            thread.run_within(0.00002, _constant(number), lambda result, _: found.append(result))
+        await thread.stop()
+        assert sorted(one for one in found if one is not None) == list(range(2000))
+
+    driver.run(main())
+
+
 def test_several_threads_do_not_wait_for_each_other() -> None:
     """A job that stalls holds up one of them; the end waits for all."""
 

@@ -17,9 +17,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import (
@@ -30,12 +31,15 @@ from sprocket.base.errors import (
     StoreError,
     StoreLocked,
 )
+from sprocket.base.nonblocking import Key, NonblockingDisk
 from sprocket.base.units import KIB, MIB
 
 try:
     import rocksdict
 except ImportError:  # the light install
     rocksdict = None
+
+T = TypeVar("T")
 
 CURRENT = "CURRENT"
 """The file that makes a folder a database; it names the newest manifest."""
@@ -77,6 +81,7 @@ class Database:
     ) -> None:
         _require(disk, folder)
         self.folder = folder
+        self._nonblocking = disk if isinstance(disk, NonblockingDisk) else None
         self._temporary: str | None = None
         if write:
             disk.make_folder(folder)
@@ -148,11 +153,18 @@ class Database:
 
     def get(self, keys: list[bytes], family: str = DEFAULT) -> list[bytes | None]:
         """Return the value of each key, None where there is none; 1 µs a key, warm."""
+        return self._ask((id(self), ("get", family, tuple(keys))), partial(self._get, keys, family))
+
+    def _get(self, keys: list[bytes], family: str) -> list[bytes | None]:
         try:
             found: list[bytes | None] = self._families[family].get(keys)
         except Exception as error:
             _refuse(error, "get", self.folder)
         return found
+
+    def _ask(self, key: Key, call: Callable[[], T]) -> T:
+        """Read, within an attempt elsewhere: RocksDB does not say if it has to ask the disk."""
+        return self._nonblocking.ask(key, call) if self._nonblocking is not None else call()
 
     def items(
         self, start: bytes, count: int, *, backwards: bool = False, family: str = DEFAULT
@@ -161,6 +173,14 @@ class Database:
 
         Cost: 3 µs and 0.3 µs an item, warm; from 5 consecutive keys on it beats `get`.
         """
+        return self._ask(
+            (id(self), ("items", family, start, count, backwards)),
+            partial(self._items, start, count, backwards=backwards, family=family),
+        )
+
+    def _items(
+        self, start: bytes, count: int, *, backwards: bool, family: str
+    ) -> list[tuple[bytes, bytes]]:
         rows = self._families[family]
         try:
             found = list(islice(rows.items(backwards=backwards, from_key=start), count))
@@ -244,7 +264,8 @@ def _require(disk: Disk, folder: str) -> None:
             f"{folder} is a RocksDB, which needs the package `rocksdict`; "
             "install the extra: pip install 'sprocketmq[rocksdb]'"
         )
-    if not isinstance(disk, RealDisk):
+    below = disk.below if isinstance(disk, NonblockingDisk) else disk
+    if not isinstance(below, RealDisk):
         raise EngineMissing(
             f"{folder}: RocksDB opens its own files, so it cannot lie on a {type(disk).__name__}"
         )

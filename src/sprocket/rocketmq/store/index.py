@@ -511,13 +511,17 @@ class Indexes:
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
         """Delete the files all of whose records the log no longer has; the newest one stays."""
         while len(self._files) > 1 and self._files[0].header.end_offset < min_physical:
-            file = self._files[0]
-            yield partial(remove_if_there, self._disk, file.path)
+            file = self._files.pop(0)
             file.release()
-            del self._files[0]
-            self._new_folder = True
             if file in self._unflushed:
                 self._unflushed.remove(file)
+            self._new_folder = True
+            try:
+                yield partial(remove_if_there, self._disk, file.path)
+            except BaseException:
+                if self._disk.exists(file.path):  # some errors come after the deed
+                    self._files.insert(0, file)
+                raise
 
     def close(self) -> None:
         """Write everything, slots included, so that the next `load` finds it; close the handles."""

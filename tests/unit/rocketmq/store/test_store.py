@@ -1,11 +1,14 @@
 """The facade keeps its invariants: offsets without gaps, no lie about what is stored."""
 
 import errno
+import pathlib
+from dataclasses import replace
 
 import pytest
 from tests.stores import ROOT, SMALL, batch_of, filled, new, open_store
 
 from sprocket.base import steps
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
@@ -14,10 +17,13 @@ from sprocket.base.errors import (
 )
 from sprocket.base.nonblocking import Attempt, NonblockingDisk, WouldBlock
 from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import read
 from sprocket.rocketmq.store import store as module
 from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 AT_MS = 1_700_000_000_000
@@ -126,6 +132,30 @@ def test_records_that_lie_apart_are_asked_for_at_once(monkeypatch: pytest.Monkey
     assert got.records == whole.records
     assert max(missing) == len(whole.runs) > 5
     assert len(missing) <= 3
+
+
+def test_queues_in_rocksdb_are_read_elsewhere_too(tmp_path: pathlib.Path) -> None:
+    """Each read of them within an attempt, since RocksDB does not say what it has in memory."""
+    disk = NonblockingDisk(RealDisk())
+    geometry = replace(SMALL, queue=replace(SMALL.queue, engine="rocksdb"))
+    settings = StoreSettings(fill_ahead_bytes=0, message_bytes_max=2048)
+    store = Store.open(disk, f"{tmp_path}/s", settings, FakeClock(), geometry)
+    for _ in range(5):
+        store.append(new("topic", 0))
+    store.write()
+    store.sync()
+    attempt = Attempt(lambda: 1)
+    count = 0
+    while True:
+        try:
+            got = disk.within(attempt, lambda: store.get_messages("topic", 0, 1))
+            break
+        except WouldBlock as stop:
+            count += 1
+            attempt.note(stop.fetch())
+    assert (got.status, got.count) == (GetStatus.FOUND, 4)
+    assert 1 <= count <= 3
+    store.close()
 
 
 def test_the_first_key_after_an_opening_waits_for_no_disk() -> None:
