@@ -6,9 +6,11 @@ what they need inside their functions, so that no command pays for another's imp
 """
 
 import sys
+from typing import Annotated
 
 import typer
 
+from sprocket import __version__
 from sprocket.base.errors import SprocketError
 from sprocket.cli import (
     broker,
@@ -25,15 +27,22 @@ from sprocket.cli import (
 )
 
 
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        sys.stdout.write(f"sprocket {__version__}\n")
+        raise typer.Exit
+
+
 def app() -> typer.Typer:
     """Return the command line with every family."""
     root = typer.Typer(
         name="sprocket",
         help="A message system: RocketMQ's store and protocol in Python.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
+    root.callback()(common)
     root.command("up")(up.up)
     root.command("nameserver")(nameserver.nameserver)
     root.command("broker")(broker.broker)
@@ -46,6 +55,17 @@ def app() -> typer.Typer:
     root.add_typer(msg.app, name="msg")
     root.add_typer(store.app, name="store")
     return root
+
+
+def common(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """A message system: RocketMQ's store and protocol in Python."""
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import typer
 from sprocket.base import settings as loader
 from sprocket.base.errors import SettingsError
 from sprocket.base.settings import Loaded
-from sprocket.cli import output
-from sprocket.cli.config_file import Given
+from sprocket.cli import config_file, output
+from sprocket.cli.config_file import FileOption, Given
 from sprocket.cli.options import AsJson
 from sprocket.rocketmq.settings import Settings
 
@@ -19,11 +19,6 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Set one setting; may be repeated."),
 ]
-ConfigOption = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="TOML file with a table for each group."),
-]
-
 SECRET = "_password"  # noqa: S105 - a name, no password
 """How the names of settings end whose values nobody is shown."""
 
@@ -31,10 +26,11 @@ PAGE_HEAD = """# Settings
 
 Generated from the declarations by `sprocket settings --markdown`; a test compares.
 
-Sources, later ones win: the defaults below, a TOML file with one table for each group
-(`sprocket up --config FILE`), the environment (`SPROCKET_<GROUP>__<NAME>`, for example
-`SPROCKET_STORE__FLUSH=async`), the command line (`--set group.name=value`; the group may be left
-out where the name is unique). `sprocket settings` prints each value and where it came from.
+Sources, later ones win: the defaults below, a TOML file with one table for each group or RocketMQ's
+broker.conf (`--config FILE` of `sprocket up`, `broker` and `settings`), the environment
+(`SPROCKET_<GROUP>__<NAME>`, for example `SPROCKET_STORE__FLUSH=async`), the command line
+(`--set group.name=value`; the group may be left out where the name is unique). `sprocket settings`
+prints each value and where it came from.
 
 The groups `log`, `queue` and `index` fix the files of a store. They are written into it when it is
 made and compared at each open.
@@ -48,20 +44,16 @@ def load(
     """Return the settings of this process from every source.
 
     Args:
-        config: A TOML file, or None.
+        config: A TOML file or a broker.conf, or None.
         overrides: What `--set` gave.
         options: Full name to value of options that have a name of their own; None is not given.
 
     Raises:
         SettingsError, DiskFailed: A source cannot be read, or a setting is wrong.
     """
-    text = None
-    if config is not None:
-        from sprocket.base.disk import RealDisk
-        from sprocket.base.files import read_file
+    from sprocket.rocketmq.aliases import read_broker_conf
 
-        text = read_file(RealDisk(), config).decode("utf-8", "replace")
-    return load_given(Given(toml=text), config, overrides, options)
+    return load_given(config_file.read(config, read_broker_conf), config, overrides, options)
 
 
 def load_given(
@@ -88,7 +80,7 @@ def page() -> str:
 
 
 def settings(
-    config: ConfigOption = None,
+    config: FileOption = None,
     overrides: SetOption = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page of all settings instead.")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sprocket.base.settings import Loaded
-from sprocket.cli import serving
+from sprocket.cli import config_file, serving
+from sprocket.cli.config_file import FileOption
 from sprocket.cli.logs import FormatOption, LevelOption, LogFormat, LogLevel, log_to_stderr
-from sprocket.cli.settings import ConfigOption, SetOption, load
+from sprocket.cli.settings import SetOption, load_given
 from sprocket.rocketmq.settings import Geometry, Settings
 
 if TYPE_CHECKING:
@@ -28,9 +29,15 @@ _MEANING = {
 
 
 def up(
+    config: FileOption = None,
     data: Annotated[
-        str, typer.Option("--data", metavar="DIR", help="Folder of the store.")
-    ] = "sprocket-data",
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Folder of the store; by default the file's storePathRootDir, or sprocket-data.",
+        ),
+    ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
     nameserver_port: Annotated[
         int | None, typer.Option("--nameserver-port", help="0 is any free port.")
@@ -43,13 +50,16 @@ def up(
         typer.Option("--flush", metavar="sync|async", help="When a message counts as stored."),
     ] = None,
     overrides: SetOption = None,
-    config: ConfigOption = None,
     log_format: FormatOption = LogFormat.TEXT,
     log_level: LevelOption = LogLevel.INFO,
 ) -> None:
-    """Run a NameServer and a broker in the foreground."""
+    """Run a NameServer and a broker in the foreground. FILE may be RocketMQ's broker.conf."""
     log_to_stderr(log_format, log_level)
-    loaded = load(
+    from sprocket.rocketmq.aliases import read_broker_conf
+
+    given = config_file.read(config, read_broker_conf)
+    loaded = load_given(
+        given,
         config,
         overrides,
         {
@@ -59,7 +69,7 @@ def up(
             "store.flush": flush,
         },
     )
-    folder = os.path.abspath(data)
+    folder = os.path.abspath(data or given.folder or "sprocket-data")
 
     async def start() -> "Node":
         from sprocket.node.run import Node

@@ -1,13 +1,16 @@
 """Where a node listens, and under which address others are told to reach it."""
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import Encryption
+from sprocket.rocketmq.client.instance import local_ip
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.settings import LimitSettings, ServerSettings, Settings
@@ -112,6 +115,14 @@ _BELIEVES: Mapping[str, Callable[[bytes], bool]] = {
 """Whose PROXY header counts, by the setting."""
 
 
+_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?")
+"""A host name, as resolvers take it."""
+_ELSEWHERE = "192.0.2.1"
+"""An address kept for documents: which of ours leads there is asked, and nothing is sent."""
+
+_log = log.get_logger(__name__)
+
+
 def address(host: str, port: int) -> str:
     """Return `host:port`, `[host]:port` of IPv6."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -129,23 +140,53 @@ def told_host(settings: ServerSettings) -> str:
 
 
 def advertised_host(settings: ServerSettings) -> str:
-    """Return the address that clients are told, which ids of messages hold too.
+    """Return the address or the host name that clients are told.
 
     Raises:
-        SettingsError: It is no address, or one that no client can reach.
+        SettingsError: It is neither, or an address that no client can reach.
     """
     host = settings.advertised_host or settings.host
     if host == "localhost":
         return "127.0.0.1"
     try:
         found = ipaddress.ip_address(host)
-    except ValueError as error:
-        raise SettingsError(
-            f"server.advertised_host: {host!r} is no IP address, and clients must be told one"
-        ) from error
+    except ValueError:
+        if not _NAME.fullmatch(host) or host.replace(".", "").isdecimal():
+            raise SettingsError(
+                f"server.advertised_host: {host!r}: expected a host name or an IP address, no port"
+            ) from None
+        return host
     if found.is_unspecified:
         raise SettingsError(
             f"server.advertised_host is needed when listening on {host}: the address that clients "
             "are told to reach the broker at"
         )
     return str(found)
+
+
+async def stored_ip(settings: ServerSettings) -> str:
+    """Return the address that goes into records and ids of messages.
+
+    Of a host name it is what the name stands for now. One that nobody knows, as that of a machine
+    whose name is told to others only once it serves, is no reason not to start: then it is the
+    address listened on, or this machine's on its way to others.
+    """
+    host = advertised_host(settings)
+    if _is_address(host):
+        return host
+    found = await driver.resolve(host)
+    if found is not None:
+        return found
+    own = settings.host if _is_address(settings.host) else "0.0.0.0"  # noqa: S104
+    if ipaddress.ip_address(own).is_unspecified:
+        own = local_ip(_ELSEWHERE)
+    _log.warning("nobody knows the advertised host yet; ids hold this address", host=host, ip=own)
+    return own
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

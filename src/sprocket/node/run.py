@@ -16,7 +16,7 @@ from sprocket.base.nonblocking import NonblockingDisk
 from sprocket.base.units import GIB
 from sprocket.node import administration
 from sprocket.node.encryption import client_context
-from sprocket.node.listening import Listening, address, advertised_host, own_host
+from sprocket.node.listening import Listening, address, advertised_host, own_host, stored_ip
 from sprocket.node.names import NameServerNode
 from sprocket.node.opening import Opening, Say, open_store
 from sprocket.rocketmq.broker.broker import Broker
@@ -133,7 +133,7 @@ class Node:
         """
         disk = disk or RealDisk()
         clock = clock or SystemClock()
-        host = advertised_host(settings.server)
+        host, stored_host = advertised_host(settings.server), await stored_ip(settings.server)
         async with AsyncExitStack() as parts:
             # The broker's port goes into every record, so it is known before there is a broker.
             server = settings.server
@@ -168,7 +168,7 @@ class Node:
             calls = Calls(asyncio.get_running_loop())
             dispatcher = Dispatcher({}, calls.answered)
             pressure = _pressure(settings)
-            store_host = ids.host_bytes(host, port.port)
+            store_host = ids.host_bytes(stored_host, port.port)
             reads = ColdReads(warm, settings.limits.cold_reads_max)
             broker = Broker(
                 disk,

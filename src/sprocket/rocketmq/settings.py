@@ -63,8 +63,9 @@ class ServerSettings:
     advertised_host: Annotated[
         str,
         Meta(
-            description="Address that clients are told to reach the broker at, RocketMQ's "
-            "brokerIP1; it goes into message ids too. Empty: `host`."
+            description="Address or host name that clients are told to reach the broker at, "
+            "RocketMQ's brokerIP1. Message ids hold its address, as found at the start: of a name "
+            "that nobody knows then, this machine's. Empty: `host`."
         ),
     ] = ""
     vip_port: Annotated[

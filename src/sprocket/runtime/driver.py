@@ -569,6 +569,19 @@ async def connect(
     return peer
 
 
+async def resolve(host: str, timeout_seconds: float = CONNECT_SECONDS_MAX) -> str | None:
+    """Return the first address that a host name stands for, IPv4 before IPv6; None if none does."""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            found = await asyncio.get_running_loop().getaddrinfo(
+                host, None, type=socket.SOCK_STREAM
+            )
+    except (OSError, TimeoutError, UnicodeError):
+        return None
+    addresses = sorted(found, key=lambda one: one[0] != socket.AF_INET)
+    return str(addresses[0][4][0]).partition("%")[0] if addresses else None
+
+
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Return a new event loop: uvloop's where it is installed, else asyncio's own."""
     try:

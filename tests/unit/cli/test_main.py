@@ -1,8 +1,10 @@
 """The command line names its commands, and turns our errors into one line."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import pytest
 import typer
@@ -19,6 +21,43 @@ def test_help_names_the_commands() -> None:
     assert result.exit_code == 0
     assert "up" in result.stdout
     assert "settings" in result.stdout
+
+
+@pytest.mark.parametrize("words", [["-h"], ["topic", "-h"], ["topic", "ls", "-h"], ["up", "-h"]])
+def test_help_has_a_short_name(words: list[str]) -> None:
+    """Everywhere, and says the same as the long one."""
+    short = CliRunner().invoke(module.app(), words)
+    assert short.exit_code == 0, short.output
+    assert short.stdout == CliRunner().invoke(module.app(), [*words[:-1], "--help"]).stdout
+
+
+def test_the_version_is_told() -> None:
+    """That of the package."""
+    told = CliRunner().invoke(module.app(), ["--version"])
+    assert (told.exit_code, told.stdout) == (0, f"sprocket {version('sprocketmq')}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(shell: str) -> None:
+    """The script that is shown for each asks the command, which knows them."""
+    code = "import sys; sys.argv[0] = 'sprocket'; from sprocket.cli.main import main; main()"
+    asking = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "PATH": os.environ["PATH"]}
+    script = subprocess.run(
+        [sys.executable, "-c", code, "--show-completion", shell],
+        env=asking,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_SPROCKET_COMPLETE" in script.stdout
+    words = "sprocket topic "
+    asking |= {"_SPROCKET_COMPLETE": f"complete_{shell}", "COMP_WORDS": words, "COMP_CWORD": "2"}
+    asking |= {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=asking, capture_output=True, text=True, check=False
+    )
+    assert "create" in found.stdout
 
 
 def test_an_error_is_one_line(

@@ -1,10 +1,12 @@
 """`sprocket msg` finds messages, shows one, sends one again."""
 
+from dataclasses import replace
+
 from tests.unit.cli.running import done, refused, rows
 
 from sprocket.cli import output
 from sprocket.rocketmq.client import Message, ReceivedMessage, SendResult, blocking
-from sprocket.testing.local_broker import LocalBroker
+from sprocket.testing.local_broker import LocalBroker, small_settings
 
 
 def send(broker: LocalBroker, topic: str, body: bytes, **more: str) -> SendResult:
@@ -97,3 +99,17 @@ def test_bad_input_is_one_line(broker: LocalBroker) -> None:
     assert "has no message 7F00" in refused(broker, "msg", "get", "7F00", "-t", "orders")
     assert "nowhere" in refused(broker, "msg", "get", "7F00", "-t", "nowhere")
     assert "--key" in refused(broker, "msg", "find", "-t", "orders")
+
+
+def test_get_by_the_offset_id_of_a_broker_that_has_a_name() -> None:
+    """The id holds its address and the route its name; both are the same broker."""
+    given = small_settings()
+    named = replace(given, server=replace(given.server, advertised_host="LocalHost"))
+    with LocalBroker(settings=named) as broker:
+        send(broker, "orders", b"tea")
+        sent = send(broker, "orders", b"coffee")
+        assert broker.address.startswith("LocalHost:")
+        (found,) = rows(broker, "msg", "get", sent.offset_message_id, "-t", "orders")
+        assert (found["body"], found["unique_key"]) == ("coffee", sent.message_id)
+        lost = sent.offset_message_id[:-2] + "01"
+        assert "has no message" in refused(broker, "msg", "get", lost, "-t", "orders")

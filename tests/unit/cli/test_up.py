@@ -54,6 +54,21 @@ def ready(process: subprocess.Popen[str]) -> re.Match[str]:
     return found
 
 
+def test_it_reads_what_a_broker_reads(start: Start, tmp_path: Path) -> None:
+    """RocketMQ's own broker.conf: its name counts, and what is not there is named."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "brokerName=mine\nflushDiskType=ASYNC_FLUSH\nuseReentrantLockWhenPutMessage=1\n"
+    )
+    process = start("-c", str(conf))
+    ready(process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, err
+    assert "(mine)" in err
+    assert "a power cut may lose" in " ".join(err.split())
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_ready_then_a_clean_stop(start: Start, tmp_path: Path, number: signal.Signals) -> None:
     """The one line on stdout is true, stderr tells the rest, and the store is closed at the end."""
@@ -120,7 +135,7 @@ def test_a_kill_leaves_a_store_that_can_be_opened(start: Start, tmp_path: Path) 
         (["--flush", "never"], "store.flush"),
         (["--broker-port", "70000"], "server.broker_port"),
         (["--config", "/nowhere/at/all.toml"], "/nowhere/at/all.toml"),
-        (["--set", "advertised_host=a.b"], "no IP address"),
+        (["--set", "advertised_host=a:b"], "a host name or an IP address"),
     ],
 )
 def test_wrong_settings_are_one_line(start: Start, arguments: list[str], text: str) -> None:

@@ -1,6 +1,7 @@
 """Addresses of a node."""
 
 import asyncio
+import ipaddress
 
 import pytest
 
@@ -30,6 +31,29 @@ def test_who_is_reached_where(host: str, advertised: str, own: str, told: str) -
     """This process by itself, and the NameServer by others."""
     assert listening.own_host(host) == own
     assert listening.told_host(ServerSettings(host=host, advertised_host=advertised)) == told
+
+
+@pytest.mark.parametrize(
+    ("host", "advertised", "stored"),
+    [
+        ("127.0.0.1", "10.0.0.1", "10.0.0.1"),
+        ("127.0.0.1", "LocalHost", "127.0.0.1"),
+        ("127.0.0.2", "no_such_name.invalid", "127.0.0.2"),
+    ],
+)
+def test_ids_hold_an_address_whatever_clients_are_told(
+    host: str, advertised: str, stored: str
+) -> None:
+    """That of the name; of a name that nobody knows yet, where the broker listens."""
+    settings = ServerSettings(host=host, advertised_host=advertised)
+    assert asyncio.run(listening.stored_ip(settings)) == stored
+
+
+def test_a_name_that_nobody_knows_is_no_reason_not_to_start() -> None:
+    """Listening everywhere, ids hold the address by which this machine reaches others."""
+    settings = ServerSettings(host="0.0.0.0", advertised_host="no_such_name.invalid")  # noqa: S104
+    found = ipaddress.ip_address(asyncio.run(listening.stored_ip(settings)))
+    assert not found.is_unspecified
 
 
 def test_an_address_of_another_machine_is_one_clear_error() -> None:

@@ -125,7 +125,9 @@ def test_a_failing_disk_stops_the_start() -> None:
     ("server", "text"),
     [
         ({"host": "0.0.0.0"}, "advertised_host is needed"),  # noqa: S104
-        ({"advertised_host": "some.name"}, "no IP address"),
+        ({"advertised_host": "some name"}, "a host name or an IP address, no port"),
+        ({"advertised_host": "some.name:10911"}, "a host name or an IP address, no port"),
+        ({"advertised_host": "1.2.3.4.5"}, "a host name or an IP address, no port"),
     ],
 )
 def test_clients_must_be_told_an_address(server: dict[str, Any], text: str) -> None:
@@ -137,6 +139,12 @@ def test_clients_must_be_told_an_address(server: dict[str, Any], text: str) -> N
 def test_localhost_is_an_address() -> None:
     """It is told as what it stands for."""
     assert start(settings(host="localhost")).addresses.broker.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("name", ["localhost.", "broker-0.rocketmq", "no_such_name.invalid"])
+def test_an_advertised_host_may_be_a_name(name: str) -> None:
+    """As in a cluster of containers; clients are told the name, known here or not."""
+    assert start(settings(advertised_host=name)).addresses.broker.startswith(f"{name}:")
 
 
 def test_an_advertised_address_is_what_clients_are_told() -> None:

@@ -3,12 +3,12 @@
 from sprocket.base.errors import ClientError, WireError
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.client.connections import read, refused
+from sprocket.rocketmq.client.connections import read, refused, split_address
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec import ids, record
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage, ViewMessage
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 _QUERY_TIMEOUT_MS = 18_000
@@ -70,16 +70,33 @@ class MessageAdmin:
         return next((one for one in found if one.stored.unique_key == message_id), None)
 
     async def _view_by_offset(self, message_id: str, topic: str) -> ReceivedMessage | None:
-        """Read the id as that of a place in a broker's log, if it names a broker we know."""
+        """Read the id as that of a place in a broker's log, if it names a broker we know.
+
+        An id holds an address, and a route may hold a name for it: then each broker of the topic
+        that has a name and the same port is asked, and its message must have this very id.
+        """
         try:
             host, offset = ids.split_offset_message_id(message_id)
             address = ids.host_text(host)
         except WireError:
             return None
+        broker_name = self._reach.instance.routes.broker_at(address)
+        if broker_name is not None:
+            return await self._view(broker_name, address, offset, topic)
+        _, port = split_address(address)
+        for broker in (await self._reach.known(topic)).brokers:
+            named = broker.addresses.get(MASTER_ID, "")
+            if named and split_address(named)[1] == port:
+                found = await self._view(broker.name, named, offset, topic)
+                if found is not None and found.stored.offset_message_id == message_id.upper():
+                    return found
+        return None
+
+    async def _view(
+        self, broker_name: str, address: str, offset: int, topic: str
+    ) -> ReceivedMessage | None:
+        """Return the message of a topic at a place in a broker's log, None if there is none."""
         instance = self._reach.instance
-        broker_name = instance.routes.broker_at(address)
-        if broker_name is None:
-            return None
         code = RequestCode.VIEW_MESSAGE_BY_ID
         header = ViewMessage(offset=PhysicalOffset(offset), topic=topic)
         command = await instance.connections.request(address, code, header)
