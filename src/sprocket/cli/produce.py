@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sprocket.base.errors import ClientError, NoSuchTopic, SettingsError
+from sprocket.base.errors import (
+    ClientError,
+    NoRoute,
+    NoSuchTopic,
+    NotConnected,
+    RequestTimeout,
+    SettingsError,
+)
 from sprocket.cli import output
 from sprocket.cli.options import AsJson, TopicName
 from sprocket.cli.wire import Remote, over_the_wire
@@ -275,6 +282,6 @@ def _made_by_this(remote: Remote, topic: str) -> str:
                 raise unknown from None
             _, meant, nearest = str(unknown).partition("; did you mean ")
             return f", which was not there before{meant}{nearest}"
-        except ClientError:
+        except (NoRoute, NotConnected, RequestTimeout):
             return ""  # whoever sends is told, and waits as long as it may
     return ""

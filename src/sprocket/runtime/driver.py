@@ -565,7 +565,10 @@ async def connect(
                 ssl=tls,
             )
     except (OSError, TimeoutError) as error:
-        raise NotConnected(f"no connection to {host}:{port}: {error or 'no answer'}") from error
+        why = str(error) or "no answer"
+        if tls is not None and isinstance(error, ssl.SSLError | ConnectionResetError | EOFError):
+            why = f"the TLS handshake failed: {why}; does it speak TLS?"
+        raise NotConnected(f"no connection to {host}:{port}: {why}") from error
     return peer
 
 

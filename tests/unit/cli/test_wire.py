@@ -1,13 +1,20 @@
 """What every command over the wire has: its options, one rule for what is not there, its names."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import typer
+from tests import certificates
 from tests.unit.cli.running import done, refused, rows
+from tests.unit.cli.test_main import commands
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from sprocket.cli.main import app
-from sprocket.testing.local_broker import LocalBroker
+from sprocket.rocketmq.settings import TlsSettings
+from sprocket.testing.local_broker import LocalBroker, small_settings
 
 LOST_ID = "7F00000116CFD27707566BD36F480000"
 NOT_THERE = [
@@ -81,3 +88,87 @@ def test_where_the_cluster_is_stands_in_a_variable(
     monkeypatch.setenv("NAMESRV_ADDR", kept.nameserver)
     ended = CliRunner().invoke(app(), ["topic", "ls"])
     assert (ended.exit_code, "orders" in ended.stdout) == (0, True)
+
+
+def test_a_broker_s_port_is_no_nameserver_s(kept: LocalBroker) -> None:
+    """The error says so, whatever is asked there."""
+    for words in (["topic", "ls"], ["produce", "orders", "x"], ["consume", "orders"]):
+        ended = CliRunner().invoke(app(), [*words, "-n", kept.address])
+        assert ended.exit_code == 1
+        assert f"{kept.address} is no NameServer" in ended.stderr
+        assert ended.stderr.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalBroker, str]]:
+    """A broker that takes encrypted connections only, from clients with its own certificate."""
+    made = certificates.make(tmp_path_factory.mktemp("tls"))
+    tls = TlsSettings(
+        mode="enforcing",
+        cert_path=made.cert,
+        key_path=made.key,
+        trust_path=made.cert,
+        client_auth="optional",
+    )
+    with LocalBroker(settings=replace(small_settings(), tls=tls)) as running:
+        yield running, made.cert
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["topic", "ls"], ["cluster", "ls"], ["group", "ls"]])
+def test_a_plain_command_at_an_encrypted_port_hears_of_tls(
+    encrypted: tuple[LocalBroker, str], words: list[str]
+) -> None:
+    """Instead of a connection that was lost for no reason."""
+    said = refused(encrypted[0], *words)
+    assert "if it wants TLS, encrypt (ClientSettings(tls=…), --tls)" in said
+
+
+@pytest.mark.slow
+def test_every_command_speaks_tls(
+    encrypted: tuple[LocalBroker, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an option, with or without an authority, and by a variable."""
+    broker, cert = encrypted
+    done(broker, "topic", "create", "orders", "--tls")
+    (sent,) = rows(broker, "produce", "orders", "x", "--tls-trust", cert)
+    key = cert.removesuffix("crt") + "key"
+    own = ["--tls-cert", cert, "--tls-key", key]
+    for words in (
+        ["topic", "show", "orders"],
+        ["group", "ls"],
+        ["cluster", "ls"],
+        ["consume", "orders", "--from", "first", "--until-end"],
+        ["consume", "orders", "--from", "first", "--group", "g", "--count", "1"],
+        ["msg", "get", sent["unique_key"], "-t", "orders"],
+        ["msg", "find", "-t", "orders", "--from", "5"],
+        ["msg", "resend", sent["unique_key"], "-t", "orders"],
+    ):
+        done(broker, *words, *own)
+    monkeypatch.setenv("SPROCKET_TLS", "1")
+    assert "orders" in done(broker, "topic", "ls")
+    monkeypatch.setenv("SPROCKET_TLS_TRUST", key)
+    assert "cannot be used" in refused(broker, "topic", "ls")
+
+
+@pytest.mark.slow
+def test_an_authority_that_signed_another_is_not_believed(
+    encrypted: tuple[LocalBroker, str], tmp_path: Path
+) -> None:
+    """The error names the handshake."""
+    other = certificates.make(tmp_path, "other")
+    said = refused(encrypted[0], "topic", "ls", "--tls-trust", other.cert)
+    assert "the TLS handshake failed" in said
+
+
+def test_every_command_over_the_wire_has_the_same_options() -> None:
+    """Whatever has a NameServer has TLS."""
+    root = typer.main.get_command(app())
+    assert isinstance(root, TyperGroup)
+    found = {
+        name: {word for one in command.params for word in one.opts}
+        for name, command in commands(root)
+    }
+    over = {name for name, options in found.items() if "--nameserver" in options}
+    assert over - {"broker"} == {name for name, options in found.items() if "--tls" in options}
+    assert len(over) > 20

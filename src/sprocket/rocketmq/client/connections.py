@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
+from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import (
     BrokerRefused,
@@ -34,6 +35,7 @@ from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Peer
 from sprocket.runtime.tasks import Tasks
 
+_log = log.get_logger(__name__)
 T = TypeVar("T")
 
 Outcome = Callable[[Any, Command | None, ClientError | None], None]
@@ -47,6 +49,8 @@ _LIMITS = ConnectionSettings(write_bytes_high=GIB, write_bytes_max=GIB)
 waited for the other to read, neither would ever."""
 _SWEEP_S = 0.1
 """How late a timeout may be noticed; one timer for all requests instead of one each."""
+_OUTAGE_S = 1.0
+"""An address that cannot be reached for so long is told of, however long somebody waits for it."""
 _SILENCE_S = 5.0
 """A connection on which an answer is late and nothing at all came for this long is given up: the
 peer's machine may be gone, and TCP would take minutes to say so. A peer that is only busy should
@@ -97,6 +101,8 @@ class Channel:
         """Not after the deadline of any request that waits."""
         self._heard_at = clock.monotonic()
         self._peer = cast("Peer", None)
+        self.is_answered = False
+        """Whether anything ever came from the peer."""
         self.write: Callable[[Sequence[Buffer]], None] = _not_attached
         """Queues buffers without waiting for an answer; they leave in this turn of the loop."""
         self.next_opaque: Callable[[], int] = _not_attached
@@ -111,6 +117,7 @@ class Channel:
     def received(self, peer: Peer, command: Command) -> None:
         """Take one command from the driver; an answer that nobody waits for is dropped."""
         self._heard_at = self._clock.monotonic()
+        self.is_answered = True
         if not command.is_response:
             self._on_request(peer, command)
             return
@@ -213,6 +220,10 @@ class Connections:
         self._open: dict[str, Channel] = {}
         self._opening: dict[str, asyncio.Task[Channel | ClientError]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._outages: dict[str, asyncio.TimerHandle] = {}
+        """Addresses that could not be reached, with the timer that tells of each, once."""
+        self._errors: dict[str, ClientError] = {}
+        """Why, by address."""
         self._is_closed = False
 
     def open_channel(self, address: str) -> Channel | None:
@@ -314,9 +325,14 @@ class Connections:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+        for timer in self._outages.values():
+            timer.cancel()
 
     async def _dial(self, address: str) -> Channel | ClientError:
         """Connect; an error is returned, as several may wait for it."""
+        if address not in self._outages:
+            loop = asyncio.get_running_loop()
+            self._outages[address] = loop.call_later(_OUTAGE_S, self._tell_outage, address)
         channel = Channel(address, self._clock, self._on_request, self._begin_sweeping)
         try:
             host, port = split_address(address)
@@ -329,9 +345,12 @@ class Connections:
                 timeout_seconds=self._settings.connect_timeout_ms / 1000,
             )
         except ClientError as error:
+            self._errors[address] = error
             return error
         finally:
             self._opening.pop(address, None)
+        self._outages.pop(address).cancel()
+        self._errors.pop(address, None)
         if self._is_closed:
             peer.close()
             return NotConnected("this client is closed")
@@ -341,10 +360,23 @@ class Connections:
         self._on_open(address)
         return channel
 
+    def _tell_outage(self, address: str) -> None:
+        """Tell, once, that an address cannot be reached; whoever wants it may wait for longer."""
+        error = self._errors.get(address)
+        _log.warning(
+            "no connection after 1 s", address=address, error=str(error or "no answer yet")
+        )
+
     def _lost(self, channel: Channel) -> None:
         if self._open.get(channel.address) is channel:
             del self._open[channel.address]
-        channel.fail_all(NotConnected(f"the connection to {channel.address} was lost"))
+        text = f"the connection to {channel.address} was lost"
+        if not channel.is_answered and self._settings.tls is None:
+            text += (
+                " before it answered anything; if it wants TLS, encrypt"
+                " (ClientSettings(tls=…), --tls)"
+            )
+        channel.fail_all(NotConnected(text))
 
     def _begin_sweeping(self) -> None:
         if self._sweeper is None and not self._is_closed:

@@ -23,6 +23,15 @@ from sprocket.rocketmq.model.topic import READ, WRITE
 TEMPLATE_TOPIC = "TBW102"
 """The topic after whose route a broker creates one that does not exist."""
 
+_BASIC = frozenset(
+    (
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    )
+)
+"""What every NameServer knows, of whatever version, and no broker."""
+
 _HELP = (
     "create it (`sprocket topic create`, Admin.create_topic), or let the broker create topics by"
     " themselves (autoCreateTopicEnable)"
@@ -63,18 +72,27 @@ class NameServers:
         """Return the answer of the first that gives one, whatever its code.
 
         Raises:
-            ClientError: None of them answered; the text names each and why.
+            NoRoute: None of them answered; the text names each and why.
         """
-        failures = []
+        failures: list[ClientError] = []
         for address in list(self.addresses):
             try:
                 command = await self._connections.request(address, code, header)
+                if command.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and code in _BASIC:
+                    raise BrokerRefused(
+                        command.code,
+                        f"{address} is no NameServer: it does not know {code.name}, which each of"
+                        " them does. Is it the port of a broker? A NameServer's is 9876, if nobody"
+                        " chose another",
+                    )
             except ClientError as error:
                 failures.append(error)
                 self.addresses.remove(address)
                 self.addresses.append(address)
             else:
                 return command
+        if all(isinstance(failure, BrokerRefused) for failure in failures):
+            raise failures[0]  # trying on would not help
         raise NoRoute(
             "no NameServer answered; is one running there? "
             + "; ".join(str(failure) for failure in failures)

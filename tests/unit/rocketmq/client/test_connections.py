@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from sprocket.base.errors import BrokerRefused, NotConnected, RequestTimeout, WireError
 from sprocket.rocketmq.client.connections import Connections, read, split_address
@@ -251,3 +252,76 @@ def test_an_unreadable_answer_is_a_client_error() -> None:
 
     with pytest.raises(BrokerRefused, match="unreadable answer of b: not JSON"):
         read("b", decode)
+
+
+def test_an_address_that_cannot_be_reached_is_told_after_a_second() -> None:
+    """Once, with the address and why, however often it is tried; again when it went once more."""
+
+    async def main() -> None:
+        net = Net()
+        for _ in range(9):
+            with pytest.raises(NotConnected):
+                await net.connections.channel(ADDRESS)
+            await asyncio.sleep(0.11)
+        assert told == []
+        await asyncio.sleep(0.02)
+        assert [(one["event"], one["address"]) for one in told] == [
+            ("no connection after 1 s", ADDRESS)
+        ]
+        await asyncio.sleep(5)
+        server = await net.serve()
+        channel = await net.connections.channel(ADDRESS)
+        await server.close()
+        while channel.is_open:
+            await asyncio.sleep(0.01)
+        with pytest.raises(NotConnected):
+            await net.connections.channel(ADDRESS)
+        assert len(told) == 1
+        await asyncio.sleep(1.1)
+        assert len(told) == 2
+        await net.close()
+
+    with capture_logs() as told:
+        virtual_time.run(main())
+
+
+def test_one_that_is_reached_within_a_second_is_not_told_of() -> None:
+    """Nor one that nobody wants any more."""
+
+    async def main() -> None:
+        net = Net()
+        with pytest.raises(NotConnected):
+            await net.connections.channel(ADDRESS)
+        await net.serve()
+        await net.connections.channel(ADDRESS)
+        with pytest.raises(NotConnected):
+            await net.connections.channel("10.0.0.9:1")
+        await net.close()
+        await asyncio.sleep(5)
+        assert told == []
+
+    with capture_logs() as told:
+        virtual_time.run(main())
+
+
+def test_a_peer_that_closes_before_it_answers_may_want_tls() -> None:
+    """That is what a plain client of an encrypted port sees; one that answered wants none."""
+
+    async def main() -> None:
+        net = Net()
+        await net.serve()
+        for is_answered in (False, True):
+            if is_answered:
+                first = asyncio.ensure_future(net.connections.request(ADDRESS, CODE))
+                await net.until_asked(2)
+                net.asked[-1][0].send(response(net.asked[-1][1], 0))
+                await first
+            waiting = asyncio.ensure_future(net.connections.request(ADDRESS, CODE))
+            await net.until_asked(3 if is_answered else 1)
+            net.asked[-1][0].close()
+            with pytest.raises(NotConnected) as lost:
+                await waiting
+            assert ("if it wants TLS" in str(lost.value)) is not is_answered
+        await net.close()
+
+    virtual_time.run(main())

@@ -7,7 +7,7 @@ import pytest
 from sprocket.base.errors import BrokerRefused, NoRoute, SettingsError
 from sprocket.rocketmq.client.routes import NameServers, split_addresses
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
 from sprocket.runtime.driver import Peer
@@ -55,6 +55,25 @@ def test_when_none_answers_each_is_named(world: Any) -> None:
         instance = world.instance()
         names = NameServers(["10.9.9.9:1", "10.9.9.8:1"], instance.connections)
         with pytest.raises(NoRoute, match=r"is one running there\?.*10\.9\.9\.9:1.*10\.9\.9\.8:1"):
+            await names.request(ROUTE, None)
+        await instance.close()
+
+    world.run(main)
+
+
+def test_a_broker_is_told_from_a_nameserver(world: Any) -> None:
+    """At a broker's port nobody knows routes: the error says so, at once; another may know."""
+    world.cluster.on[ROUTE] = lambda peer, command: world.cluster.refuse(
+        peer, command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported"
+    )
+
+    async def main() -> None:
+        instance = world.instance()
+        names = NameServers([world.names], instance.connections)
+        with pytest.raises(BrokerRefused, match=r"is no NameServer: .* Is it the port of a broker"):
+            await names.request(ROUTE, None)
+        names = NameServers([world.names, "10.9.9.9:1"], instance.connections)
+        with pytest.raises(NoRoute, match="is no NameServer"):
             await names.request(ROUTE, None)
         await instance.close()
 
