@@ -10,6 +10,7 @@ from sprocket.base.errors import (
     StoreError,
     WireError,
 )
+from sprocket.base.nearest import hint
 from sprocket.base.units import QueueOffset
 from sprocket.cli import message
 from sprocket.rocketmq.codec import ids
@@ -42,6 +43,7 @@ def queued(store: Store, topic: str, queue: int, offset: int) -> memoryview:
         NothingFound: There is no such queue, or it does not hold this offset.
     """
     if (topic, queue) not in set(queue_names(store)):
+        require_topic(store, topic)
         raise NothingFound(f"no queue {queue} of topic {topic!r} in this store; see `store ls`")
     found = store.get_messages(topic, queue, QueueOffset(offset), max_count=1)
     if found.status is not GetStatus.FOUND:
@@ -49,6 +51,17 @@ def queued(store: Store, topic: str, queue: int, offset: int) -> memoryview:
         kept = "nothing" if found.max_offset <= found.min_offset else kept
         raise NothingFound(f"queue {queue} of {topic} holds {kept}, not offset {offset}")
     return found.records[0]
+
+
+def require_topic(store: Store, topic: str) -> None:
+    """Check that a topic has queues in the store.
+
+    Raises:
+        NothingFound: It has none; the text names the nearest that has.
+    """
+    names = {name for name, _queue in queue_names(store)}
+    if topic not in names:
+        raise NothingFound(f"there is no topic {topic!r} in this store{hint(topic, names)}")
 
 
 def decoded(data: memoryview) -> tuple[StoredMessage, bool]:

@@ -10,7 +10,7 @@ import typer
 from sprocket.base import settings as loader
 from sprocket.base.errors import SettingsError
 from sprocket.base.settings import Loaded
-from sprocket.cli import config_file, output
+from sprocket.cli import config_file, output, tables
 from sprocket.cli.config_file import FileOption, Given
 from sprocket.cli.options import AsJson
 from sprocket.rocketmq.settings import Settings
@@ -93,11 +93,8 @@ def settings(
     if markdown:
         sys.stdout.write(page())
         return
-    from rich.console import Console
-    from rich.table import Table
-
     loaded = load(config, overrides)
-    table = Table("setting", "value", "from", box=None)
+    fields = {}
     for one in loader.declarations(Settings):
         value = getattr(getattr(loaded.root, one.group), one.name)
         if value and one.name.endswith(SECRET):
@@ -107,6 +104,6 @@ def settings(
             shown = msgspec.to_builtins(value)
             output.write_json({"setting": one.full_name, "value": shown, "from": origin})
         else:
-            table.add_row(one.full_name, str(value), origin)
+            fields[one.full_name] = f"{value}  ({origin})"
     if not as_json:
-        Console().print(table)
+        tables.write_fields("", fields)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sprocket.base.errors import SettingsError
+from sprocket.base.nearest import hint
 from sprocket.cli import output, repair, tables
 from sprocket.cli.repair import AsJson, Folder
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
@@ -133,6 +134,8 @@ def find_messages(
             records = lookup.by_key(store, topic, key, limit or FOUND_MESSAGES_MAX)
         else:
             records = lookup.by_time(store, topic, output.time_ms(time or ""))
+        if not records and topic is not None:
+            lookup.require_topic(store, topic)
         list_messages(records, f"{asked[0]} {key or id or time}", as_json)
 
 
@@ -173,12 +176,14 @@ def dump(
             store.records(damage=check.damage), "reading the log", store.end, lambda item: item[0]
         )
         written = 0
+        others: set[str] = set()
         if not as_json:
             output.write_line("\t".join(message.LIST_HEADS))
         for _offset, data in records:
             found, crc_ok = lookup.decoded(data)
             check.take(crc_ok)
             if topic is not None and found.topic != topic:
+                others.add(found.topic)
                 continue
             if as_json:
                 output.write_json(message.as_json(found, crc_ok=crc_ok))
@@ -188,3 +193,5 @@ def dump(
             if written == limit:
                 break
         check.verdict()
+        if topic is not None and not written:
+            raise lookup.NothingFound(f"the log has no topic {topic!r}{hint(topic, others)}")

@@ -6,6 +6,7 @@ file or a pipe has no width, so there everything stands in one line.
 """
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from rich.cells import cell_len
 from sprocket.cli import output
 
 _GAP = "  "
+_OURS = re.compile(r"[a-z0-9_]+")
+"""Names that are ours to write otherwise; those of settings and properties stay as they are."""
 
 
 def width() -> int | None:
@@ -71,16 +74,26 @@ def write_rows(
 
 
 def write_fields(title: str, fields: Mapping[str, Any]) -> None:
-    """Write a line for each member: its name, then its value."""
+    """Write a line for each member: its name, then its value.
+
+    A value that would be broken at the end of the line has one of its own.
+    """
     _write_title(title)
     shown = {head(name): cell(name, value) for name, value in fields.items()}
     size = max(map(cell_len, shown), default=0)
+    limit = width()
     for name, text in shown.items():
-        output.write_line(f"{_padded(name, size)}{_GAP}{text}".rstrip())
+        if limit is not None and size + len(_GAP) + cell_len(text) > limit:
+            output.write_line(name)
+            output.write_line(_GAP + text)
+        else:
+            output.write_line(f"{_padded(name, size)}{_GAP}{text}".rstrip())
 
 
 def head(name: str) -> str:
     """Return how people read the name of a value."""
+    if not _OURS.fullmatch(name):
+        return name
     return _HEADS.get(name) or name.removesuffix("_ms").replace("_", " ")
 
 

@@ -36,7 +36,7 @@ def list_topics(
     if as_json:
         tables.write_rows(rows, as_json=True)
         return
-    tables.write_table("", [_for_people(row) for row in rows], spare=("perm", "queues", "broker"))
+    tables.write_table("", [_for_people(row) for row in rows], spare=("queues", "broker", "perm"))
 
 
 @app.command("create")

@@ -1,6 +1,7 @@
 """The door from Spark's blocking code to a live cluster."""
 
 import asyncio
+import ssl
 
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.client.settings import ClientSettings
@@ -17,12 +18,17 @@ class Door:
     Args:
         name_server: `host:port`, several with `;` between.
         timeout_ms: How long one request may take.
+        tls: Encrypts every connection; None: none are.
     """
 
-    def __init__(self, name_server: str, timeout_ms: int) -> None:
+    def __init__(
+        self, name_server: str, timeout_ms: int, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._name_server = name_server
         self._client = ClientSettings(
-            request_timeout_ms=timeout_ms, connect_timeout_ms=min(timeout_ms, _CONNECT_MS_MAX)
+            tls=tls,
+            request_timeout_ms=timeout_ms,
+            connect_timeout_ms=min(timeout_ms, _CONNECT_MS_MAX),
         )
 
     def connect(self) -> Puller:

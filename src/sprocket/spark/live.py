@@ -15,6 +15,7 @@ from sprocket.base.errors import (
     ClientError,
     DataLost,
     NoRoute,
+    NoSuchTopic,
     NotConnected,
     RequestTimeout,
 )
@@ -91,8 +92,13 @@ class Live:
         self._retry_wait_ms = retry_wait_ms
         self._cluster: Cluster | None = None
 
-    def ask(self, question: Callable[[Cluster], T]) -> T:
+    def ask(self, question: Callable[[Cluster], T], *, unknown_tries_max: int | None = None) -> T:
         """Return the answer to a question, which may be put more than once.
+
+        Args:
+            question: Asks a cluster.
+            unknown_tries_max: How often to ask again for a topic that is not there; None as for
+                everything else.
 
         Raises:
             ClientError: It failed for a reason that does not pass, or failed too often.
@@ -108,7 +114,9 @@ class Live:
                     raise
                 self.close()
                 failures += 1
-                if failures > self._retries_max:
+                is_unknown = unknown_tries_max is not None and isinstance(error, NoSuchTopic)
+                limit = unknown_tries_max if is_unknown else self._retries_max
+                if limit is not None and failures > min(limit, self._retries_max):
                     raise
                 if failures == 1:
                     _log.warning("cluster does not answer; trying again", error=str(error))

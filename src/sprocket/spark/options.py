@@ -61,6 +61,11 @@ class Options:
 
     path: str
     name_server: str
+    tls: bool
+    tls_trust_path: str
+    tls_cert_path: str
+    tls_key_path: str
+    tls_key_password: str
     columns: tuple[str, ...]
     view: str
     topics: tuple[str, ...]
@@ -204,6 +209,21 @@ OPTIONS: dict[str, Option] = {
     "nameServer": Option(
         Where.LIVE, str, "", "`host:port` of the NameServer, several with `;` between"
     ),
+    "tls": Option(
+        Where.LIVE, _bool, False, "encrypt every connection; so does each of the files below"
+    ),
+    "tlsTrustPath": Option(
+        Where.LIVE,
+        str,
+        "",
+        "PEM file of the authorities that servers must be signed by, on every machine that runs a "
+        "task, as the other files; without it whoever answers is believed",
+    ),
+    "tlsCertPath": Option(
+        Where.LIVE, str, "", "PEM file of our own certificate, where one is asked for"
+    ),
+    "tlsKeyPath": Option(Where.LIVE, str, "", "PEM file of its key"),
+    "tlsKeyPassword": Option(Where.LIVE, str, "", "of the key; Spark hides it in its UI"),
     "subscribe": Option(
         Where.BOTH, _names, (), "topics, commas between; a directory gives all without it"
     ),
@@ -267,6 +287,11 @@ ALIASES = {"topic": "subscribe"}
 _FIELDS = {
     "path": "path",
     "nameServer": "name_server",
+    "tls": "tls",
+    "tlsTrustPath": "tls_trust_path",
+    "tlsCertPath": "tls_cert_path",
+    "tlsKeyPath": "tls_key_path",
+    "tlsKeyPassword": "tls_key_password",
     "subscribe": "topics",
     "columns": "columns",
     "view": "view",

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from sprocket.base.disk import RealDisk
 from sprocket.spark import options as option_table
 from sprocket.spark.batches import Batches, spark_schema
+from sprocket.spark.known_topics import require_topics
 from sprocket.spark.options import Options
 from sprocket.spark.plan import Span, plan
 from sprocket.spark.scan import scan
@@ -64,6 +65,7 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[Any]:
         """Plan the tasks, and fix the end of the log for this query."""
         options = self._options
+        require_topics(RealDisk(), options.path, options.topics)
         by_chain = options.split_mode == "chain"
         groups = plan(RealDisk(), options.path, options.partition_bytes_max, by_chain=by_chain)
         return [LogPartition(spans) for spans in groups]

@@ -27,6 +27,7 @@ from pyspark.sql.streaming.datasource import (
 
 from sprocket.base import log
 from sprocket.base.errors import DataLost, NoRoute, SettingsError
+from sprocket.rocketmq.client import tls_context
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark import offsets
 from sprocket.spark.batches import Batches
@@ -36,6 +37,10 @@ from sprocket.spark.offsets import Offsets, QueueRange
 from sprocket.spark.options import EARLIEST, LATEST, Options
 
 _log = log.get_logger(__name__)
+
+UNKNOWN_TOPIC_TRIES = 10
+"""How often a new query asks again for a topic that nobody knows: 5 s by default, in which a broker
+that is started registers. A query that runs waits for as long as for anything else."""
 
 
 class QueuePartition(InputPartition):  # type: ignore[misc]
@@ -139,8 +144,13 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         return self._live
 
     def _queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic, as soon as somebody knows it."""
-        return self._cluster().ask(lambda cluster: cluster.queues(topic))
+        """Return the queues of a topic that a new query reads, as soon as somebody knows it.
+
+        Raises:
+            NoSuchTopic: Nobody does; the text names the nearest.
+        """
+        tries = UNKNOWN_TOPIC_TRIES
+        return self._cluster().ask(lambda cluster: cluster.queues(topic), unknown_tries_max=tries)
 
     def _starting(self) -> Offsets:
         """Return the offsets that `startingOffsets` stands for."""
@@ -215,9 +225,21 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
 
 
 def open_live(options: Options) -> Live:
-    """Return the cluster that the options name; connections are opened when they are needed."""
+    """Return the cluster that the options name; connections are opened when they are needed.
+
+    Raises:
+        SettingsError: A file for TLS cannot be used.
+    """
+    tls = None
+    if options.tls or options.tls_trust_path or options.tls_cert_path or options.tls_key_path:
+        tls = tls_context(
+            trust_path=options.tls_trust_path,
+            cert_path=options.tls_cert_path,
+            key_path=options.tls_key_path,
+            key_password=options.tls_key_password,
+        )
     return Live(
-        Door(options.name_server, options.pull_timeout_ms),
+        Door(options.name_server, options.pull_timeout_ms, tls),
         retries_max=options.retries_max,
         retry_wait_ms=options.retry_wait_ms,
     )

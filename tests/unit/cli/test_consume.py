@@ -62,6 +62,18 @@ def test_nothing_is_committed_alone(broker: LocalBroker) -> None:
     assert twice[0].endswith(" a\n")
 
 
+def test_alone_it_leaves_no_trace(broker: LocalBroker) -> None:
+    """No group, no topic and no offset that was not there before; `msg find` neither."""
+    send(broker, b"a")
+    with blocking.Admin(broker.nameserver) as admin:
+        before = admin.group.names(), admin.topics()
+        rows(broker, "consume", "orders", "--from", "first", "--until-end")
+        rows(broker, "consume", "orders", "--from", "first", "--count", 1)
+        rows(broker, "msg", "find", "-t", "orders", "--from", 1)
+        assert (admin.group.names(), admin.topics()) == before
+        assert admin.topic.groups("orders") == []
+
+
 @pytest.mark.slow
 def test_a_group_goes_on_where_it_was(broker: LocalBroker) -> None:
     """What was shown is consumed; what was fetched beyond the count is not."""

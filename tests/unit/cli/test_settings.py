@@ -30,10 +30,10 @@ def test_values_are_shown_with_their_origin(
     result = CliRunner().invoke(app(), ["settings", "--config", str(file), "--set", "flush=async"])
     assert result.exit_code == 0
     lines = {tuple(line.split()) for line in result.stdout.splitlines()}
-    assert ("store.crc_tail", "False", str(file)) in lines
-    assert ("broker.name", "b7", "SPROCKET_BROKER__NAME") in lines
-    assert ("store.flush", "async", "--set") in lines
-    assert ("pull.messages_max", "1024", "default") in lines
+    assert ("store.crc_tail", "False", f"({file})") in lines
+    assert ("broker.name", "b7", "(SPROCKET_BROKER__NAME)") in lines
+    assert ("store.flush", "async", "(--set)") in lines
+    assert ("pull.messages_max", "1024", "(default)") in lines
 
 
 def test_values_are_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,10 @@ def test_find_by_key_id_and_time(unpacked: Callable[[str], Path]) -> None:
         (["get", "{store}"], "say which message"),
         (["get", "{store}", "--at", "1"], "1"),
         (["get", "{store}", "--at", "99999999999"], "past the end"),
-        (["get", "{store}", "--topic", "no", "--queue", "0", "--offset", "0"], "no queue 0 of"),
+        (
+            ["get", "{store}", "--topic", "no", "--queue", "0", "--offset", "0"],
+            "there is no topic 'no'",
+        ),
         (
             ["get", "{store}", "--topic", "Basic-g", "--queue", "0", "--offset", "9999"],
             "not offset",
@@ -265,3 +268,21 @@ def test_limit_and_topic(unpacked: Callable[[str], Path]) -> None:
     assert found == expected
     text = run("dump", folder, "--topic", topic, "--limit", 3).stdout.splitlines()
     assert len(text) == 4
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_not_there_is_an_error_that_names_the_nearest(
+    unpacked: Callable[[str], Path],
+) -> None:
+    """Instead of nothing with exit code 0, or of a key that was not found."""
+    folder = unpacked("01-basic")
+    for words in (
+        ["dump", folder, "--topic", "Basic-G"],
+        ["find", folder, "--topic", "Basic-G", "--key", "k"],
+        ["find", folder, "--topic", "Basic-G", "--time", "0"],
+        ["get", folder, "--topic", "Basic-G", "--queue", "0", "--offset", "0"],
+    ):
+        ended = run(*words)
+        assert ended.exit_code == 1, words
+        assert "no topic 'Basic-G'" in ended.stderr
+        assert "did you mean Basic-" in ended.stderr

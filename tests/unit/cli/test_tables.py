@@ -96,3 +96,17 @@ def test_fields(capsys: pytest.CaptureFixture[str]) -> None:
         "names  a, b",
         "body   x\\ny\\x1b[1m",
     ]
+
+
+def test_a_value_that_would_be_broken_has_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And names that are not ours stay as they are."""
+    monkeypatch.setenv("COLUMNS", "24")
+    tables.write_fields("", {"body_len": 3, "property MSG_REGION": "R", "offset_id": "7F" * 11})
+    assert capsys.readouterr().out.splitlines() == [
+        "body len             3",
+        "property MSG_REGION  R",
+        "offset id",
+        "  7F7F7F7F7F7F7F7F7F7F7F",
+    ]

@@ -10,6 +10,7 @@ from sprocket.base.errors import (
     CorruptRecord,
     DataLost,
     NoRoute,
+    NoSuchTopic,
     NotConnected,
     RequestTimeout,
 )
@@ -91,6 +92,23 @@ def test_patience_ends() -> None:
     fake.failures = [NotConnected("gone")] * 5
     with pytest.raises(NotConnected, match="gone"):
         read(fake, 0, 10)
+
+
+def test_a_new_query_does_not_wait_for_an_unknown_topic_as_for_a_broker() -> None:
+    """It may have been mistyped; what runs already waits on, as its broker may be on its way up."""
+    fake = cluster()
+    for tries, failures in ((1, 2), (None, 4)):
+        fake.failures = [NoSuchTopic("no topic 'order'; did you mean orders?")] * 9
+        door = FakeDoor(fake)
+        live = Live(door, retries_max=3, retry_wait_ms=1)
+        with pytest.raises(NoSuchTopic, match="did you mean orders"):
+            live.ask(lambda asked: asked.queues("order"), unknown_tries_max=tries)
+        assert len(door.waits) == failures - 1
+    fake.failures = [NotConnected("gone")] * 3
+    found = Live(FakeDoor(fake), retries_max=3, retry_wait_ms=1).ask(
+        lambda asked: asked.queues("orders"), unknown_tries_max=1
+    )
+    assert found == [QUEUE]
 
 
 def test_a_refusal_that_does_not_pass_fails_at_once() -> None:

@@ -96,3 +96,21 @@ def test_the_guide_lists_every_option() -> None:
         re.findall(r"^\| `([\w.]+)` \| (?:both|directory|live) \|.*\| (.+) \|$", text, re.M)
     )
     assert listed == {name: option.note for name, option in OPTIONS.items()}
+
+
+def test_tls_of_the_stream() -> None:
+    """Off by itself; every file has an option, and none goes with a directory."""
+    given = {"nameServer": "a:1", "subscribe": "t"}
+    assert read_live(given).tls is False
+    more = {
+        "tls": "true",
+        "tlsTrustPath": "ca",
+        "tlsCertPath": "c",
+        "tlsKeyPath": "k",
+        "tlsKeyPassword": "p",
+    }
+    found = read_live(given | more)
+    files = found.tls_trust_path, found.tls_cert_path, found.tls_key_path, found.tls_key_password
+    assert (found.tls, files) == (True, ("ca", "c", "k", "p"))
+    with pytest.raises(SettingsError, match="does not go with"):
+        read_directory({"path": "/s", "tls": "true"})
