@@ -1,11 +1,12 @@
 """No damaged file stops a start that can do without it, and what was done about it is told."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from tests.stores import ROOT, SMALL, filled
 
-from sprocket.base.errors import ForeignStore
+from sprocket.base.errors import ForeignStore, StoreError
 from sprocket.base.files import read_file
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import Geometry, StoreSettings
@@ -88,6 +89,33 @@ def test_a_log_file_that_was_cut_short_is_filled_up(number: int, noted: bool, cl
     store.close()
     assert disk.size(f"{LOG}/{name}") == SIZE
     assert list(check(disk, ROOT)) == []
+
+
+@pytest.mark.slow
+def test_a_start_that_ends_while_it_fills_up_is_begun_again() -> None:
+    """Wherever it ends: the next one does not take the zeros for what a clean stop left."""
+    disk = left()
+    starts = places(disk)
+    disk.open(f"{LOG}/{disk.list(LOG)[2]}", write=True).resize(1000)
+    behind = [*starts[1:], 3 * SIZE]
+    lost = [n for n, at in enumerate(starts) if at >= 2 * SIZE and behind[n] > 2 * SIZE + 1000]
+    kept = [n for n in range(COUNT) if n not in lost or starts[n] >= 3 * SIZE]
+    whole, calls = disk.kill(), list[tuple[str, str]]()
+    whole.before = lambda call, path: calls.append((call, path))
+    opened(whole).close()
+    filled_up = next(
+        n for n, (call, path) in enumerate(calls) if call == "resize" and path.startswith(LOG)
+    )
+    for nth in (*range(filled_up, filled_up + 40, 3), *range(100, len(calls), 200)):
+        again = disk.kill()
+        again.fail("any", nth)
+        with suppress(StoreError):
+            opened(again).close()
+        again = again.kill()
+        store = opened(again)
+        assert bodies(store) == kept, nth
+        store.close()
+        assert list(check(again, ROOT)) == [], nth
 
 
 def test_an_empty_log_file_between_others_is_filled_up() -> None:

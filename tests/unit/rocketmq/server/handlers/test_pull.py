@@ -251,6 +251,29 @@ def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(
     on_cold_node(scenario)
 
 
+def test_a_pull_of_what_the_disk_does_not_give_is_answered_with_an_error(
+    on_cold_node: Callable[..., None],
+) -> None:
+    """One that names the file and the place; what lies before it and behind it is given."""
+
+    async def scenario(lab: Any, disk: ColdDisk) -> None:
+        (path,) = [path for path in disk._files if "/commitlog/" in path]
+        body = disk._files[path].data.index(b"m1")
+        disk.spoil(path, body, 1)
+        before = await asyncio.wait_for(lab.broker.call(11, pull_ext(0)), 5)
+        assert [one.body for one in record.decode_all(before.body)] == [b"m0"]
+        assert before.ext_map()["nextBeginOffset"] == "1"
+        for _ in range(2):
+            failed = await asyncio.wait_for(lab.broker.call(11, pull_ext(1)), 5)
+            assert (failed.code, failed.body) == (1, b"")
+            assert path in failed.remark
+            assert "Input/output error" in failed.remark
+        behind = await asyncio.wait_for(lab.broker.call(11, pull_ext(2)), 5)
+        assert [one.body for one in record.decode_all(behind.body)] == [b"m2"]
+
+    on_cold_node(scenario, 3)
+
+
 def test_the_loop_looks_at_nothing_that_a_real_disk_has_to_bring(
     on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
