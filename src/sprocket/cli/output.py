@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import typer
@@ -14,10 +15,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import SettingsError, SprocketError
+from sprocket.base.progress import Step
 
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 1.0
+TELL_SECONDS = 0.1
+"""How often a bar moves; work may tell how far it is a million times."""
 """Work that takes longer shows a progress bar."""
 PROGRESS_EVERY = 256
 """Items between two looks at the clock."""
@@ -187,18 +191,32 @@ def progress(what: str, clock: Clock | None = None) -> Iterator[Callable[[int, i
         what: What the bar is called.
         clock: For tests.
     """
-    clock = clock or SystemClock()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
-    bar = _bar()
-    task = bar.add_task(what, total=None)
+    with steps(clock) as step:
+        yield partial(step, what)
 
-    def tell(done: int, total: int) -> None:
-        if not bar.live.is_started and clock.monotonic() >= deadline:
-            bar.start()
-        bar.update(task, completed=done, total=total)
+
+@contextmanager
+def steps(clock: Clock | None = None) -> Iterator[Step]:
+    """Give what `progress` gives, for work that says itself what it counts.
+
+    Args:
+        clock: For tests.
+    """
+    clock = clock or SystemClock()
+    told_at = clock.monotonic() + PATIENCE_SECONDS
+    bar = _bar()
+    task = bar.add_task("", total=None)
+
+    def step(what: str, done: int, total: int = 0) -> None:
+        nonlocal told_at
+        if clock.monotonic() < told_at:
+            return
+        told_at = clock.monotonic() + TELL_SECONDS
+        bar.start()
+        bar.update(task, description=what, completed=done, total=total or None)
 
     try:
-        yield tell
+        yield step
     finally:
         bar.stop()
 

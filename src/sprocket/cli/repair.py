@@ -113,7 +113,9 @@ def recover_store(
         if whole:
             opening.distrust(disk, folder)
         clock = SystemClock()
-        store = Store.open(disk, folder, StoreSettings(fill_ahead_bytes=0), clock)
+        settings = StoreSettings(fill_ahead_bytes=0)
+        with output.steps() as step:
+            store = Store.open(disk, folder, settings, clock, step=step)
         try:
             folded = fold(disk, folder, clock, store)
         finally:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.progress import Progress, TaskID
 from tests.stores import new
 from typer.testing import CliRunner, Result
 
@@ -140,3 +141,30 @@ def test_convert_refuses_what_it_cannot_do(folder: Path) -> None:
     ended = run("convert", folder, "rocksdb")
     assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
     assert "sprocket store recover" in ended.stderr
+
+
+def test_recover_shows_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it counts at the moment, on stderr, if that is a terminal and it takes long."""
+    for name in ("PATIENCE_SECONDS", "TELL_SECONDS"):
+        monkeypatch.setattr(output, name, 0.0)
+    shown = []
+    bar = output._bar
+
+    def watched() -> Progress:
+        made = bar()
+        update = made.update
+
+        def note(task: TaskID, **fields: Any) -> None:
+            shown.append((fields["description"], fields["completed"]))
+            update(task, **fields)
+
+        monkeypatch.setattr(made, "update", note)
+        return made
+
+    monkeypatch.setattr(output, "_bar", watched)
+    result = run("recover", folder, "--whole", "--json")
+    assert result.exit_code == 0
+    walked = [done for what, done in shown if what == "bytes of log checked"]
+    assert walked
+    assert walked == sorted(walked)
+    assert only(result)["bytes_scanned"] >= walked[-1] > 0
