@@ -28,11 +28,13 @@ from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import extra, ids, properties
 from sprocket.rocketmq.codec.extra import Extra
 from sprocket.rocketmq.codec.record_encode import (
+    Encoded,
     blank,
     encode,
     encode_all,
     encode_batch,
     encoded_size,
+    finish,
 )
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
@@ -89,6 +91,7 @@ __all__ = [
     "SYS_FLAG_AT",
     "TOPIC_BYTES_MAX",
     "TOPIC_BYTES_MAX_V1",
+    "Encoded",
     "Entry",
     "Scan",
     "ScanStop",
@@ -101,6 +104,7 @@ __all__ = [
     "encode_batch",
     "encoded_size",
     "entry",
+    "finish",
     "places",
     "scan",
     "stored_at_ms",

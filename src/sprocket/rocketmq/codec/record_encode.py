@@ -7,10 +7,12 @@ import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, count, repeat
+from typing import TypeAlias
 
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
+from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import properties
 from sprocket.rocketmq.codec.properties import PROPERTIES_BYTES_MAX
 from sprocket.rocketmq.codec.record_layout import (
@@ -39,6 +41,12 @@ try:
     from sprocket.rocketmq.codec import batch_rows
 except ImportError:  # the light install; plain Python does the same
     batch_rows = None  # type: ignore[assignment]
+
+Encoded: TypeAlias = "bytes | batch_rows.Rows"
+"""A record, some records, or what will be some."""
+
+ROWS_BYTES_MAX = 512 * KIB
+"""So much is written as rows at once: what stays in a core's cache between the steps of that."""
 
 _CRC_TAIL_BACKWARDS = b"\x02%010d" + CRC_NAME[::-1]
 
@@ -193,7 +201,7 @@ def encode_batch(
     physical_offset: int,
     stored_at_ms: int,
     crc_tail: bool,
-) -> tuple[Sequence[Buffer], list[int]]:
+) -> tuple[Sequence[Encoded], list[int]]:
     """Do as `encode_all` with the records of a batch, which differ in little.
 
     Args:
@@ -204,7 +212,7 @@ def encode_batch(
         crc_tail: See there.
 
     Returns:
-        The bytes to store, in one piece or in several, the places, and the place behind them.
+        What `finish` makes the bytes to store of, the places, and the place behind them.
     """
     is_plain = batch.added[-1:] == b"\x02" and not batch.has(CRC_MARK)
     encode = _encode_alike if is_plain else _encode_each
@@ -217,28 +225,61 @@ def encode_batch(
             and batch_rows is not None
             and len(bodies) >= batch_rows.ROWS_MIN
         ):
-            same = _same(batch, bodies.width, texts.width, stored_at_ms, crc_tail)
-            data = batch_rows.encode(
-                same, batch.flags, bodies, texts, queue_offset, physical_offset
+            rows = _as_rows(
+                batch, bodies, texts, queue_offset, physical_offset, stored_at_ms, crc_tail
             )
-            size, end = len(data) // len(bodies), physical_offset + len(data)
-            return [data], list(range(physical_offset, end + 1, size))
+            return [rows], list(range(physical_offset, rows.end + 1, rows.size))
         return encode(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
     except struct.error:  # something is too large, and this says what
         return _encode_each(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
 
 
-def _same(
-    batch: NewBatch, body_bytes: int, text_bytes: int, stored_at_ms: int, crc_tail: bool
-) -> "batch_rows.Same":
-    """Return what the records of a batch have in common whose messages have the same sizes."""
+def finish(encoded: Sequence[Encoded]) -> list[Buffer]:
+    """Write the rows among what `encode_batch` returned, those of several batches at once.
+
+    Args:
+        encoded: What follows each other in the log.
+
+    Returns:
+        The bytes to store, in fewer pieces.
+    """
+    found: list[Buffer] = []
+    waiting: list[batch_rows.Rows] = []
+    for one in encoded:
+        if waiting and (
+            isinstance(one, bytes)
+            or not waiting[-1].goes_on_with(one)
+            or one.end - waiting[0].physical_offset > ROWS_BYTES_MAX
+        ):
+            found.append(batch_rows.encode(waiting))
+            waiting = []
+        if isinstance(one, bytes):
+            found.append(one)
+        else:
+            waiting.append(one)
+    if waiting:
+        found.append(batch_rows.encode(waiting))
+    return found
+
+
+def _as_rows(
+    batch: NewBatch,
+    bodies: Column,
+    texts: Column,
+    queue_offset: int,
+    physical_offset: int,
+    stored_at_ms: int,
+    crc_tail: bool,
+) -> "batch_rows.Rows":
+    """Return the records of a batch whose messages have the same sizes, not written yet."""
     shared, added = batch.shared, batch.added
     magic, topic = _topic_field(shared.topic)
     fixed = _fixed_part(shared.born_host, shared.store_host)
-    text_bytes += len(added) + (CRC_TAIL_BYTES if crc_tail else 0)
+    text_bytes = texts.width + len(added) + (CRC_TAIL_BYTES if crc_tail else 0)
     behind_body = topic + I16.pack(text_bytes)
+    size = fixed.size + bodies.width + len(behind_body) + text_bytes
     head = fixed.pack(
-        fixed.size + body_bytes + len(behind_body) + text_bytes,
+        size,
         magic,
         *(0, shared.queue_id, 0, 0, 0),
         shared.sys_flag & ~HOSTS_V6 | FIXED.index(fixed) << 4,
@@ -248,9 +289,10 @@ def _same(
         shared.store_host,
         shared.reconsume_times,
         shared.prepared_transaction_offset,
-        body_bytes,
+        bodies.width,
     )
-    return batch_rows.Same(head, behind_body, added + CRC_NAME if crc_tail else added, crc_tail)
+    same = batch_rows.Same(head, behind_body, added + CRC_NAME if crc_tail else added, crc_tail)
+    return batch_rows.Rows(same, batch.flags, bodies, texts, queue_offset, physical_offset, size)
 
 
 def _encode_each(

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
-from sprocket.base.disk import Buffer, File
+from sprocket.base.disk import File
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -65,7 +65,7 @@ class CommitLog:
         self.failure: str | None = None
         self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
-        self._runs: list[tuple[int, list[Buffer]]] = []
+        self._runs: list[tuple[int, list[record.Encoded]]] = []
         self._written = end
         self.warm_from: int = end
         self._go_to(end)
@@ -74,7 +74,7 @@ class CommitLog:
         """Set the place of the next record."""
         self._end = end
         self._room = self._segment_bytes - end % self._segment_bytes - BLANK_BYTES
-        self._buffers: list[Buffer] | None = None
+        self._buffers: list[record.Encoded] | None = None
 
     @property
     def end(self) -> PhysicalOffset:
@@ -149,7 +149,7 @@ class CommitLog:
         self._take(encoded, whole)
         return places
 
-    def _take(self, data: Sequence[Buffer], size: int) -> None:
+    def _take(self, data: Sequence[record.Encoded], size: int) -> None:
         buffers = self._buffers
         if buffers is None:
             buffers = self._buffers = []
@@ -180,14 +180,15 @@ class CommitLog:
         Durability: none before a sync; see `flush`.
         """
         if self._runs:
+            runs = [(start, record.finish(encoded)) for start, encoded in self._runs]
             try:
-                for start, buffers in self._runs:
+                for start, buffers in runs:
                     segment = self._segment_to_write(start)
                     segment.file.write(buffers, start - segment.start)
             except (DiskFull, DiskFailed) as error:
                 self._take_back(error)
                 raise
-            for start, buffers in self._runs:
+            for start, buffers in runs:
                 self.tail.add(start, buffers)
             self._runs = []
             self._buffers = None

@@ -8,7 +8,7 @@ from tests.unit.rocketmq.codec.given import new_record
 
 from sprocket.base.errors import PropertiesTooLarge
 from sprocket.rocketmq.broker import plain
-from sprocket.rocketmq.codec import batch, batch_rows, record
+from sprocket.rocketmq.codec import batch, batch_rows, record, record_encode
 from sprocket.rocketmq.model.message import Column, NewBatch
 
 NAMES = ("KEYS", "UNIQ_KEY", "WAIT", "TAGS", "DELAY", "é")
@@ -50,6 +50,17 @@ def test_a_look_at_the_first_is_as_good_as_one_at_each(seed: int) -> None:
     assert found == plain.added_to_each(texts, shared, "end")
 
 
+def test_a_separator_in_a_value_may_stand_elsewhere_in_another() -> None:
+    """There it may leave a name without a value, so each is to be looked at."""
+    first, other = (
+        b"UNIQ_KEY\x01P\x02A\x01b\x01c\x02D\x02",
+        b"UNIQ_KEY\x01P\x02A\x01bc\x01\x02D\x02",
+    )
+    texts = [first] * 8 + [other]
+    assert plain.added_to_each(texts, {}, "end") is None
+    assert plain.added_to_each(column(texts), {}, "end") is None
+
+
 def test_batches_as_clients_send_them_are_alike() -> None:
     """Not those with another order, a name of another length, or a value that is to be the same."""
     row = "KEYS\x01k{0:03d}\x02UNIQ_KEY\x017F{0:030d}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
@@ -87,7 +98,57 @@ def test_records_are_what_they_are_one_by_one(seed: int) -> None:
     data, places = record.encode_batch(new, 1 << 40, place, 5, crc_tail)
     offsets = range(1 << 40, (1 << 40) + count)
     each, expected = record.encode_all(new.records(), offsets, place, 5, crc_tail)
-    assert (b"".join(data), list(places)) == (b"".join(each), expected)
+    assert (b"".join(record.finish(data)), places) == (b"".join(each), expected)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_batches_written_together_are_what_each_is(seed: int, monkeypatch: Any) -> None:
+    """Of any senders, queues and sizes, with single records between, and however many fit."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(record_encode, "ROWS_BYTES_MAX", rng.choice((1, 6000, 1 << 30)))
+    encoded: list[Any] = []
+    expected: list[bytes] = []
+    place = rng.choice((0, 1 << 40))
+    for _ in range(rng.choice((1, 2, 6))):
+        size = rng.choice((3, 3, 3, 50))
+        parts = [
+            (rng.choice((0, -5)), rng.randbytes(size), b"a\x01%03d\x02" % rng.randrange(1000))
+            for _ in range(rng.choice((1, 8, 8, 12)))
+        ]
+        shared = new_record(
+            topic=rng.choice(("T", "T", "U", "Topic")),
+            queue_id=rng.randrange(4),
+            born_host=rng.randbytes(rng.choice((8, 8, 8, 20))),
+            born_at_ms=rng.randrange(99),
+        )
+        new = NewBatch(shared, *batch.split(batch.join(parts)), b"k\x01v\x02")
+        offset = rng.randrange(1 << 33)
+        data, places = record.encode_batch(new, offset, place, 5, True)
+        offsets = range(offset, offset + len(parts))
+        each, _ = record.encode_all(new.records(), offsets, place, 5, True)
+        encoded += data
+        expected += each
+        place = places[-1]
+    found = record.finish(encoded)
+    assert b"".join(found) == b"".join(expected)
+
+
+def test_batches_of_one_form_are_written_in_one_piece() -> None:
+    """Whoever sent them, up to a limit; what is written already is left as it is."""
+    parts = [(0, b"body", b"a\x01%d\x02" % number) for number in range(9)]
+    encoded: list[Any] = []
+    place = 0
+    for queue_id in range(3):
+        new = NewBatch(
+            new_record(queue_id=queue_id), *batch.split(batch.join(parts)), b"k\x01v\x02"
+        )
+        data, places = record.encode_batch(new, 0, place, 5, True)
+        encoded += data
+        place = places[-1]
+    assert len(record.finish(encoded)) == 1
+    assert len(record.finish([b"one", *encoded, b"two"])) == 3
+    assert record.finish([b"one", b"two"]) == [b"one", b"two"]
+    assert len(record.finish([encoded[0], encoded[2], encoded[1]])) == 3
 
 
 def test_a_batch_that_is_too_large_says_so() -> None:
