@@ -25,7 +25,8 @@ Invariants
 1. A message is noted as delivered only after its copy is stored as the flush mode says: whatever
    happens, it is delivered at least once.
 2. A message that cannot be read, or that no log can take, is said in the log with its place, and
-   the level goes on behind it. Any other failure keeps the level where it is and is tried again.
+   the level goes on behind it; if it is the disk that does not give it, after half a minute. Any
+   other failure keeps the level where it is and is tried again.
 3. A level has at most one batch under way.
 
 Source: RocketMQ `ScheduleMessageService`.
@@ -40,6 +41,7 @@ from sprocket.base.clock import LogClock
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import (
     CorruptRecord,
+    DiskFailed,
     MessageIllegal,
     MessageTooLarge,
     OffsetTooLarge,
@@ -79,6 +81,10 @@ RETRY_SECONDS = 1.0
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 """A message that says it came from here is not delivered there: it would be no message of ours."""
 
+UNREADABLE_LOOKS_MAX = 30
+"""Looks, a second apart, after which a message that the disk does not give counts as lost: a sector
+that is bad for good is not to hold up all messages of its level."""
+
 _UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueError)
 """The message that waits is not there, or damaged; another try would find the same."""
 
@@ -98,12 +104,14 @@ class _Level:
         end: Where the batch under way ends.
         failed_at: The first message of it that has to be tried again, None without one.
         pending: Copies of it that are not answered yet.
+        failed_looks: How often in a row it could not be read.
     """
 
     __slots__ = (
         "answered",
         "end",
         "failed_at",
+        "failed_looks",
         "look",
         "number",
         "offset",
@@ -117,7 +125,7 @@ class _Level:
         self.offset = offset
         self.end = offset
         self.failed_at: int | None = None
-        self.pending = 0
+        self.pending = self.failed_looks = 0
         self.wait_ms: int | None = None
         self.timer: Timer | None = None
         self.look: Callable[[], None] = lambda: None
@@ -244,6 +252,7 @@ class Delays:
         level.pending = 0
         if not isinstance(error, StoreError):
             raise error
+        level.failed_looks += 1
         _log.error("a delay level cannot be read", level=level.number, why=str(error))
         self._later(level, RETRY_SECONDS)
 
@@ -267,6 +276,7 @@ class Delays:
             self._later(level, self._delays.delay_ms(level.number) / 1000)
             return
         level.end, level.failed_at, level.wait_ms = end, None, wait_ms
+        level.failed_looks = 0
         for offset, record in found:
             if isinstance(record, Exception):
                 _lost(level, offset, record)
@@ -289,6 +299,10 @@ class Delays:
         try:
             return offset, self._copy(level, offset, place)
         except _UNREADABLE as error:
+            return offset, error
+        except DiskFailed as error:
+            if level.failed_looks < UNREADABLE_LOOKS_MAX:
+                raise
             return offset, error
 
     def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:

@@ -9,7 +9,7 @@ from tests.recorded import Recorded
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.base.steps import advance
 from sprocket.base.units import MIB
-from sprocket.rocketmq.broker.delay import BATCH, HALF_TOPIC, Delays
+from sprocket.rocketmq.broker.delay import BATCH, HALF_TOPIC, UNREADABLE_LOOKS_MAX, Delays
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.durable import READY_BESIDE, Durable
@@ -281,6 +281,29 @@ def test_the_level_goes_on_behind_what_cannot_be_delivered() -> None:
     assert desk.bodies() == [b"good"]
     assert desk.progress.get(1) == 9
     assert desk.delivered(HALF_TOPIC, 0) == []
+
+
+def test_a_bad_sector_holds_up_its_message_alone() -> None:
+    """It may be readable in a moment; if not, the level goes on without it.
+
+    The level stayed where it was, and tried again for ever.
+    """
+    desk = Desk()
+    desk.wait(1, b"bad")
+    desk.wait(1, b"good")
+    desk.durable.start()
+    desk.timers.drain()
+    desk = desk.killed()
+    place = desk.store.units("SCHEDULE_TOPIC_XXXX", 0, 0, 1)[0][1]
+    desk.disk.spoil("/s/commitlog/" + "0" * 20, place, 1)
+    desk.start()
+    desk.timers.advance(1010)
+    for _ in range(UNREADABLE_LOOKS_MAX - 1):
+        assert desk.bodies() == []
+        desk.timers.advance(1010)
+    desk.timers.advance(1010)
+    assert desk.bodies() == [b"good"]
+    assert desk.progress.get(1) == 2
 
 
 def test_a_full_disk_delays_and_loses_nothing() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.rocketmq.server.conftest import ColdDisk, until
 
+from sprocket.rocketmq.broker import delay
 from sprocket.rocketmq.settings import LimitSettings
 
 SEND = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "f": 0, "g": 7, "h": 0}
@@ -94,6 +95,33 @@ def test_all_is_read_by_other_threads_after_a_restart(
             assert b'"lastTimestamp":1700000004500' in cold.body
         for one in warm:
             assert (cold.ext_map(), cold.body) == (one.ext_map(), one.body)
+
+    on_node(before, disk=disk)
+    on_node(after, disk=disk)
+
+
+def test_delayed_messages_are_read_by_other_threads(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their units and what waits; heartbeats are answered while the disk stalls."""
+    monkeypatch.setattr(delay, "LOOK_SECONDS_MAX", 0.02)
+    disk = ColdDisk()
+
+    async def before(lab: Any) -> None:
+        ext = SEND | {"e": 0, "i": "UNIQ_KEY\x01U\x02DELAY\x011\x02"}
+        assert (await lab.broker.call(310, ext, b"later")).code == 0
+
+    async def after(lab: Any) -> None:
+        disk.forget()
+        disk.waits = True
+        lab.clock.advance(2000)
+        await until(disk.is_reading.is_set)
+        assert (await lab.broker.call(34, {}, HEARTBEAT)).code == 0
+        disk.let_go()
+        async with asyncio.timeout(5):
+            while (await lab.broker.call(30, QUEUE)).ext_map()["offset"] == "0":
+                await asyncio.sleep(0)
+        assert set(disk.threads) == {"sprocket-read"}
 
     on_node(before, disk=disk)
     on_node(after, disk=disk)
