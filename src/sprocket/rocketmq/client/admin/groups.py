@@ -61,8 +61,8 @@ class GroupAdmin:
         check_group(whole.name)
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         body = group_bodies.encode_group(whole)
-        for address in (await self._reach.masters(cluster=cluster, broker=broker)).values():
-            await self._reach.call(address, code, None, body)
+        masters = await self._reach.masters(cluster=cluster, broker=broker)
+        await self._reach.call_all(masters, code, None, body)
 
     async def delete(
         self, name: str, *, clean_offsets: bool = True, cluster: str | None = None
@@ -83,17 +83,27 @@ class GroupAdmin:
         masters = await self._reach.masters(cluster=cluster)
         await self._require(name)
         header = DeleteGroup(group_name=name, clean_offset=clean_offsets)
-        for address in masters.values():
-            await self._reach.call(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+        await self._reach.call_all(masters, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def _require(self, name: str) -> None:
         """Return if a consumer group is there: set up, or with something committed.
 
         Raises:
             NoSuchGroup: No broker knows it; the text names the nearest.
+            ClientError: None of those that answered knows it, and one did not answer.
         """
-        names = await self.names()
-        if name not in names and not await self._committed_in(name):
+        names: set[str] = set()
+        failures: list[ClientError] = []
+        for address in (await self._reach.masters()).values():
+            try:
+                names.update(one.name for one in await self._table(address))
+            except ClientError as error:
+                failures.append(error)
+            if name in names:
+                return
+        if failures:
+            raise failures[0]
+        if not await self._committed_in(name):
             raise NoSuchGroup(f"no broker knows group {name!r}{hint(name, names)}")
 
     async def names(self) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from sprocket.base.errors import ClientError, NoRoute, NoSuchTopic
+from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NoSuchTopic
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.connections import read, refused
 from sprocket.rocketmq.client.instance import Instance
@@ -100,6 +100,37 @@ class Reach:
         return await self.instance.connections.call(
             address, code, header, body, timeout_ms=timeout_ms
         )
+
+    async def call_all(
+        self,
+        masters: Mapping[str, str],
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes = b"",
+    ) -> None:
+        """Have several brokers do the same, one after the other.
+
+        Args:
+            masters: Addresses by broker name.
+            code: What they do.
+            header: With it.
+            body: Behind it.
+
+        Raises:
+            ClientError: One failed; the text says which brokers have done it.
+        """
+        done: list[str] = []
+        for name, address in masters.items():
+            try:
+                await self.call(address, code, header, body)
+            except ClientError as error:
+                if not done:
+                    raise
+                told = f"; done before that on {', '.join(done)}"
+                if isinstance(error, BrokerRefused):
+                    raise BrokerRefused(error.code, f"{error.remark}{told}") from error
+                raise type(error)(f"{error}{told}") from error
+            done.append(name)
 
     async def call_each(
         self,

@@ -74,8 +74,7 @@ class TopicAdmin:
             attributes=",".join(f"{key}={value}" for key, value in (attributes or {}).items()),
         )
         masters = await self._reach.masters(cluster=cluster, broker=broker)
-        for address in masters.values():
-            await self._reach.call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        await self._reach.call_all(masters, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         if is_ordered:
             value = ";".join(f"{one}:{queues}" for one in sorted(masters))
             fixed = KeyValue(namespace=_ORDER_NAMESPACE, key=name, value=value)
@@ -143,10 +142,8 @@ class TopicAdmin:
         """
         masters = await self._reach.masters(cluster=cluster)
         await self._reach.route(name)
-        for address in masters.values():
-            await self._reach.call(
-                address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicOnly(topic=name)
-            )
+        code = RequestCode.DELETE_TOPIC_IN_BROKER
+        await self._reach.call_all(masters, code, TopicOnly(topic=name))
         gone = DeleteTopicInNames(topic=name, cluster_name=cluster)
         await self._reach.names_each(RequestCode.DELETE_TOPIC_IN_NAMESRV, gone)
         fixed = Key(namespace=_ORDER_NAMESPACE, key=name)

@@ -7,6 +7,7 @@ import pytest
 from sprocket.base.errors import (
     BrokerRefused,
     ClientError,
+    NotConnected,
 )
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.admin.reach import Reach
@@ -39,6 +40,34 @@ def test_those_that_fail_make_the_result_smaller(world: Any) -> None:
         world.cluster.on[code] = lambda peer, command: peer.send(response(command, 0))
         found = await reach.call_each(["10.0.0.9:1", address], code, header)
         assert [one for one, _ in found] == [address]
+        await lease.end()
+
+    world.run(main)
+
+
+def test_what_was_done_before_a_broker_failed_is_told(world: Any) -> None:
+    """Of a refusal and of a broker that is away; nothing where nothing was done."""
+    code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+    codes = [ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION]
+
+    def answer(peer: Any, command: Any) -> None:
+        peer.send(response(command, codes.pop(0), None, "no"))
+
+    async def main() -> None:
+        lease = Lease("admin", world.names, world.reach)
+        lease.begin()
+        reach = Reach(lease)
+        address = world.cluster.broker_address
+        world.cluster.on[code] = answer
+        with pytest.raises(BrokerRefused, match="no; done before that on a ") as refused:
+            await reach.call_all({"a": address, "b": address, "c": address}, code)
+        assert refused.value.code == ResponseCode.NO_PERMISSION
+        codes[:] = [ResponseCode.SUCCESS] * 2
+        with pytest.raises(NotConnected, match=r"10\.0\.0\.9.*; done before that on a, b"):
+            await reach.call_all({"a": address, "b": address, "c": "10.0.0.9:1"}, code)
+        with pytest.raises(NotConnected) as away:
+            await reach.call_all({"c": "10.0.0.9:1", "a": address}, code)
+        assert "done before" not in str(away.value)
         await lease.end()
 
     world.run(main)
