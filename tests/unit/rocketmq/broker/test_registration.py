@@ -13,6 +13,7 @@ from sprocket.rocketmq.codec import tables
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.name_headers import QueryDataVersionAnswer
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.runtime import driver
@@ -30,6 +31,8 @@ class FakeNameServer:
         self.perms: dict[str, int] = {}
         self.left: list[str] = []
         self.refuse = 0
+        self.asked = 0
+        self.is_current = False
         self.is_silent = False
 
     async def start(self, port: int = 0) -> None:
@@ -44,6 +47,11 @@ class FakeNameServer:
     def on_command(self, peer: Peer, request: Command) -> None:
         """Take a registration, refuse it or say nothing."""
         if self.is_silent:
+            return
+        if request.code == RequestCode.QUERY_DATA_VERSION:
+            self.asked += 1
+            changed = QueryDataVersionAnswer(changed=not self.is_current)
+            peer.send(response(request, 0, changed))
             return
         if request.code == RequestCode.UNREGISTER_BROKER:
             self.left.append(request.ext_map()["brokerName"])
@@ -237,3 +245,21 @@ def test_addresses() -> None:
 def test_refusals_are_not_requests_refused() -> None:
     """What a NameServer says is no refusal of ours."""
     assert not issubclass(registration._Refused, RequestRefused)
+
+
+def test_a_nameserver_that_knows_everything_is_only_asked() -> None:
+    """All topics again, when nothing has changed, held the loops of both up: 70 ms for 10,000."""
+
+    async def scenario(nameserver: FakeNameServer, topics: Topics, _: Registration) -> None:
+        nameserver.is_current = True
+        topics.changed([])
+        await nameserver.until(lambda: nameserver.asked == 1)
+        topics.put(TopicConfig(name="T"))
+        await nameserver.until(lambda: len(nameserver.seen) == 2)
+        assert nameserver.seen[1:] == [{"T"}]
+        nameserver.is_current = False
+        topics.changed([])
+        await nameserver.until(lambda: len(nameserver.seen) == 3)
+        assert nameserver.seen[2] == {topic.name for topic in topics.all()}
+
+    run(scenario)

@@ -1,0 +1,330 @@
+"""Tables that have grown: `python -m bench.tables`. What each figure stands for: `bench/README.md`.
+
+The broker runs in a process of its own, on asyncio's event loop, of which every callback is timed:
+what the loop was held by any of them is told at the end. A load of sends goes on while somebody
+else makes topics, groups and queues; what counts is how late its answers are.
+
+Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not run.
+"""
+
+import asyncio
+import gc
+import json
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from asyncio import events
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.goals import Goal
+from bench.load import Load, LoadError, Row
+from tests.interop import link
+
+from sprocket.base.clock import SystemClock
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import StoreError
+from sprocket.cli.serving import COLLECT_OBJECTS
+from sprocket.node.run import Node
+from sprocket.rocketmq.broker.groups import Groups
+from sprocket.rocketmq.broker.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import fastjson, tables
+from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.settings import (
+    BrokerSettings,
+    GroupSettings,
+    ServerSettings,
+    Settings,
+    TopicSettings,
+)
+from sprocket.rocketmq.store.layout import StoreLayout
+
+TOPICS, GROUPS, QUEUES = 10_000, 10_000, 8
+OFFSETS = 160_000
+
+READ_SECONDS_MAX = 0.5
+"""For 10 MB of the table of committed offsets."""
+LATE_MS_MAX = 10.0
+"""How much later the answers of others are, at p99, while something is made."""
+HOLD_MS_MAX = 10.0
+"""The longest that any callback may keep the event loop busy."""
+
+SECONDS = 2.0
+TURNS = 3
+MADE_MAX = 10_000
+"""Names that are put aside for one turn."""
+PAUSE_SECONDS = 0.002
+"""Between two requests of who makes things: 200 to 400 of them a second."""
+READ_ROUNDS = 3
+ANSWER_SECONDS = 60.0
+
+
+def main() -> int:
+    """Measure, print, and return the exit code."""
+    folder = tempfile.mkdtemp(prefix="bench-tables-", dir=_build())
+    try:
+        goals = [*_reading(f"{folder}/read"), *_making(f"{folder}/store")]
+    except (StoreError, LoadError, OSError) as error:
+        print(f"bench could not run: {error}", file=sys.stderr)
+        return 2
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for goal in goals:
+        print(goal)
+    return 0 if all(goal.is_met for goal in goals) else 1
+
+
+def _build() -> str:
+    path = Path("build")
+    path.mkdir(exist_ok=True)
+    return str(path)
+
+
+# Reading a table of offsets that is far beyond what a frame may have.
+
+
+def _reading(folder: str) -> Iterator[Goal]:
+    """Read a table of some 40 MB, with and without quotes around its integer keys."""
+    disk = RealDisk()
+    layout = StoreLayout(folder)
+    disk.make_folder(layout.config)
+    table = {
+        f"topic-{n % 10:05d}@a-group-of-consumers-{n // 10:07d}": dict.fromkeys(
+            range(QUEUES), 1_000_000_000 + n
+        )
+        for n in range(300_000)
+    }
+    for unquoted, name in ((True, "as RocketMQ writes it"), (False, "strict JSON")):
+        content = {"offsetTable": table, tables.SEQUENCE: 0}  # so that nothing is written at once
+        text = fastjson.write(content, int_keys_unquoted=unquoted, pretty=True)
+        Path(layout.consumer_offsets).write_bytes(text)
+        took = []
+        for _ in range(READ_ROUNDS):
+            began = time.process_time()
+            ConsumerOffsets(disk, folder, SystemClock())
+            took.append(time.process_time() - began)
+        what = f"offsets, {name}: CPU s for 10 MB"
+        yield _at_most(what, min(took) / len(text) * 10_000_000, READ_SECONDS_MAX)
+
+
+def _at_most(what: str, figure: float, limit: float) -> Goal:
+    return Goal(what=what, figure=figure, limit=limit, is_at_most=True)
+
+
+# Making topics, groups and queues where there are many.
+
+
+def _making(folder: str) -> Iterator[Goal]:
+    """Hold the answers of a load while things are made against those while nothing is."""
+    command = [sys.executable, "-m", "bench.tables", "--broker", folder]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stdin is not None
+        assert broker.stdout is not None
+        address = broker.stdout.readline().strip()
+        if not address:
+            raise LoadError("the broker did not start")
+        for what, make in (("topics", _topic), ("groups", _group), ("queues", _queue)):
+            late_ms = []
+            for turn in range(TURNS):  # a machine that is busy with something else is so for both
+                quiet_ms = _p99_ms(address, lambda _connection, _number: None)
+                late_ms.append(_p99_ms(address, make, turn * MADE_MAX) - quiet_ms)
+            later = max(0.0, statistics.median(late_ms))
+            yield _at_most(f"p99 of sends, later while {what} are made, ms", later, LATE_MS_MAX)
+        _p99_ms(address, _commit)
+        broker.stdin.write("\n")
+        broker.stdin.flush()
+        held = json.loads(broker.stdout.readline())
+    yield _at_most(f"longest hold of the loop, ms ({held['by']})", held["ms"], HOLD_MS_MAX)
+
+
+class _Connection:
+    """One connection, one request at a time."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), ANSWER_SECONDS)
+        self._opaque = 0
+
+    def call(self, code: int, ext: dict[str, object], body: bytes = b"") -> None:
+        """Send a request and wait until it is answered with success."""
+        self._opaque += 1
+        texts = {name: str(value) for name, value in ext.items()}
+        self.socket.sendall(link.encode(code, self._opaque, texts, body))
+        data = b""
+        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+            more = self.socket.recv(1 << 16)
+            if not more:
+                raise LoadError("the broker closed the connection")
+            data += more
+        if b'"code":0,' not in data:
+            raise LoadError(f"request {code} was refused: {data[:300]!r}")
+
+
+def _topic(connection: _Connection, number: int) -> None:
+    ext = {
+        "topic": f"new-{number}",
+        "defaultTopic": "TBW102",
+        "readQueueNums": QUEUES,
+        "writeQueueNums": QUEUES,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": "false",
+    }
+    connection.call(17, ext)
+
+
+def _group(connection: _Connection, number: int) -> None:
+    connection.call(200, {}, json.dumps({"groupName": f"new-{number}"}).encode())
+
+
+def _queue(connection: _Connection, number: int) -> None:
+    topic, queue_id = f"topic-{1 + number // QUEUES:05d}", number % QUEUES
+    properties = f"UNIQ_KEY\x017F000001000100000000{number:012d}\x02"
+    ext = link.send_ext(topic, queue_id, properties, n="broker-a")
+    connection.call(link.SEND_MESSAGE_V2, ext, b"x" * 100)
+
+
+def _commit(connection: _Connection, number: int) -> None:
+    ext = {
+        "consumerGroup": f"group-{number % GROUPS:05d}",
+        "topic": f"topic-{number % TOPICS:05d}",
+        "queueId": number % QUEUES,
+        "commitOffset": number,
+    }
+    connection.call(15, ext)
+
+
+def _p99_ms(address: str, make: Callable[[_Connection, int], None], first: int = 0) -> float:
+    """Return the 99th percentile of a load's answers while something is made."""
+    row = Row(connections=4, outstanding=1)
+    with Load(address, "topic-00000", row, queues=4) as load, _maker(address, make, first):
+        load.run(seconds=0.5)
+        return 1000 * load.run(seconds=SECONDS).percentile(0.99)
+
+
+@contextmanager
+def _maker(address: str, make: Callable[[_Connection, int], None], first: int) -> Iterator[None]:
+    """Make something every few milliseconds, on a thread and a connection of its own."""
+    is_over = threading.Event()
+    errors: list[Exception] = []
+
+    def go() -> None:
+        connection = _Connection(address)
+        number = first
+        try:
+            while not is_over.wait(PAUSE_SECONDS):
+                make(connection, number)
+                number += 1
+        except (LoadError, OSError) as error:
+            errors.append(error)
+        finally:
+            connection.socket.close()
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+# The broker whose loop is watched.
+
+
+def _fill(folder: str) -> None:
+    """Make a store whose tables have grown."""
+    disk, clock, layout = RealDisk(), SystemClock(), StoreLayout(folder)
+    for path in (layout.config, layout.commitlog):
+        disk.make_folder(path)
+    topics = Topics(disk, folder, clock, BrokerSettings(), TopicSettings())
+    names = [f"topic-{number:05d}" for number in range(TOPICS)]
+    topics.put_all(
+        TopicConfig(name=name, read_queues=QUEUES, write_queues=QUEUES) for name in names
+    )
+    topics.close()
+    groups = Groups(disk, folder, clock, GroupSettings())
+    groups.put([SubscriptionGroup(name=f"group-{number:05d}") for number in range(GROUPS)])
+    groups.close()
+    offsets = ConsumerOffsets(disk, folder, clock)
+    for number in range(OFFSETS):
+        group, topic = number // QUEUES % GROUPS, number // QUEUES // 2
+        offsets.commit(f"group-{group:05d}", names[topic], number % QUEUES, number)
+    offsets.close()
+
+
+class _Watch:
+    """Times every callback of asyncio's loop, by the CPU of its thread: others may have the other.
+
+    Attributes:
+        seconds: Of the longest.
+        by: What it was.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.by = ""
+        self._run = events.Handle._run
+
+    def begin(self) -> None:
+        """Watch from now on."""
+        watch, run = self, self._run
+
+        def timed(handle: events.Handle) -> None:
+            began = time.thread_time()
+            run(handle)
+            took = time.thread_time() - began
+            if took > watch.seconds:
+                watch.seconds, watch.by = took, _name(handle)
+
+        events.Handle._run = timed  # type: ignore[method-assign, assignment]
+
+    def end(self) -> None:
+        """Watch no more."""
+        events.Handle._run = self._run  # type: ignore[method-assign]
+
+
+def _name(handle: events.Handle) -> str:
+    callback = handle._callback  # type: ignore[attr-defined]
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return owner.get_name()
+    return str(getattr(callback, "__qualname__", None) or type(callback).__name__)
+
+
+async def _serve(folder: str) -> None:
+    """Run a node as `sprocket up` does until a line comes on stdin; tell of the longest hold."""
+    server = ServerSettings(nameserver_port=0, broker_port=0)
+    broker = BrokerSettings(register_seconds=10)
+    node = await Node.start(Settings(server=server, broker=broker), folder)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_OBJECTS, 20, 50)
+    watch = _Watch()
+    watch.begin()
+    print(node.addresses.broker, flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    watch.end()
+    print(json.dumps({"ms": 1000 * watch.seconds, "by": watch.by}), flush=True)
+    await node.stop()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--broker"]:
+        _fill(sys.argv[2])
+        asyncio.run(_serve(sys.argv[2]))
+        sys.exit(0)
+    sys.exit(main())
