@@ -271,6 +271,10 @@ def _require(disk: Disk, folder: str) -> None:
         )
 
 
+OPEN_FILES_MAX = 64
+"""Tables that RocksDB has open; by itself it opens all, and a process may have no more than 256."""
+
+
 def _options(family: str) -> Any:
     """Return how a family is kept: as RocketMQ 5.3.3 does, but with smaller buffers."""
     options = rocksdict.Options(raw_mode=True)
@@ -278,6 +282,7 @@ def _options(family: str) -> Any:
     options.create_missing_column_families(True)
     options.set_atomic_flush(True)
     options.set_write_buffer_size(16 * MIB)
+    options.set_max_open_files(OPEN_FILES_MAX)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(MIB)
     options.set_stats_dump_period_sec(0)

@@ -174,3 +174,13 @@ def test_it_needs_the_real_disk() -> None:
     """A simulated one has no files that RocksDB could open."""
     with pytest.raises(EngineMissing, match="SimulatedDisk"):
         Database(SimulatedDisk(), "/store/consumequeue", write=True)
+
+
+def test_few_tables_are_open(folder: str) -> None:
+    """However many there are, as with any other files; for writers and for readers."""
+    made(folder).close()
+    for write in (True, False):
+        opened = Database(DISK, folder, ("default", "more"), write=write)
+        (newest, *_) = sorted(Path(folder).glob("OPTIONS-*"), reverse=True)
+        assert f"max_open_files={database.OPEN_FILES_MAX}\n" in newest.read_text()
+        opened.close()
