@@ -498,7 +498,7 @@ def recovery(folder: Path) -> Iterator[Figure]:
     """Measure the opening of a killed store with a GiB of log that is in no queue or index."""
     root = folder / "killed"
     count = samples.log_of_a_gib(root, KIB)
-    _opened(root)  # maps the file for the first time, which no later reader pays for
+    opened(root)  # maps the file for the first time, which no later reader pays for
     for name in ("consumequeue", "index"):
         subprocess.run(["rm", "-r", str(root / name)], check=True)
     for name in ("checkpoint", "config/clean.json"):
@@ -538,7 +538,7 @@ def many_queues(folder: Path, engine: Engine) -> Iterator[Figure]:
     root = folder / f"many-{engine}"
     samples.many_queues(root, 1000, 100, engine)
     os.sync()  # or the disk would still be busy with it
-    seconds, memory = _opened(root)
+    seconds, memory = opened(root)
     raw = statistics.median([_table_seconds() for _ in range(TURNS)])
     for value, unit, goal, note in (
         (seconds / raw, "× raw's time", 16, f"{seconds:.2f} s; raw fills a table from JSON"),
@@ -582,7 +582,7 @@ store.close()
 """
 
 
-def _opened(root: Path) -> tuple[float, float]:
+def opened(root: Path) -> tuple[float, float]:
     """Open a store in another process; return the seconds and the peak of its memory in MB."""
     done = subprocess.run(
         [sys.executable, "-c", _OPEN, str(root)], capture_output=True, text=True, check=True

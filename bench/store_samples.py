@@ -146,7 +146,7 @@ def full_index(folder: Path, keys: list[str]) -> Indexes:
     return indexes
 
 
-class _NeverSynced(RealDisk):
+class NeverSynced(RealDisk):
     """The real disk without its syncs, to make a store of many files quickly."""
 
     def open(
@@ -157,6 +157,9 @@ class _NeverSynced(RealDisk):
         return _NeverSyncedFile(file)  # type: ignore[return-value]
 
     def sync_folder(self, path: str) -> None:
+        """Do nothing."""
+
+    def sync_tree(self, path: str) -> None:
         """Do nothing."""
 
 
@@ -174,7 +177,7 @@ class _NeverSyncedFile:
 def many_queues(root: Path, topics: int, queues_per_topic: int, engine: Engine) -> None:
     """Make a store with one message in each of so many queues, stopped cleanly."""
     store = Store.open(
-        _NeverSynced(),
+        NeverSynced(),
         str(root),
         StoreSettings(fill_ahead_bytes=0),
         SystemClock(),

@@ -8,3 +8,4 @@ bench: $(STAMP) ## figures of the store and the broker for tests beside their go
 	@$(BIN)/python -m bench.tables
 	@$(BIN)/python -m bench.store
 	@$(BIN)/python -m bench.slow_disk
+	@$(BIN)/python -m bench.opening

@@ -273,6 +273,16 @@ class SegmentFiles:
     Threads: one at a time.
     """
 
+    __slots__ = (
+        "_disk",
+        "_is_drop_unsynced",
+        "_open_files",
+        "_segments",
+        "_write",
+        "folder",
+        "segment_bytes",
+    )
+
     def __init__(
         self,
         disk: Disk,

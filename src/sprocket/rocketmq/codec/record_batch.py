@@ -48,6 +48,18 @@ class Run(NamedTuple):
     rows: Ints
 
 
+class ByQueue(NamedTuple):
+    """The records of a batch that get a unit, by their numbers, those of each queue together.
+
+    Attributes:
+        rows: Their numbers; those of a queue in order.
+        first: Where in `rows` each queue begins.
+    """
+
+    rows: Ints
+    first: Ints
+
+
 class Keys(NamedTuple):
     """All keys of a batch, in the order in which they are put.
 
@@ -97,28 +109,33 @@ class RecordBatch:
         return [record.entry(data, start) for start in self.records.start[first:].tolist()]
 
     @cached_property
-    def runs(self) -> list[Run]:
-        """The records of each queue, in order."""
+    def by_queue(self) -> "ByQueue":
+        """The records that get a unit, queue by queue."""
         rows = np.flatnonzero(self.queueable)
         if not len(rows):
-            return []
+            return ByQueue(rows, rows)
         queue = (self.topic_number[rows] << 32) + self.queue_id[rows]
         if (queue == queue[0]).all():
-            bounds = [0, len(rows)]
-        else:
-            # The row in the low bits keeps the order, and numbers sort faster than an argsort.
-            low = len(rows).bit_length()
-            if 32 + len(self.topic_names).bit_length() + low >= _INT_BITS:
-                _, queue = np.unique(queue, return_inverse=True)
-            merged = np.sort((queue << low) + np.arange(len(rows)))
-            rows = rows[merged & ((1 << low) - 1)]
-            bounds = [0, *(np.flatnonzero(np.diff(merged >> low)) + 1).tolist(), len(rows)]
-        runs = []
-        for first, stop in pairwise(bounds):
-            own = rows[first:stop]
-            topic = self.topic_names[self.topic_number[own[0]]]
-            runs.append(Run(topic, int(self.queue_id[own[0]]), own))
-        return runs
+            return ByQueue(rows, np.zeros(1, np.int64))
+        # The row in the low bits keeps the order, and numbers sort faster than an argsort.
+        low = len(rows).bit_length()
+        if 32 + len(self.topic_names).bit_length() + low >= _INT_BITS:
+            _, queue = np.unique(queue, return_inverse=True)
+        merged = np.sort((queue << low) + np.arange(len(rows)))
+        rows = rows[merged & ((1 << low) - 1)]
+        return ByQueue(rows, np.append(0, np.flatnonzero(np.diff(merged >> low)) + 1))
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The records of each queue, in order."""
+        rows, first = self.by_queue
+        topics = self.topic_number[rows[first]].tolist()
+        queue_ids = self.queue_id[rows[first]].tolist()
+        bounds = pairwise([*first.tolist(), len(rows)])
+        return [
+            Run(self.topic_names[topic], queue_id, rows[start:stop])
+            for topic, queue_id, (start, stop) in zip(topics, queue_ids, bounds, strict=True)
+        ]
 
     @cached_property
     def _pieces(self) -> "_Alike | _Pieces":

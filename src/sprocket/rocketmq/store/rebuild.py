@@ -22,11 +22,20 @@ from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
 from sprocket.rocketmq.store.units import Units
 from sprocket.rocketmq.store.walk import Damage, Found, Walk
 
+try:
+    import numpy as np
+
+    from sprocket.rocketmq.store.queues import gathered
+except ImportError:  # the light install; it makes no batches either
+    np = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.record_batch import RecordBatch, Run
+    from sprocket.rocketmq.codec.record_batch import RecordBatch
 
 ROUND = 4096
 """Records put at once; enough for the index to work on whole arrays."""
+GATHERED_MAX = 1 << 19
+"""Units of batches that are put at once, 20 MB of them: some for each of very many queues."""
 
 
 def reached(queues: Queues) -> dict[QueueKey, int]:
@@ -81,6 +90,7 @@ class Rebuild:
         self._step = step
         self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
         self._empty = _empty(queues)
+        self._parts: list[gathered.Part] = []
         self._units: list[Entry] = []
         self._keys: list[Entry] = []
 
@@ -93,9 +103,7 @@ class Rebuild:
         """
         if isinstance(found, list):
             entries = found
-        elif self._units_of.are_records(found) and all(
-            self._follows(found, run) for run in found.runs
-        ):
+        elif self._units_of.are_records(found) and self._follows(found):
             self._put(found)
             return
         else:
@@ -103,32 +111,52 @@ class Rebuild:
         for entry in entries:
             self.add(entry, after_damage=after_damage)
 
-    def _follows(self, batch: "RecordBatch", run: "Run") -> bool:
-        """Say whether a queue has all units of a run already, or goes on with the first of them."""
-        key = run.topic, run.queue_id
-        offsets = batch.queue_offset[run.rows]
-        first, last = int(offsets[0]), int(offsets[-1])
-        if key in self.missing or last - first + 1 != len(offsets):
+    def _follows(self, batch: "RecordBatch") -> bool:
+        """Say whether every queue has all its units already, or goes on with the first of them."""
+        rows, first = batch.by_queue
+        if not len(rows):
+            return True
+        offsets = batch.queue_offset[rows]
+        goes_on = np.diff(offsets) == 1
+        goes_on[first[1:] - 1] = True  # there another queue begins
+        if not goes_on.all():
             return False
-        expected = self._next.get(key)
-        if expected is None:
-            may_begin = first == 0 or self._from_first
-        else:
-            has_all = 0 < first <= last < expected and key not in self._empty
-            may_begin = first == expected or has_all
-        return may_begin and bool((offsets[1:] > offsets[:-1]).all())
+        last = np.append(first[1:], len(rows)) - 1
+        bounds = zip(batch.runs, offsets[first].tolist(), offsets[last].tolist(), strict=True)
+        for run, begin, end in bounds:
+            key = run.topic, run.queue_id
+            if key in self.missing:
+                return False
+            expected = self._next.get(key)
+            if expected is None:
+                if begin and not self._from_first:
+                    return False
+            elif begin != expected and not (0 < begin <= end < expected and key not in self._empty):
+                return False
+        return True
 
     def _put(self, batch: "RecordBatch") -> None:
-        """Put the units and keys of a batch whose runs all follow."""
-        self.finish()
-        self.units += self._queues.put_batch(batch, self._step)
-        for run in batch.runs:
-            after = int(batch.queue_offset[run.rows[-1]]) + 1
+        """Take up a batch whose queues all follow, and put its keys."""
+        if self._units or self._keys:
+            self.finish()
+        self._parts.append(gathered.Part(batch))
+        rows, first = batch.by_queue
+        last = np.append(first[1:], len(rows)) - 1
+        after = (batch.queue_offset[rows[last]] + 1).tolist() if len(rows) else ()
+        for run, offset in zip(batch.runs, after, strict=True):
             key = run.topic, run.queue_id
-            self._next[key] = max(after, self._next.get(key, 0))
+            self._next[key] = max(offset, self._next.get(key, 0))
             self._empty.discard(key)
         if self._index is not None:
             self.indexed += self._index.put_batch(batch, self._index_from)
+        if sum(map(len, self._parts)) >= GATHERED_MAX:
+            self._put_gathered()
+
+    def _put_gathered(self) -> None:
+        if self._parts:
+            units = gathered.GatheredUnits(self._parts)
+            self._parts = []
+            self.units += self._queues.put_batch(units, self._step)
 
     def add(self, entry: Entry, *, after_damage: bool) -> None:
         """Take up the next record of the log.
@@ -203,6 +231,7 @@ class Rebuild:
 
     def finish(self) -> None:
         """Put what was taken up so far."""
+        self._put_gathered()
         if self._units:
             self.units += self._queues.put_round(self._units_of.of(self._units))
             self._units = []

@@ -28,6 +28,7 @@ from sprocket.rocketmq.store.queues.extension import ExtendedUnit
 
 if TYPE_CHECKING:  # it needs numpy
     from sprocket.rocketmq.codec.record_batch import RecordBatch
+    from sprocket.rocketmq.store.queues.gathered import GatheredUnits
 
 UNIT = struct.Struct(">qiq")
 """Physical offset, record size, tags code."""
@@ -195,7 +196,7 @@ class Queues(Protocol):
         Durability: none before `flush`.
         """
 
-    def put_batch(self, batch: "RecordBatch", step: Step = unwatched) -> int:
+    def put_batch(self, batch: "RecordBatch | GatheredUnits", step: Step = unwatched) -> int:
         """Put the units of a batch; what a queue has of them already is passed over.
 
         Args:

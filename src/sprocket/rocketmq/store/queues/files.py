@@ -84,6 +84,7 @@ except ImportError:  # the light install; it makes no batches either
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.codec.record_batch import RecordBatch
+    from sprocket.rocketmq.store.queues.gathered import GatheredUnits
 
 _Note = dict[str, dict[int, Ends]]
 """By topic and queue id. In the file, as JSON behind a line with its CRC-32 in decimal."""
@@ -304,31 +305,42 @@ class FileQueues:
             run.end = end
         return self._write_runs(rounds.values())
 
-    def put_batch(self, batch: "RecordBatch", step: Step = unwatched) -> int:
+    def put_batch(self, batch: "RecordBatch | GatheredUnits", step: Step = unwatched) -> int:
         """Put the units of a batch; see `engine.Queues.put_batch`."""
-        units = np.empty(len(batch), _UNITS)
-        units["physical_offset"] = batch.physical_offset
-        units["size"] = batch.size
-        units["tags_code"] = batch.tags_code
-        ends = batch.physical_offset + batch.size
+        rows, first = batch.by_queue
+        if not len(rows):
+            return 0
+        units = np.empty(len(rows), _UNITS)
+        units["physical_offset"] = place = batch.physical_offset[rows]
+        units["size"] = batch.size[rows]
+        units["tags_code"] = batch.tags_code[rows]
+        data, offset = units.tobytes(), batch.queue_offset[rows]
+        ends = place + batch.size[rows]
+        stop = np.append(first[1:], len(rows))
+        assert (offset[stop - 1] - offset[first] == stop - first - 1).all(), "a queue has a gap"
+        columns = (first, stop, offset[first], place[first], ends[stop - 1])
         count = 0
-        for number, (topic, queue_id, rows) in enumerate(batch.runs):
-            step("queues written", number, len(batch.runs))
-            queue = self._queues.get((topic, queue_id)) or self._make(topic, queue_id)
-            if not (queue.is_blank or batch.queue_offset[rows[0]] == queue.max_offset):
-                rows = rows[batch.queue_offset[rows] >= queue.max_offset]
-            if len(rows) and batch.physical_offset[rows[0]] < queue.end:
-                rows = rows[ends[rows] > queue.end]
-            if len(rows):
-                self._dirty.add(queue)
-                first, last = batch.queue_offset[rows[[0, -1]]].tolist()
-                assert last - first == len(rows) - 1, "the offsets of a queue have a gap"
-                end = int(ends[rows[-1]])
-                if isinstance(queue, FileQueue) and queue.is_plain:
-                    queue.append_units(first, units[rows].tobytes(), end)
-                else:
-                    queue.append(first, [batch.entry(row) for row in rows.tolist()], end)
-                count += len(rows)
+        for number, (run, start, end, at, begin, reaches) in enumerate(
+            zip(batch.runs, *(column.tolist() for column in columns), strict=True)
+        ):
+            step("queues written", number, len(stop))
+            key = run.topic, run.queue_id
+            queue = self._queues.get(key) or self._make(*key)
+            if not (queue.is_blank or at == queue.max_offset) or begin < queue.end:
+                fresh = ends[start:end] > queue.end
+                if not queue.is_blank:
+                    fresh &= offset[start:end] >= queue.max_offset
+                if not fresh.any():
+                    continue
+                start += int(fresh.argmax())
+                at = int(offset[start])
+            self._dirty.add(queue)
+            if isinstance(queue, FileQueue) and queue.is_plain:
+                queue.append_units(at, data[start * UNIT_BYTES : end * UNIT_BYTES], reaches)
+            else:
+                taken = rows[start:end].tolist()
+                queue.append(at, [batch.entry(row) for row in taken], reaches)
+            count += end - start
         return count
 
     def _write_runs(self, runs: "Iterable[_Run]") -> int:

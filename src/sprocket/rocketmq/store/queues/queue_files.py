@@ -169,7 +169,10 @@ class QueueFiles:
         position = max(start, self.first)
         while position < stop:
             file_end = position + self.left(position)
-            data_end = min(self.data_end(position), stop)
+            data_end = stop
+            if stop - position > _ZERO_BYTES:  # less is read more quickly than asked about
+                data_end = min(self.data_end(position), stop)
+            data_end = min(data_end, file_end)
             while position < data_end:
                 data = self.read(position, min(_ZERO_BYTES, data_end - position))
                 if data.count(0) < len(data):

@@ -43,6 +43,7 @@ from sprocket.rocketmq.store.queues.rocks_run import Run, unit_values
 
 if TYPE_CHECKING:  # it needs numpy
     from sprocket.rocketmq.codec.record_batch import RecordBatch
+    from sprocket.rocketmq.store.queues.gathered import GatheredUnits
 
 _First = tuple[QueueOffset, int | None]
 """A queue's minimum, and where its message lies; None if there is none left."""
@@ -221,7 +222,7 @@ class RocksQueues:
             )
         return count
 
-    def put_batch(self, batch: "RecordBatch", step: Step = unwatched) -> int:
+    def put_batch(self, batch: "RecordBatch | GatheredUnits", step: Step = unwatched) -> int:
         """Put the units of a batch, in one batch of the database; see `engine.Queues.put_batch`.
 
         Cost: 20 µs, 10 µs a queue and 1 µs a unit.
