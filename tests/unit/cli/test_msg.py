@@ -113,3 +113,5 @@ def test_get_by_the_offset_id_of_a_broker_that_has_a_name() -> None:
         assert (found["body"], found["unique_key"]) == ("coffee", sent.message_id)
         lost = sent.offset_message_id[:-2] + "01"
         assert "has no message" in refused(broker, "msg", "get", lost, "-t", "orders")
+        another = "0A000001" + sent.offset_message_id[8:]
+        assert "has no message" in refused(broker, "msg", "get", another, "-t", "orders")
