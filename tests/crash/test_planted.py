@@ -34,9 +34,11 @@ NEEDED = [
     "sync queue_files.sync_all",
     "sync index_file.IndexFile.flush_steps",
     "sync deletions.Deletions._save",
+    "sync deletions.Deletions.prune_steps",
     "sync geometry.save",
     "sync recovery._seal",
     "sync_folder deletions.Deletions._save",
+    "sync_folder files.FileQueues.flush",
     "sync_folder segments.create_segment",
     "sync_folder queue_files.sync_all",
     "sync_folder recovery.mark_open",
@@ -81,6 +83,8 @@ HARMLESS = {
     "sync recovery.save_queue_table",
     "sync_folder recovery.save_queue_table",
     "sync_folder geometry.save",
+    # The table before has more deletions, which lie before the log.
+    "sync_folder deletions.Deletions.prune_steps",
 }
 
 
