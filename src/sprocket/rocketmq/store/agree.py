@@ -56,6 +56,7 @@ def wrong_queues(
     units_of: Units,
     *,
     absent_too: bool,
+    put_from: int = 1 << 62,
     step: Step = unwatched,
 ) -> set[tuple[str, int]]:
     """Return the queues, by topic and id, whose units are not those of the records in a range.
@@ -67,14 +68,19 @@ def wrong_queues(
         until: Where to stop.
         units_of: Says which units records get.
         absent_too: A queue that is not there at all is wrong, and not one that was deleted.
+        put_from: Where those records begin whose units were just put: none of their queues is
+            absent.
         step: Told how far it is.
     """
     wrong: set[tuple[str, int]] = set()
     last: dict[tuple[str, int], int] = {}
     reads = 0
-    for found in Walk(files.segments, start, check_crc=False, until=until).batches():
-        if reads >= READS_MAX and not absent_too:
+    reached = start
+    walk = Walk(files.segments, start, check_crc=False, until=until)
+    for found in walk.batches():
+        if reads >= READS_MAX and not (absent_too and reached < put_from):
             break
+        reached = walk.position
         step("queues compared with the log", reads, READS_MAX)
         if reads >= READS_MAX and not isinstance(found, list) and units_of.are_records(found):
             keys = ((run.topic, run.queue_id) for run in found.runs)
@@ -211,10 +217,19 @@ def _same(entry: Entry) -> Entry:
 
 
 def _sample(files: SegmentFiles, start: int, until: int) -> Iterable[Entry]:
-    """Return some of the records with keys in a range of the log."""
-    walk = Walk(files.segments, start, check_crc=False, until=until)
-    keyed = [entry for found in walk.batches() for _, entry in _keyed(found)]
-    return [entry() for entry in keyed[:: -(-len(keyed) // _LOOKUPS_MAX) or 1]]
+    """Return some of the records with keys in a range of the log, evenly spread.
+
+    Of what a walk found no more is kept meanwhile: it would be hundreds of MB.
+    """
+    sample: list[Entry] = []
+    every, count = 1, 0
+    for found in Walk(files.segments, start, check_crc=False, until=until).batches():
+        keyed = _keyed(found)
+        sample += [entry() for _, entry in keyed[-count % every :: every]]
+        count += len(keyed)
+        while len(sample) > _LOOKUPS_MAX:
+            sample, every = sample[::2], 2 * every
+    return sample
 
 
 def _is_found(index: Indexes, entry: Entry) -> bool:

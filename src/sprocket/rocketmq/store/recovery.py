@@ -583,6 +583,7 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
         min(until, end),
         parts.units,
         absent_too=not life.ours,
+        put_from=walk.start,
         step=parts.step,
     )
     if parts.index is not None and not index_too:

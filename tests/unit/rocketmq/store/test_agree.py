@@ -144,3 +144,32 @@ def test_very_many_queues_are_compared_in_part(
     monkeypatch.setattr(agree, "READS_MAX", 0)
     _overwrite(store, 1, 3, 77, 77)
     assert _wrong(store) == set()
+
+
+def test_only_some_keys_are_kept_while_they_are_looked_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every record of half a GiB was, with the columns that it came from."""
+    monkeypatch.setattr(agree, "_LOOKUPS_MAX", 8)
+    sample = list(agree._sample(_parts(store).files, 0, store.end))
+    numbers = [2 * entry.queue_offset + entry.queue_id for entry in sample]
+    assert numbers == list(range(0, COUNT, 8))
+
+
+def test_queues_that_were_just_put_are_not_looked_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only before them one may be absent, once enough queues were read."""
+    monkeypatch.setattr(agree, "READS_MAX", 0)
+    parts = _parts(store)
+    parts.queues.remove("topic", 1)
+    for put_from, expected in ((store.end, {("topic", 1)}), (0, set())):
+        assert expected == agree.wrong_queues(
+            parts.files,
+            parts.queues,
+            0,
+            store.end,
+            parts.units,
+            absent_too=True,
+            put_from=put_from,
+        )
