@@ -293,13 +293,13 @@ class Walk:
             reader, start = self._read(segment, BLANK_BYTES)
             view, base = reader.data, segment.start + reader.start
             walk = record.scan(view, base, start, len(view), check_crc=check, check_tail=check)
-            for position, _size in walk:
+            for position, size in walk:
                 if base + position >= self._until:
                     return
                 try:
                     entry = record.entry(view, position)
-                except WireError as error:
-                    self.why = str(error)
+                except WireError:
+                    self.why = _defect(view[position : position + size], base + position)
                     return
                 if not self._is_next(entry):
                     return
@@ -316,7 +316,7 @@ class Walk:
                     yield misplaced
                     continue
             break
-        self.why = f"{walk.stop.value}: {walk.why}"
+        self.why = _stopped(walk, reader)
         is_blank = walk.stop is ScanStop.BLANK
         self.ends_in_blank = is_blank and base + walk.position + walk.blank_size == segment.end
         if reader.unreadable is not None and _is_cut(view, start):
@@ -476,6 +476,28 @@ def stop_at(segment: Segment, position: int) -> ScanStop:
     for _position, _size in walk:
         return ScanStop.BAD_MAGIC  # it is intact, but of an earlier life
     return walk.stop
+
+
+def _defect(stored: memoryview, place: int) -> str:
+    """Say why a record has no entry, in words that do not depend on what was read with it."""
+    try:
+        record.entry(stored)
+    except WireError as error:
+        return f"the record at {place}: {error}"
+    return f"the record at {place} has no entry"
+
+
+def _stopped(walk: record.Scan, reader: SegmentReader) -> str:
+    """Say why a scan went no further, in words that do not depend on what was read with it."""
+    at, data, segment = walk.position, reader.data, reader.segment
+    if walk.stop is ScanStop.TORN and len(data) - at >= BLANK_BYTES:
+        (size,) = _I32.unpack_from(data, at)
+        place = segment.start + reader.start + at
+        left = segment.end - place
+        if size <= left:
+            return f"{ScanStop.BAD_SIZE.value}: a record of {size} bytes at {place}"
+        return f"{walk.stop.value}: a record of {size} bytes at {place}, {left} are there"
+    return f"{walk.stop.value}: {walk.why}"
 
 
 def _is_cut(data: memoryview, at: int) -> bool:
