@@ -362,7 +362,8 @@ def check_goes_on(nameserver: str, ledger: Ledger, ends: Mapping[int, int]) -> N
                 complete.set()
             await asyncio.Event().wait()
 
-        settings = ConsumerSettings(close_wait_ms=0)
+        # Each call waits for good, and one answer may bring a queue's messages for many calls.
+        settings = ConsumerSettings(close_wait_ms=0, call_count_max=1000)
         async with PushConsumer(
             nameserver, group=GROUP, listener=listener, start="first", settings=settings
         ) as consumer:
