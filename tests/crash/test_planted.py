@@ -67,6 +67,8 @@ HARMLESS = {
     "sync mend.cut",
     "sync mend.pad",
     "sync_folder index.Indexes._drop_from",
+    # A derived file that was thrown away and is there again is refused again, or is as it was.
+    "sync_folder recovery._throw_away",
     # Without the note, or with `abort` still there, the next start looks at more than it must.
     "sync recovery.mark_closed",
     "sync_folder recovery.mark_closed",

@@ -241,7 +241,8 @@ def test_a_torn_table(tail: Tail) -> None:
     disk = SimulatedDisk()
     disk.make_folder("/config")
     file = ConfigFile(disk, "/config/topics.json")
-    old, made = {"offsetTable": {"t@g": {0: 5, 1: 7}}}, {"offsetTable": {"t@g": {0: 6, 1: 7}}}
+    old = {"offsetTable": {"t@g": {"0": 5, "1": 7}}}
+    made = {"offsetTable": {"t@g": {"0": 6, "1": 7}}}
     file.replace(file.encode(old))
     file.replace(file.encode(made))
     data = read_file(disk, file.path)
