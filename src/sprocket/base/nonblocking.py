@@ -126,10 +126,12 @@ class Attempt:
     Threads: the one that made it.
     """
 
-    __slots__ = ("_found", "_this_thread", "_thread")
+    __slots__ = ("_closing", "_found", "_opened", "_this_thread", "_thread")
 
     def __init__(self, this_thread: Callable[[], int]) -> None:
         self._found: Fetched = {}
+        self._opened: dict[Key, _NonblockingFile] = {}
+        self._closing: list[_NonblockingFile] = []
         self._this_thread = this_thread
         self._thread = this_thread()
 
@@ -166,24 +168,53 @@ class Attempt:
         assert found is None or isinstance(found, _Answer)
         return found
 
-    def opened(self, path: str, *, write: bool) -> File | None:
-        """Return a file that was opened, once; None if it was not.
+    def opened(
+        self, path: str, wrap: "Callable[[File], _NonblockingFile]", *, write: bool
+    ) -> "_NonblockingFile | None":
+        """Return a file that was opened, the same to each attempt; None if it was not.
+
+        Work lets go of a file when it has read it and begins anew for the next one: it must find
+        the first one open still.
+
+        Args:
+            path: The file.
+            wrap: Makes of it what work is given.
+            write: What it was opened for.
 
         Raises:
             StoreError: It could not be.
         """
-        found = self._found.pop((path, write), None)
+        key = path, write
+        known = self._opened.get(key)
+        if known is not None and not known.is_closed:
+            return known
+        found = self._found.pop(key, None)
         assert not isinstance(found, bytes | _Answer)
         if isinstance(found, StoreError):
             raise found.with_traceback(None)
-        return found
+        if found is None:
+            return None
+        known = self._opened[key] = wrap(found)
+        return known
+
+    def closes(self, file: "_NonblockingFile") -> bool:
+        """Say whether a file was opened here; if so, it is closed when the work has ended."""
+        is_own = any(one is file for one in self._opened.values())
+        if is_own and file not in self._closing:
+            self._closing.append(file)
+        return is_own
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Let go of everything; a file that was given out closes when nobody has it in hand."""
         for found in self._found.values():
             if not isinstance(found, bytes | _Answer | StoreError):
                 found.close()
+        closing = self._closing.copy()
         self._found.clear()
+        self._opened.clear()
+        self._closing.clear()
+        for file in closing:
+            file.close()
 
 
 class NonblockingDisk:
@@ -248,10 +279,10 @@ class NonblockingDisk:
             return _NonblockingFile(
                 self, self._disk.open(path, write=write, create=create, size=size)
             )
-        found = attempt.opened(path, write=write)
+        found = attempt.opened(path, lambda file: _NonblockingFile(self, file), write=write)
         if found is None:
             raise WouldBlock([_MissingFile(self._disk, path, write=write)])
-        return _NonblockingFile(self, found)
+        return found
 
     def buffer(self, size: int) -> memoryview:
         """Return where an attempt reads to, good until the next read."""
@@ -294,6 +325,7 @@ class _NonblockingFile:
 
     def __init__(self, disk: NonblockingDisk, file: File) -> None:
         self.path = file.path
+        self.is_closed = False
         self._disk = disk
         self._file = file
         self.size = file.size
@@ -307,7 +339,13 @@ class _NonblockingFile:
         self.allocate = file.allocate
         self.resize = file.resize
         self.sync = file.sync
-        self.close = file.close
+
+    def close(self) -> None:
+        """See `File.close`. One that was opened for work that may begin anew closes after it."""
+        attempt = self._disk.attempt_here()
+        if attempt is None or not attempt.closes(self):
+            self.is_closed = True
+            self._file.close()
 
     def next_data(self, position: int) -> Extent:
         """See `File.next_data`. Within an attempt all may be data: to look costs reads, too."""

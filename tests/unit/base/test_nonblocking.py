@@ -225,3 +225,34 @@ def test_files_that_were_opened_for_nothing_are_closed() -> None:
     lab.attempt.note({("/f", False): watched, ("/none", False): FileMissing("/none")})
     lab.attempt.close()
     assert closed == ["/f"]
+
+
+def test_work_that_lets_go_of_files_gets_further_all_the_same() -> None:
+    """Each file is opened once: begun anew, the work finds those that it had let go of.
+
+    It used to open all the earlier ones again for each further one, twice as many each time.
+    """
+    lab = Lab()
+    names = [f"/{number}" for number in range(20)]
+    for name in names:
+        lab.below.open(name, write=True, create=True).write([name.encode()], 0)
+
+    def work() -> list[bytes]:
+        return [lab.disk.open(name).read(0, 9) for name in names]
+
+    before = lab.below.calls["open"]
+    assert lab.run(work) == ([name.encode() for name in names], 21)
+    assert lab.below.calls["open"] - before == 20
+
+
+def test_a_file_that_was_closed_is_opened_anew() -> None:
+    """What is given out a second time can be read."""
+    lab = Lab()
+
+    def work() -> bytes:
+        file = lab.disk.open("/f")
+        first = file.read(0, 2)
+        file.close()
+        return first + lab.disk.open("/f").read(2, 2)
+
+    assert lab.run(work)[0] == DATA[:4]

@@ -420,6 +420,10 @@ class IndexFile:
             self._dirty_pages[page:after] = bytes(after - page)
             page = self._dirty_pages.find(1, after)
 
+    def open(self) -> None:
+        """Open the file, if it is not."""
+        _ = self._file
+
     def let_go(self) -> None:
         """Forget the handle, which closes when nobody has it in hand; the next use opens anew."""
         self._handle = None
