@@ -32,6 +32,7 @@ def run(command: str, folder: Path) -> str:
         "PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT / "src"),
         "REPOSITORY": str(ROOT),
+        "COLUMNS": "80",
     }
     ended = subprocess.run(
         ["bash", "-c", SHELL + command],
