@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -41,18 +43,24 @@ assert sorted(m.body for m in got) == [b"hello", b"hello again"], got
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel if it is not there, and install it into an environment of its own."""
+def wheel() -> Path:
+    """Build the wheel if it is not there."""
     wheels = sorted((ROOT / "dist").glob("sprocketmq-*.whl"))
     if not wheels:
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
         subprocess.run([*build, str(ROOT)], cwd=ROOT, check=True, capture_output=True)
         wheels = sorted((ROOT / "dist").glob("sprocketmq-*.whl"))
+    return wheels[-1]
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel into an environment of its own."""
     folder = tmp_path_factory.mktemp("wheel") / "env"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    install += ["--only-binary", ":all:", "-c", ROOT / "constraints.txt", wheels[-1]]
+    install += ["--only-binary", ":all:", "-c", ROOT / "constraints.txt", wheel]
     subprocess.run([str(part) for part in install], check=True)
     return python
 
@@ -79,6 +87,20 @@ def nameserver(python: Path, tmp_path: Path) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+@pytest.mark.nightly
+def test_wheel_holds_the_packages_and_the_licence(wheel: Path) -> None:
+    """Two packages, the metadata, and the licence, whole; its name stands in the metadata."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        information = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        folder = information.partition("/")[0]
+        metadata = message_from_bytes(archive.read(information))
+        licence = archive.read(f"{folder}/licenses/LICENSE")
+    assert {name.partition("/")[0] for name in names} == {"sprocket", "pyspark_rocketmq", folder}
+    assert licence == (ROOT / "LICENSE").read_bytes()
+    assert metadata["License-Expression"] == "Apache-2.0"
 
 
 @pytest.mark.nightly
