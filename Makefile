@@ -22,7 +22,8 @@ help: ## list the targets
 setup: $(STAMP) ## make .venv with the pinned versions, once
 
 $(STAMP): constraints.txt
-	@python="$(PYTHON)"; python="$${python:-$$(make/python.sh)}"; \
+	@if test -e $(STAMP); then echo "setup: $(VENV) gets what is new in constraints.txt (make clean setup begins from nothing)"; exit; fi; \
+		python="$(PYTHON)"; python="$${python:-$$(make/python.sh)}"; \
 		test -n "$$python" || { echo "setup: no Python 3.11 or newer that can make environments (on Debian: python3-venv); set PYTHON=/path/to/python3" >&2; exit 1; }; \
 		echo "setup: $(VENV) with $$("$$python" -V) ($$python), about 1.2 GB, some minutes the first time"; \
 		"$$python" -m venv --clear $(VENV)

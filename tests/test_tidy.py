@@ -7,6 +7,7 @@ the docs, and texts that must not be in the repository. It counts no lines.
 import ast
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -271,3 +272,34 @@ def test_src_prints_nothing() -> None:
             if isinstance(node, ast.Call) and dotted(node.func) == "print":
                 found.append(f"{name(path)}:{node.lineno}")
     assert found == []
+
+
+def test_users_are_not_offered_the_tools_of_developers() -> None:
+    """What the tests and checks need is a dependency group; each extra is for users."""
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(written["project"]["optional-dependencies"]) == {
+        "lz4",
+        "rocksdb",
+        "spark",
+        "speed",
+        "tls",
+    }
+    assert any(wanted.startswith("pytest") for wanted in written["dependency-groups"]["dev"])
+
+
+def test_constraints_pin_what_is_asked_for() -> None:
+    """Each dependency that `pyproject.toml` names has its version in `constraints.txt`."""
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {plain_name(line) for line in lines if "==" in line}
+    asked = [*written["project"]["dependencies"], *written["dependency-groups"]["dev"]]
+    for extra in written["project"]["optional-dependencies"].values():
+        asked += extra
+    assert {plain_name(one) for one in asked} - pinned == set()
+
+
+def plain_name(requirement: str) -> str:
+    """The name in a requirement, as package indexes compare it."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found is not None, requirement
+    return re.sub(r"[-_.]+", "-", found.group()).lower()

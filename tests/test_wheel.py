@@ -101,6 +101,7 @@ def test_wheel_holds_the_packages_and_the_licence(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names} == {"sprocket", "pyspark_rocketmq", folder}
     assert licence == (ROOT / "LICENSE").read_bytes()
     assert metadata["License-Expression"] == "Apache-2.0"
+    assert "dev" not in metadata.get_all("Provides-Extra", [])
 
 
 @pytest.mark.nightly
