@@ -274,6 +274,17 @@ def test_src_prints_nothing() -> None:
     assert found == []
 
 
+def test_commits_are_checked_as_make_check_does() -> None:
+    """The hooks of pre-commit and `make check` are the same commands, in the same order."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    target = re.search(r"^check: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert target is not None
+    commands = [line.strip().lstrip("@") for line in target.group(1).splitlines()]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    entries = re.findall(r"^ +entry: (.*)$", hooks, re.MULTILINE)
+    assert [command.replace("$(BIN)", ".venv/bin") for command in commands] == entries
+
+
 def test_users_are_not_offered_the_tools_of_developers() -> None:
     """What the tests and checks need is a dependency group; each extra is for users."""
     written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
