@@ -1,7 +1,7 @@
 """What a 1 KiB send costs between bytes and handler: `python bench/frames.py`.
 
-Prints microseconds of this process for each step, the best of several rounds. Budget (DESIGN D3):
-a frame to its typed header in 3 µs, its answer in 2 µs.
+Prints microseconds of this process for each step, the best of several rounds. Budget: a
+frame to its typed header in 3 µs, its answer in 2 µs.
 """
 
 import timeit

@@ -63,6 +63,11 @@ FORBIDDEN = {
         + r"\.maven\.(apache\.)?org|registry\.npmjs"
     ),
     "a folder outside of the repository": re.compile(r"\.\./sha" + "red"),
+    "a document that is not in the repository": re.compile(
+        "|".join([r"\bDES" + r"IGN\b", r"\bST" + r"YLE\b", r"\bspe" + r"cs? of\b"])
+        + "|"
+        + "|".join([r"\b[Tt]he sp" + r"ec\b", r"\bsp" + "ec/"])
+    ),
 }
 
 
@@ -138,7 +143,7 @@ def is_anonymous_mapping(node: ast.Call, called: str) -> bool:
 
 
 def test_calls_have_one_place() -> None:
-    """Files, clocks, threads and tasks enter by their one module (STYLE: async, threads, disk)."""
+    """Files, clocks, threads and tasks enter by their one module."""
     found = []
     for path in modules():
         found += list(banned_calls(path, ast.parse(path.read_text(encoding="utf-8"))))
@@ -225,7 +230,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_repository_stands_alone(what: str) -> None:
-    """No file names a path of one machine, a registry or a folder outside of the repository."""
+    """No file names a path of one machine, a registry, or what lies outside of the repository."""
     named = []
     for path in tracked():
         try:

@@ -1,6 +1,6 @@
 """What becomes of a pull request: the checks in RocketMQ's order, the read, the answer's numbers.
 
-Source: RocketMQ `PullMessageProcessor`; the spec of requests, section 5.1.
+Source: RocketMQ `PullMessageProcessor`.
 """
 
 from enum import IntEnum

@@ -9,7 +9,7 @@ consumer gives up, goes to `%DLQ%<group>`, where it stays until somebody looks a
 Consumers in order send their last retry as a plain message to the retry topic; `broker.send` has
 that, and the limit for it.
 
-Source: RocketMQ `AbstractSendMessageProcessor.consumerSendMsgBack`; the spec of requests, 4.2.
+Source: RocketMQ `AbstractSendMessageProcessor.consumerSendMsgBack`.
 """
 
 import random

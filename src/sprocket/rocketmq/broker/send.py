@@ -1,7 +1,6 @@
 """What becomes of a send request: the checks in RocketMQ's order, the queue, the record.
 
-Source: RocketMQ `SendMessageProcessor`, `AbstractSendMessageProcessor.msgCheck`; the spec of
-requests, sections 3.3 and 4.1.
+Source: RocketMQ `SendMessageProcessor`, `AbstractSendMessageProcessor.msgCheck`.
 
 Unlike RocketMQ 5.3.3, the parts of a batch keep their own `UNIQ_KEY` (there the batch's own key
 replaces them all, and no part can be found by its key).

@@ -1,8 +1,10 @@
-# A pure table: every code of RocketMQ 5.3.3, and those that only 4.9 knows (exempt from STYLE 3).
 """Numbers of requests, answers, languages and releases on RocketMQ's wire.
 
-The table of requests is complete, so that a request we decline can be refused by its name. Source:
-`RequestCode`, `ResponseCode`, `RemotingSysResponseCode`, `LanguageCode`, `MQVersion` of 5.3.3.
+The table of requests is complete, with those that only 4.9 knows, so that a request we decline can
+be refused by its name.
+
+Source: `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`, `LanguageCode`, `MQVersion` of
+5.3.3.
 """
 
 from enum import IntEnum

@@ -1,7 +1,6 @@
 """What a NameServer answers from its tables: routes, clusters, lists of topics.
 
-Source: RocketMQ `RouteInfoManager`, `ClientRequestProcessor`, `ZoneRouteRPCHook`; the spec of
-requests, section 2.5.
+Source: RocketMQ `RouteInfoManager`, `ClientRequestProcessor`, `ZoneRouteRPCHook`.
 """
 
 from collections.abc import Mapping

@@ -6,8 +6,8 @@ when it says so, when its connection closes, or when it has been silent for long
 Only a master speaks for the topics of its name. While there is none, the slave of the smallest id
 does; where it may act as a master, its queues cannot be written to.
 
-Source: RocketMQ `RouteInfoManager`; the spec of requests, sections 2.2 to 2.4. Static topics are
-not built: their members of a registration are not looked at. Nobody is told of a new smallest id.
+Source: RocketMQ `RouteInfoManager`. Static topics are not built: what a registration says of them
+is ignored. Nobody is told of a new smallest id.
 """
 
 from collections.abc import Callable, Hashable, Sequence

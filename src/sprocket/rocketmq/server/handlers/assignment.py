@@ -3,8 +3,8 @@
 A consumer that leaves rebalancing to brokers asks one of them for its queues of a topic, on every
 broker. It gets what it would have worked out itself with the strategy that it names.
 
-Source: RocketMQ `QueryAssignmentProcessor`; the spec of requests, section 6.4. POP is not offered:
-who asks to set it is refused, and everybody is told to pull.
+Source: RocketMQ `QueryAssignmentProcessor`. POP is not offered: a request to set it is refused,
+and everybody is told to pull.
 """
 
 from functools import partial

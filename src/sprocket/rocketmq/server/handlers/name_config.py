@@ -1,6 +1,8 @@
 """The NameServer's requests about what it keeps for tools: key-value pairs and its own settings.
 
-Codes 100 to 102, 219, 318 and 319; see the spec of requests, section 2.
+Codes 100 to 102, 219, 318 and 319.
+
+Source: RocketMQ `DefaultRequestProcessor` of the NameServer.
 """
 
 from sprocket.base.errors import RequestRefused

@@ -1,6 +1,8 @@
 """The NameServer's requests that ask: routes, clusters, members, lists of topics.
 
-Codes 105, 106, 206, 224, 304, 311 to 313 and 901; see the spec of requests, section 2.
+Codes 105, 106, 206, 224, 304, 311 to 313 and 901.
+
+Source: RocketMQ `DefaultRequestProcessor` and `ClientRequestProcessor` of the NameServer.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,8 @@
 """The NameServer's requests about brokers: what they say of themselves, and what tools do to them.
 
-Codes 103, 104, 205, 216, 217, 322, 327 and 904; see the spec of requests, section 2.
+Codes 103, 104, 205, 216, 217, 322, 327 and 904.
+
+Source: RocketMQ `DefaultRequestProcessor` of the NameServer.
 """
 
 from sprocket.base.checksum import crc31

@@ -2,8 +2,7 @@
 
 The broker finds the consumer's connection, passes the question on and gives back what it answers.
 
-Source: RocketMQ `AdminBrokerProcessor.callConsumer`, `Broker2Client.getConsumeStatus`; the spec of
-requests, sections 6.3 and 8.1.
+Source: RocketMQ `AdminBrokerProcessor.callConsumer`, `Broker2Client.getConsumeStatus`.
 """
 
 from contextlib import suppress

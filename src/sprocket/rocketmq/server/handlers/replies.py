@@ -8,7 +8,7 @@ gets is that of the push; whether the reply was stored shows in the message id.
 While the disk is behind, replies are pushed and not stored: a push needs no disk, somebody waits
 for it, and RocketMQ too goes by the push when the put is refused.
 
-Source: RocketMQ `ReplyMessageProcessor`; the spec of remoting, section 18.
+Source: RocketMQ `ReplyMessageProcessor`.
 """
 
 from collections.abc import Callable, Sequence

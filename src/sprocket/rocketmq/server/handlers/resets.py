@@ -4,9 +4,8 @@ A reset is kept by the broker: nothing is pushed to consumers. Each learns of it
 of the queue, and until then what it commits there is ignored. One that waits in a long poll is
 answered at once, so that it need not wait for a message to learn.
 
-Source: RocketMQ `AdminBrokerProcessor`; the spec of requests, section 8.1. Unlike there a clone
-without a topic is one of all topics, and what the pull that learns of a reset would commit itself
-does not overwrite it.
+Source: RocketMQ `AdminBrokerProcessor`. Unlike there, a clone without a topic clones all topics,
+and the pull that learns of a reset does not overwrite it with what it would commit itself.
 """
 
 from functools import partial
