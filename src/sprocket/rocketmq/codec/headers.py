@@ -1,8 +1,11 @@
-"""Every header of the requests and answers that Sprocket speaks, each declared once.
+"""Headers of the requests that clients and brokers make in daily work, and of their answers.
 
-The name of a class is that of the request; `…Answer` is what comes back. A field without default is
-one that a request is refused without. Defaults stand for what RocketMQ does with an absent field,
-and `None` where handlers must know that it was absent. How texts become fields: `codec.ext`.
+Each header is declared once, here or in a module for a narrower purpose: `admin_headers`,
+`consumer_headers`, `group_headers`, `name_headers` and `reply_headers`.
+
+A class is named after its request; `…Answer` is the answer to it. A request that lacks a field
+without a default is refused. A default says what RocketMQ does when the field is absent; `None`
+lets handlers know that it was absent. `codec.ext` turns texts into fields.
 
 Source: `org.apache.rocketmq.remoting.protocol.header`, 5.3.3.
 """

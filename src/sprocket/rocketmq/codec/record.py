@@ -1,9 +1,9 @@
-"""The stored message: the one place that knows how its bytes lie.
+"""The stored message: how its bytes are read, and the names that other modules need of it.
 
-Where the fields are stands in `record_layout`, how one is written in `record_encode`, the walk over
-a file in `record_scan`; what others need of them is to be had from here.
+`record_layout` has the offsets of the fields, `record_encode` writes records, `record_scan` follows
+the records of a file. Others import what they need of these from here.
 
-The layout on disk is the layout on the wire; see `docs/formats/record.md`. All integers are
+The layout is the same on disk and on the wire; see `docs/formats/record.md`. All integers are
 big-endian and signed. With hosts of B and S bytes (8 for IPv4, 20 for IPv6), T = 1 in version 1
 and 2 in version 2:
 
@@ -15,8 +15,8 @@ and 2 in version 2:
 Invariants:
 
 1. A record's physical offset field equals its place in the log; `scan` stops where it does not.
-2. A record that `encode` makes with a CRC tail ends in 20 bytes `__CRC32#` 0x01, ten digits, 0x02;
-   one that it makes without has no such property at all, so a tail is never a forged one.
+2. A record that `encode` makes with a CRC tail ends in 20 bytes: `__CRC32#` 0x01, ten digits, 0x02.
+   One that it makes without a tail has no such property, so that nobody can forge a tail.
 3. `decode` and `entry` raise `WireError` and nothing else, whatever the bytes.
 """
 
