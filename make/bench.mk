@@ -3,9 +3,6 @@
 .PHONY: bench
 
 bench: $(STAMP) ## figures of the store and the broker for tests beside their goals (a few minutes, 6 GB of disk, all removed)
-	@$(BIN)/python -m bench.fixture
-	@$(BIN)/python -m bench.descriptors
-	@$(BIN)/python -m bench.tables
-	@$(BIN)/python -m bench.store
-	@$(BIN)/python -m bench.slow_disk
-	@$(BIN)/python -m bench.opening
+	@code=0; for part in fixture descriptors tables store slow_disk opening; do \
+		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
+	done; exit $$code
