@@ -1,7 +1,6 @@
 """What the commands that serve until they are told to stop have in common."""
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -13,8 +12,6 @@ from typing import Protocol, TypeVar
 
 START_END_SECONDS = 0.5
 """How long a start may take to end that is told to stop: half of the second that people wait."""
-COLLECT_OBJECTS = 100_000
-"""New objects between two looks of the cycle collector; about 30 MiB of garbage at the worst."""
 
 
 class Running(Protocol):
@@ -43,13 +40,13 @@ def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) 
     Raises:
         SprocketError: It could not be started.
     """
-    from sprocket.runtime import driver
+    from sprocket.runtime import collector, driver
 
-    _tune_collector()
     _allow_connections()
     # numpy's arithmetic starts threads, one a core, that nothing here uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    driver.run(_run(start, greet))
+    with collector.rare():
+        driver.run(_run(start, greet))
 
 
 def say(text: str) -> None:
@@ -64,12 +61,15 @@ def ready(line: str) -> None:
 
 
 async def _run(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
+    from sprocket.runtime import collector
+
     stop = asyncio.Event()
     with _told_by_signals(stop):
         began = time.perf_counter()
         running = await _started(start, stop)
         if running is None:
             return
+        collector.keep()
         try:
             greet(running, time.perf_counter() - began)
             await stop.wait()
@@ -128,16 +128,6 @@ def _say_amid(text: str) -> None:
     """
     with suppress(OSError):
         os.write(sys.stderr.fileno(), f"sprocket: {text}\n".encode())
-
-
-def _tune_collector() -> None:
-    """Have the cycle collector look rarely: under load it took a seventh of the time.
-
-    A message makes a few tracked objects and no cycle, so the default of a look for each 700 of
-    them finds nothing again and again. What the imports made is not looked at any more.
-    """
-    gc.freeze()
-    gc.set_threshold(COLLECT_OBJECTS, 20, 50)
 
 
 def _allow_connections() -> None:

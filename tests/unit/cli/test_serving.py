@@ -1,6 +1,7 @@
 """Serving until told to stop; the commands' own tests see it as processes."""
 
 import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 from sprocket.base.errors import DiskFailed
 from sprocket.cli import serving
+from sprocket.runtime import collector
 
 SECONDS_MAX = 60
 HANGING = """
@@ -59,7 +61,8 @@ class Thing:
 @pytest.fixture(autouse=True)
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the collector and the log of the tests alone."""
-    monkeypatch.setattr(serving, "_tune_collector", lambda: None)
+    monkeypatch.setattr(collector, "rare", contextlib.nullcontext)
+    monkeypatch.setattr(collector, "keep", lambda: None)
     monkeypatch.setattr(serving, "_allow_connections", lambda: None)
     monkeypatch.setattr("sprocket.cli.logs.log_to_stderr", lambda: None)
 
