@@ -14,8 +14,10 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from bench import store_samples as samples
@@ -30,7 +32,7 @@ from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, IndexGeometry, QueueGeometry, StoreSettings
 from sprocket.rocketmq.store.dispatch import Dispatch
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.index_file import UNIT_BYTES
+from sprocket.rocketmq.store.index_file import SLOT_BYTES, UNIT, UNIT_BYTES
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.store import Store
@@ -42,6 +44,8 @@ ROUND = 512
 TURNS = 5
 """Times that two things which are compared take turns; each ratio is a median over them."""
 TURN_SECONDS = 0.4
+OPEN_RATIO_MAX: Mapping[Engine, float] = {"files": 17, "rocksdb": 9.5}
+"""For opening 100,000 queues, to the time in which JSON gives a table of their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +182,7 @@ def _durable_appends(folder: Path, body_bytes: int, count: int) -> Figure:
         name=f"{name}, {_size(body_bytes)}, synced",
         value=statistics.median(ratios),
         unit="× raw",
-        goal=0.7 if (count, body_bytes) == (BATCH, KIB) else None,
+        goal=0.6 if (count, body_bytes) == (BATCH, KIB) else None,
         note=f"{statistics.median(rates):,.0f} records/s; {statistics.median(zero_ratios):.2f} × "
         "raw onto zeros",
     )
@@ -268,7 +272,7 @@ def _page_cache_appends(folder: Path) -> Figure:
         name=f"appends, {_size(KIB)}, not synced",
         value=times.ratio,
         unit="× raw's time",
-        goal=14,
+        goal=20,
         at_least=False,
         note=f"{1 / times.ours:,.0f} records/s, written in turns of {BATCH}",
     )
@@ -340,29 +344,30 @@ def index_puts(folder: Path) -> Iterator[Figure]:
         name=f"index puts in rounds of {ROUND}",
         value=times.ratio,
         unit="× raw's time",
-        goal=10,
+        goal=6.5,
         at_least=False,
         note=f"{1 / times.ours:,.0f} keys/s",
     )
     place = rounds[-1].physical_offset
-    count = 4_000
-    lone = iter(
-        [
-            Entry("T", 0, 0, place + n, 1, 0, samples.AT_MS, (f"lone-{n}",))
-            for n in range(TURNS * count)
-        ]
-    )
-    unit = [bytes(UNIT_BYTES)]
+    count = 10_000
+    lone_keys = [f"lone-{n}" for n in range(TURNS * count)]
+    entries = [
+        Entry("T", 0, 0, place + n, 1, 0, samples.AT_MS, (key,)) for n, key in enumerate(lone_keys)
+    ]
+    lone, raw_lone = iter(entries), iter(lone_keys)
+    slots = array("i", bytes(SLOT_BYTES * count))
 
     def put_lone() -> int:
-        for _ in range(count):
-            indexes.put_round((next(lone),))
+        for entry in islice(lone, count):
+            indexes.put_round((entry,))
         return count
 
     def write_lone() -> int:
-        for key in keys[:count]:
-            zlib.crc32(key)
-            raw.write(unit)
+        for number, key in enumerate(islice(raw_lone, count)):
+            checksum = zlib.crc32(f"T#{key}".encode()) & 0x7FFF_FFFF
+            slot = checksum % count
+            raw.write([UNIT.pack(checksum, place, 0, slots[slot])])
+            slots[slot] = number
         return count
 
     times = _in_turns(put_lone, write_lone)
@@ -372,7 +377,7 @@ def index_puts(folder: Path) -> Iterator[Figure]:
         name="index put of a lone key",
         value=times.ratio,
         unit="× raw's time",
-        goal=8,
+        goal=7.5,
         at_least=False,
         note=f"{times.ours * 1e6:.1f} µs",
     )
@@ -413,7 +418,7 @@ def lookups(folder: Path) -> Iterator[Figure]:
         name="lookup by key among 20,000,000",
         value=took[late] / raw_took[late],
         unit="× raw's time",
-        goal=20,
+        goal=5,
         at_least=False,
         note=f"99th percentiles; ours {took[late] * 1e6:.0f} µs, "
         f"its median {took[count // 2] * 1e6:.0f}",
@@ -476,7 +481,7 @@ def dispatch(folder: Path) -> Iterator[Figure]:
         name="dispatch, queue and index together",
         value=times.ratio,
         unit="× raw's time",
-        goal=9,
+        goal=6,
         at_least=False,
         note=f"{1 / per_record:,.0f} records/s; rounds of {ROUND} records of 1 KiB with two keys, "
         "decoded from the log",
@@ -514,7 +519,7 @@ def recovery(folder: Path) -> Iterator[Figure]:
         name=f"recovery of a GiB, records of {_size(KIB)}",
         value=seconds / raw,
         unit="× raw's time",
-        goal=18,
+        goal=15,
         at_least=False,
         note=f"{seconds:.2f} s, {report.seconds / count * 1e6:.2f} µs each of {count:,} records",
     )
@@ -541,7 +546,12 @@ def many_queues(folder: Path, engine: Engine) -> Iterator[Figure]:
     seconds, memory = opened(root)
     raw = statistics.median([_table_seconds() for _ in range(TURNS)])
     for value, unit, goal, note in (
-        (seconds / raw, "× raw's time", 16, f"{seconds:.2f} s; raw fills a table from JSON"),
+        (
+            seconds / raw,
+            "× raw's time",
+            OPEN_RATIO_MAX[engine],
+            f"{seconds:.2f} s; raw fills a table from JSON",
+        ),
         (memory, "MB", 300, "peak of the process"),
     ):
         yield Figure(
