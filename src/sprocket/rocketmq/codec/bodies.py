@@ -1,14 +1,13 @@
 """JSON bodies of what NameServers and brokers say of brokers and topics, both ways.
 
 RocketMQ writes them with fastjson, whose maps may have integers and objects as keys, without
-quotes. We write what each reader needs (remoting spec §15): routes compact, because the Go client
-scans their text, with broker ids in quotes for who asked for standard JSON; everything else as
-plain JSON. We read whatever a client or an older broker may write: see `codec.fastjson` and
-`codec.values`.
+quotes. We write what each reader needs. Routes are compact, because the Go client scans their text;
+their broker ids are in quotes if the client asked for standard JSON. Everything else is plain JSON.
+We read whatever a client or an older broker may write: see `codec.fastjson` and `codec.values`.
 
-What is also in the broker's own files, topics and groups, is told in `codec.tables`; its names are
-offered here too. What clients say of themselves is in `client_bodies`, statistics in
-`admin_bodies`.
+Topics and groups, which are in the broker's own files too, are in `codec.tables`; its names can be
+imported from here as well. What clients say about themselves is in `client_bodies`, statistics are
+in `admin_bodies`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

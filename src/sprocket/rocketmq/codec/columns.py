@@ -1,15 +1,15 @@
 """Records of a log, decoded many at a time: one walk for the places, numpy for the numbers.
 
-Needs numpy; who can do without looks whether it is there.
+Needs numpy. Importers that can work without it check first whether numpy is there.
 
 The parts
 
-* `walk` follows record sizes from a known start and says why it stopped. Where many records have
-  one size it looks at them all at once.
-* `Records` holds the places and header fields of some records of one buffer, all of them checked:
-  every cut lies inside its record and the cuts add up to its size. What stands behind the header
-  is told by its place only; see `record_batch` and `spark.decode` for what is made of that. If all
-  are what almost all records are they are read in fewer steps; both ways give the same.
+* `walk` follows record sizes from a known start and says why it stopped. If many records have the
+  same size it checks them all at once.
+* `Records` holds the places and header fields of some records of one buffer. All are checked: every
+  part lies inside its record, and the parts add up to its size. Of what follows the header only the
+  place is known; see `record_batch` and `spark.decode` for how it is used. If all records are of
+  the usual kind they are read in fewer steps, with the same result.
 
 Invariants
 

@@ -1,14 +1,14 @@
 """One command, request or answer: what a frame's header says, and its body.
 
-The ext fields of a JSON header become typed fields in one step: for the codes of `HOT_HEADERS`
-together with the rest of the header, for all others when somebody says which header they are
-(`Command.header`); until then they stay bytes.
+The ext fields of a JSON header become typed fields in one step. For the codes of `HOT_HEADERS` this
+happens together with the rest of the header; for all others it happens when a caller says which
+header they are (`Command.header`), and until then they stay bytes.
 
-Reading is tolerant in the ways in which RocketMQ's own reader is (fastjson): what the fast decoder
-does not take — member names in another case, numbers for texts, unknown members — is read again by
-the slow one. So is the one thing that the fast decoder takes and RocketMQ does not, a whole number
-that is written as a fraction, `1.0`; but not for hot codes, where looking for it would cost more
-than a hundredth of what a message does.
+Reading is as tolerant as RocketMQ's own reader (fastjson): what the fast decoder refuses — member
+names in another case, numbers for texts, unknown members — is read again by the slow one. So is the
+one thing that the fast decoder accepts and RocketMQ does not, a whole number written as a fraction,
+`1.0`. This is not done for hot codes, where looking for it would cost more than a hundredth of a
+message.
 
 Source: `RemotingCommand`; docs/formats/remoting-frame.md.
 """

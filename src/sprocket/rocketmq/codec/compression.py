@@ -1,6 +1,6 @@
-"""Packing of message bodies, and the bits of the system flag that tell of it.
+"""Compression of message bodies, and the bits of the system flag that describe it.
 
-The producer packs, the broker stores what it got, the consumer unpacks.
+The producer compresses, the broker stores what it got, the consumer decompresses.
 """
 
 from sprocket.base import compression

@@ -1,6 +1,7 @@
 """Bodies of what a broker asks of a consumer: new offsets, its own offsets, what it is doing.
 
-RocketMQ writes maps by message queue with objects as keys, which is no JSON; see `codec.fastjson`.
+RocketMQ writes maps by message queue with objects as keys, which is not valid JSON; see
+`codec.fastjson`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Headers of what a broker asks of a consumer, by itself or for an administrator.
+"""Headers of requests from a broker to a consumer, its own or on behalf of an administrator.
 
 Source: `org.apache.rocketmq.remoting.protocol.header`, 5.3.3.
 """

@@ -1,9 +1,9 @@
-"""What few records carry that decides about their queue units.
+"""What only few records contain, and what changes their queue units.
 
-A record has one unit in its own queue with the hash of its tag. Three kinds differ: an inner batch
-takes as many places as it has messages; a delayed message has the time of its delivery in place of
-the hash; a record for light queues stands in each of them as well. All of it is in the properties
-and the system flag, as the broker left them when it appended the record.
+A record usually has one unit in its own queue with the hash of its tag. Three kinds differ: an
+inner batch takes as many offsets as it has messages; a delayed message has the time of its delivery
+in place of the hash; a record for light queues also has a unit in each of them. The properties and
+the system flag say all this, as the broker left them when it appended the record.
 
 Source: RocketMQ `CommitLog.checkMessageAndReturnSize`, `ConsumeQueue.multiDispatchLmqQueue`.
 """

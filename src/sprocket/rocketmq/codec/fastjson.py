@@ -5,10 +5,10 @@ escaped and nothing else; the pretty form has a tab a level and no blank after a
 plain values and maps with integer keys stay on one line.
 
 Read, beyond strict JSON: keys that are numbers, names without quotes, objects or arrays; strings in
-single quotes; commas too many; comments; numbers with a letter behind; `{"$ref":"$.a[0]"}` for a
-value that occurred before. Strict JSON goes through msgspec, and so do files and answers that are
-strict but for integer keys without quotes: one pass gives them quotes. Limits on depth, size and
-what references may stand for keep any input from taking long.
+single quotes; extra commas; comments; numbers with a letter behind; `{"$ref":"$.a[0]"}` for a value
+that occurred before. Strict JSON is read by msgspec. So are files and answers that are strict
+except for integer keys without quotes: one pass adds the quotes. Limits on depth, on size and on
+what references may expand to keep any input from taking long.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Headers of requests that say where groups go on, and what they may read; see `codec.headers`."""
+"""Headers of requests about the offsets of groups and what they may read; see `codec.headers`."""
 
 from sprocket.rocketmq.codec.ext import Header, Int32, Int64
 

@@ -1,4 +1,4 @@
-"""Bodies that tell how far consumer groups are in their queues: 43, 45, 208, 303 and 317.
+"""Bodies that say how far consumer groups are in their queues: 43, 45, 208, 303 and 317.
 
 Tables whose keys are queues are written with objects as keys, those by number with bare numbers.
 """

@@ -1,7 +1,7 @@
-"""The answers to stored and to found messages, which a busy broker writes by the ten thousand.
+"""The answers to sends and to pulls that found messages, of which a busy broker writes thousands.
 
-The bytes are those of `command.response`, filled into texts that are made once from the declared
-headers; a test compares the two.
+The bytes are those of `command.response`. They are put into texts that are made once from the
+declared headers; a test compares the two.
 """
 
 from collections.abc import Sequence

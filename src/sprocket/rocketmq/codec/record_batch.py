@@ -1,13 +1,13 @@
 """What queues and index need of many records at once: columns in place of `record.Entry` objects.
 
-Needs numpy; who can do without looks whether it is there.
+Needs numpy. Importers that can work without it check first whether numpy is there.
 
-A batch is made of `columns.Records`. Tags codes and hashes of keys come straight from the stored
-bytes: properties are parted at every 0x02 of the batch in one search, or once for all if all are
-parted alike, and texts are hashed by length, since there are few lengths. What is rare goes record
-by record through `record.entry`: texts that are not ASCII, and topics of delayed messages.
+A batch is made of `columns.Records`. Tag codes and hashes of keys are computed from the stored
+bytes: properties are split at every 0x02 of the batch in one search, or only once if all have the
+same layout. Texts are hashed together by length, since there are few lengths. Rare things are done
+record by record with `record.entry`: texts that are not ASCII, and topics of delayed messages.
 
-Invariant: `entries` and the columns say the same; a test compares.
+Invariant: `entries` and the columns have the same content; a test compares them.
 """
 
 from functools import cached_property, lru_cache

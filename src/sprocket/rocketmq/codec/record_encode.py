@@ -1,6 +1,6 @@
 """Writing stored messages: one by itself, many at once, and those of a batch.
 
-For the layout see `record`, from where all of this is to be had as well.
+The layout is described in `record`, which exports the names of this module too.
 """
 
 import struct

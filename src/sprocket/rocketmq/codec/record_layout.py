@@ -1,6 +1,6 @@
-"""Where the parts of a stored message lie: the constants that reader and writer share.
+"""The offsets and sizes of a stored message: constants that readers and writers share.
 
-See `record` for the layout and `docs/formats/record.md` for its story.
+`docs/formats/record.md` describes the layout.
 """
 
 import struct

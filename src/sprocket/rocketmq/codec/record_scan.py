@@ -1,4 +1,4 @@
-"""Walks over the records of one log file: a quick one, and one that says exactly why it stopped."""
+"""Follows the records of one log file: quickly, or so that it says exactly why it stopped."""
 
 from collections.abc import Iterator
 from enum import Enum

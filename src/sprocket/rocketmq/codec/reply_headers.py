@@ -1,7 +1,7 @@
-"""Headers of requests that are answered by message; in the manner of `codec.headers`.
+"""Headers of replies to requests that are messages; declared as in `codec.headers`.
 
-A reply is sent with SEND_REPLY_MESSAGE 324 or 325, which have the headers of 10 and 310; less of
-them is required.
+A reply is sent with SEND_REPLY_MESSAGE 324 or 325. They have the headers of 10 and 310, but fewer
+fields are required.
 """
 
 from msgspec import field

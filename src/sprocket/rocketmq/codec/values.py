@@ -1,8 +1,8 @@
-"""Values in JSON that others wrote: as typed as we need them, as tolerant as RocketMQ is.
+"""Values in JSON that other programs wrote, read as tolerantly as RocketMQ reads them.
 
-RocketMQ's reader takes numbers for texts and texts for numbers, and lets members be missing; so do
-these, after `codec.fastjson` has read the text. What cannot be taken even so is a WireError that
-names the member.
+RocketMQ's reader accepts numbers for texts and texts for numbers, and members may be missing. These
+functions do the same after `codec.fastjson` has read the text. A value that does not fit even so is
+a WireError that names the member.
 """
 
 from collections.abc import Mapping

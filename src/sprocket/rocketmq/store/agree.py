@@ -1,12 +1,13 @@
-"""Whether queues and index agree with the log, in the part of it that is looked at.
+"""Compares queues and index with a part of the log.
 
-What a stop left is checked by its ends: how far log, queues and index reach. Whatever else went
-wrong with queues and index, a unit overwritten, a file lost or put in from elsewhere, shows only
-beside the records. So recovery walks over the last part of what it would trust and compares the
-unit of each record, and looks up some keys. A small store is compared whole.
+After a stop recovery compares how far log, queues and index reach. Other damage to queues and
+index, such as a unit that was overwritten or a file that is lost or comes from elsewhere, shows
+only when they are compared with the records. So recovery reads the last part of what it would
+trust, compares the unit of each record, and looks up some keys. A small store is compared as a
+whole.
 
-A queue is not wrong for having a newer message where a record says it should be: the topic may have
-been deleted and made again. Then the records of the newer life decide.
+It is no error if a queue has a newer message where a record says it should be: the topic may have
+been deleted and made again. Then the newer records decide.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,11 +1,12 @@
-"""Taking records up: limits, store times, queue offsets, and the way into the files.
+"""Appending records: limits, store times, queue offsets, and writing them to the files.
 
-A record gets its physical and its queue offset when it is appended, and lies in memory until
-`write` hands all of them to the file system. A write that failed takes both offsets back.
+A record gets its physical and its queue offset when it is appended, and stays in memory until
+`write` hands all of them to the file system. If a write fails, its records give both offsets back.
 
 Invariants
 
-1. Queue offsets of a queue have no gap: what was not written gives its offsets to what comes next.
+1. Queue offsets of a queue have no gap: the next records get the offsets of those that were not
+   written.
 2. Store times never go down along the log, whatever the clock does. What one `write` hands over
    has one store time, that of its first record.
 3. Once `stop` was called nothing more is appended; between `pause` and `resume` nothing is either.

@@ -1,9 +1,9 @@
 """Checking a store: reports each broken rule of its files, and changes nothing.
 
-The log is walked over once, in rounds; queues and index go along with it (`check_log`,
-`check_queues`, `check_batches`, `check_index`), so memory is bounded by a round and by what is
-found. `finding.Rule` lists what is checked. A store that is open, or was not closed, is judged up
-to its last moments: what a broker had under way is not missed.
+The log is read once, in rounds; queues and index are compared along the way (`check_log`,
+`check_queues`, `check_batches`, `check_index`), so memory is limited by a round and by the number
+of findings. `finding.Rule` lists what is checked. If a store is open or was not closed, its latest
+moments are not checked: a broker may not have finished them.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """Checking the batch queues: units lie in the order of the log, wherever their offsets lead.
 
-A record of a topic that has such queues must have the next unit of its queue, to the last field.
-Units of records that were cleaned away, or lie in damage, are passed over.
+A record of a topic with such queues must have the next unit of its queue, equal in every field.
+Units of records that were deleted, or lie in damage, are passed over.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Checking the index: each file in itself, and all of them against the log.
 
-In itself: units are in the order in which they were put, so each must name as the one before it
-the last one of its slot, and each slot the last one of all. Against the log: entries come in the
-order of the log, so both are gone through side by side.
+In itself: units are in the order in which they were put. So each unit must name the unit before it
+in its slot, and each slot its last unit. Against the log: entries come in the order of the log, so
+both are read side by side.
 """
 
 import sys

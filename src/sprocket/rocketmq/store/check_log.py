@@ -1,8 +1,8 @@
-"""Checking the log: a row of intact records, file by file, and where it ends.
+"""Checking the log: intact records one after the other, file by file, and where they end.
 
-The walk is the one that recovery takes (`walk`), so both agree on what is damage and on where the
-log ends. What lies behind the end is not judged here when it cannot be told from bytes of an
-earlier life, which RocketMQ leaves there: if a record was lost there, queues and index know it.
+Recovery uses the same walk (`walk`), so both agree on what is damage and on where the log ends.
+What lies behind the end is not reported where it looks like old bytes, which RocketMQ leaves there:
+if a record was lost there, queues and index show it.
 """
 
 from bisect import bisect_right, insort

@@ -1,4 +1,4 @@
-"""Reading queue units for a check: what is there, and nothing taken for granted.
+"""Reading queue units for a check, which trusts nothing that it reads.
 
 Units that are not there, because their file is missing or too short, read as zeros.
 """

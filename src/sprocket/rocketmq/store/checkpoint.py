@@ -1,6 +1,6 @@
 """The file `checkpoint`: up to which store time everything is durable.
 
-Recovery after a crash need not look at what is older. The layout is RocketMQ's; see
+After a crash recovery need not check what is older. The layout is RocketMQ's; see
 docs/formats/checkpoint.md. Source: RocketMQ `StoreCheckpoint`.
 """
 

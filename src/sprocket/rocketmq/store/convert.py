@@ -1,15 +1,15 @@
 """Moving the queues of a closed store from one engine to the other, in place.
 
-Which engine a store has is told by one file, `consumequeue/CURRENT`: it makes the folder a RocksDB,
-and folders of topics beside it are not looked at then. So both engines' files can lie there
-together, and the switch is one rename or removal of that file:
+One file says which engine a store has, `consumequeue/CURRENT`: with it the folder is a RocksDB, and
+folders of topics beside it are ignored. So the files of both engines can be there at once, and the
+switch is one rename or removal of that file:
 
 * To RocksDB: the database is built in a folder beside, closed, and its files are moved in, CURRENT
   last.
 * To files: topics are made beside the database, all is synced, and CURRENT is removed.
 
-What is left of the other engine goes afterwards. A crash before the switch leaves the old engine,
-one after it the new one, whole; what it leaves lying about the next conversion takes away.
+The files of the old engine are removed afterwards. A crash before the switch leaves the old engine,
+a crash after it the new one, complete; the next conversion removes files that a crash has left.
 
 Kept are the offsets of each queue, the minimum too, and fillers. A store time, which units in files
 do not have, is read from the record. So is the tags code where a unit in files has the address of

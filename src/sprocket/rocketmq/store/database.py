@@ -1,15 +1,16 @@
 """RocksDB databases inside a store: how they are opened, written and closed.
 
-RocksDB opens its own files, so this is the one thing in a store that does not pass `base/disk`: no
-simulated disk holds one, and its promises are RocksDB's. Its package, `rocksdict`, is the optional
-extra `rocksdb`. See docs/decisions/0010-rocksdb-opens-its-own-files.md.
+RocksDB opens its own files. It is the one thing in a store that does not go through `base/disk`: a
+simulated disk cannot hold a database, and durability is what RocksDB promises. Its package,
+`rocksdict`, is the optional extra `rocksdb`. See
+docs/decisions/0010-rocksdb-opens-its-own-files.md.
 
 Invariants
 
 1. What one `write` holds is there whole or not at all, in all families.
 2. Nothing is durable before `flush`: there is no write-ahead log, since the store's own log is one.
-3. A database opened for reading only, be it another process's, is left as it is to the last byte:
-   RocksDB works in a temporary folder of links to its files.
+3. A database that is opened for reading only, also one that another process has open, keeps every
+   byte: RocksDB works in a temporary folder of links to its files.
 4. No other error than `StoreError`s leaves this module.
 """
 

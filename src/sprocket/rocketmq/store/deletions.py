@@ -1,14 +1,14 @@
 """Topics that were deleted: their queues are gone, their records stay until the log is cleaned.
 
-`config/deletedTopics.json` says of each such topic where the log ended when it was deleted. Records
-of it before that place get no queue unit any more, whoever walks over the log: dispatch, recovery,
-`check`. So a topic that is made again begins at queue offset 0, and a crash brings nothing back.
-An entry goes when the log begins behind its place. The log need not be on the disk up to a place:
-recovery takes places back to the end that it finds, before anything is appended.
+`config/deletedTopics.json` says for each such topic where the log ended when it was deleted.
+Records of the topic before that place get no queue unit any more, neither from dispatch nor from
+recovery nor in `check`. So a topic that is made again begins at queue offset 0, and a crash brings
+nothing back. An entry is removed when the log begins behind its place. The log need not be on disk
+up to a place: recovery reduces places to the end that it finds, before anything is appended.
 
-The order of a deletion: the place is written down; the queues go; what the owner has of the topic
-goes (`then`); the entry is marked as finished. What a crash leaves unfinished the next opening
-finishes: queues here, the rest by the owner, who asks for `pending`.
+The order of a deletion: the place is written down; the queues are removed; what the owner has of
+the topic is removed (`then`); the entry is marked as finished. The next opening finishes what a
+crash leaves unfinished: the queues here, the rest by the owner, who asks for `pending`.
 
     {"ends":{"topic":4711},"pending":[]}
 """

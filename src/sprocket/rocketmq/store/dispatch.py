@@ -1,13 +1,12 @@
 """From the log to the queues and the index, in rounds.
 
-Theory of operation. What was written is taken from the log's end (`tail`, `follow`) just as
-recovery reads it, many records at a time as columns. The queues follow first, since consumers wait
-for them; the index follows from its own place and may lag. A place moves on only when its records
-are put, and both pass over what they have already; so a round that failed half-way is simply put
-once more.
+Theory of operation. What was written is read from the end of the log (`tail`, `follow`) as recovery
+reads it, many records at a time as columns. The queues come first, since consumers wait for them;
+the index has its own place and may be behind. A place moves on only when its records are put, and
+queues and index ignore what they have already; so a round that failed half-way is simply repeated.
 
-Mostly the index gets at once what the queues have just got. Then it gets the same columns. If it
-gets more than that it reads all of it again, in one part.
+Usually the index gets the same records as the queues, as the same columns. If it has to catch up it
+reads its part of the log again, as one part.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Filters of reads: which messages of a queue a consumer wants.
 
-A filter looks twice. At the unit first, which is cheap: the hash of the tag, and what an extended
-unit tells beside it. Then at the record's properties, if it needs them. The first look may let too
-much through, never too little.
+A filter works in two steps. First it looks at the unit, which is cheap: at the hash of the tag, and
+at what an extended unit says. Then it looks at the record's properties, if it needs them. The first
+step may let too much through, never too little.
 
 Source: RocketMQ `ExpressionMessageFilter`, `MessageFilter`.
 """

@@ -1,4 +1,4 @@
-"""What a check of a store found: one broken rule, with the place, what was expected and what is."""
+"""What a check of a store found: a broken rule, its place, what was expected and what is there."""
 
 from enum import Enum
 

@@ -1,7 +1,7 @@
 """Making the log durable, and preparing the disk ahead of its writer.
 
-Both are cut into jobs. A job is begun and finished by whoever owns the store and may run on any
-thread in between, so that the owner decides whether the disk is quick enough to be waited for.
+Both are divided into jobs. The owner of the store begins and finishes a job; in between it may run
+on any thread. So the owner decides whether the disk is quick enough to wait for it.
 
 Life of a group: `append` … `write` … `begin_sync` → `SyncJob.run` → `finish_sync`: everything
 written before `begin_sync` is durable. What is written while the job runs belongs to the next one.
@@ -11,9 +11,9 @@ file system. So the log is filled with zeros in small synced steps ahead of the 
 file is made before the roll. The bytes of a step in flight must not be written by anybody else:
 while `fill_blocks_write` is true the owner waits for the step to finish before it calls `write`.
 
-Room ahead: where nobody waits for a sync, a step only takes room on the disk, which makes writes
-cheaper; it changes no byte, and nobody waits for it unless it makes the file he wants to write to:
-then also for what its thread does before it.
+Space ahead: where nobody waits for a sync, a step only allocates space on the disk, which makes
+writes cheaper. It changes no byte. A writer waits for it only if it makes the file that is written
+next, and then also for the jobs before it on its thread.
 
 Invariants
 

@@ -1,11 +1,11 @@
 """The records between two places of the log that are known to be good, a part at a time.
 
-Who follows the log while it grows knows that what was written is whole, in order, and ends at the
-end of a record. So, unlike in `walk`, nothing is looked for and no checksum compared; what lies
-there all the same is an error. Of a file's end only the blank is known: there the next file begins.
+While the log grows it is known that what was written is whole, in order, and ends at the end of a
+record. So, unlike in `walk`, nothing is searched for and no checksum compared; damage that is found
+there is an error. The end of a file is known by its blank record: there the next file begins.
 
-Few records come as entries, many as columns, and without numpy all as entries; both say the same.
-A part has a copy of what it needs of the log, and holds no file.
+A few records are returned as entries, many as columns, and without numpy all as entries; the
+content is the same. A part has a copy of what it needs of the log, and holds no file.
 """
 
 from typing import NamedTuple

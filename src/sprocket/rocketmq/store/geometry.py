@@ -1,9 +1,9 @@
-"""The geometry of a store folder: read from its own file, or told from the sizes of its files.
+"""The geometry of a store folder: read from its own file, or inferred from the sizes of its files.
 
-A store that Sprocket made says its geometry in `config/sprocket.json`. RocketMQ keeps it in the
-broker's settings only, so there it is inferred: from the files that are whole, else it is the one
-that is wanted, else the default. A damaged file of queues or index says nothing: it can be made
-again in any geometry.
+A store that Sprocket made has its geometry in `config/sprocket.json`. RocketMQ has it in the
+broker's settings only, so there it is inferred: from files that are whole; otherwise it is the one
+that the caller wants, otherwise the default. A damaged file of queues or index is ignored, as it
+can be made again in any geometry.
 """
 
 import struct

@@ -1,16 +1,16 @@
 """The key index: which records of the log have a key, by its hash.
 
-A row of files, each named by the time of its making; only the newest is written (see
-`index_file`). Keys that share a hash are not told apart here: whoever asks compares topic and key
-of the records, as RocketMQ's clients do.
+The index is a row of files, each named by the time of its creation; only the newest is written (see
+`index_file`). Different keys with the same hash are not distinguished here: callers compare topic
+and key of the records, as RocketMQ's clients do.
 
-Theory of operation. Records are put in rounds in the order of the log; a record that lies before
-the last one put is there already and passed over. `flush` makes durable what was put up to then.
-After a crash `recover` drops what the disk may lack and says from which record on the log is to be
-put again; that record may then be in the index twice, which `find` hides.
+Theory of operation. Records are put in rounds in the order of the log; a record before the last one
+that was put is there already and is ignored. `flush` makes durable what was put up to then. After a
+crash `recover` removes what the disk may not have, and says from which record on the log has to be
+put again. That record may then be in the index twice, which `find` hides.
 
-Unlike RocketMQ's, this index is cut together with the log, so a record written where another one
-lay before the crash is found.
+Unlike in RocketMQ, the index is truncated together with the log. So a record that was written where
+another one was before the crash is found.
 """
 
 from collections.abc import Iterable, Sequence

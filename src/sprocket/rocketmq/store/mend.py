@@ -1,11 +1,11 @@
-"""Making the log whole: nothing behind its end, and a record wherever one is expected.
+"""Repairing the log: nothing behind its end, and a record wherever one is expected.
 
-Damage with intact records behind it becomes a padding record: one that is in no queue and in no
-index, since its transaction type says rolled back. At the end of a file a blank does. Without it
-RocketMQ would end the log there and throw away what follows. What the disk does not give is left as
-it is: it may be read another day, and nothing says that it is damaged.
+Damage that is followed by intact records becomes a padding record. This is in no queue and in no
+index, since its transaction type says rolled back. At the end of a file the damage becomes a blank.
+Otherwise RocketMQ would end the log there and delete what follows. What the disk cannot read is
+left as it is: perhaps it can be read another day, and nobody knows that it is damaged.
 
-A record that is intact but for the place that it names gets its own again.
+A record in which only its own place is wrong gets the right one.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Opening a store: lock, geometry, recovery; or none of these, for those who only read."""
+"""Opening a store: lock, geometry, recovery; readers do none of these."""
 
 import os
 from dataclasses import dataclass

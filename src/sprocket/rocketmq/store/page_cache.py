@@ -1,16 +1,17 @@
-"""What the system keeps of the log in its page cache, of which old parts are given back.
+"""Drops old parts of the log from the operating system's page cache.
 
-New pages are dear: a virtual machine has to ask its host for each that it once handed back, other
-systems have to evict something first. So what is synced and older than the newest `cached_bytes` is
-forgotten a MiB at a time, right after a write; the next write gets the same pages, still warm. See
-docs/decisions/0011-old-pages-are-given-back.md.
+New pages are expensive: a virtual machine has to ask its host for each page that it once handed
+back, other systems have to make room first. So what is synced and older than the newest
+`cached_bytes` is dropped a MiB at a time, right after a write, and the next write gets the same
+pages. See docs/decisions/0011-old-pages-are-given-back.md.
 
 Invariants
 
-1. Nothing is given back that is not synced, nor what was in the log when it was opened: others may
-   be reading that.
-2. What lies behind the lowest place at which one of the readers is stays: he is on his way to it.
-   A reader is what `note` is told; who shares a name has the place of the last who read.
+1. Nothing is dropped that is not synced, and nothing that was in the log when it was opened: other
+   processes may be reading that.
+2. What lies behind the place of the reader that is furthest back is kept, since readers will need
+   it. `note` is told about each read; readers with the same name share one place, that of the
+   latest read.
 """
 
 import os

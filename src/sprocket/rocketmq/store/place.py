@@ -1,8 +1,8 @@
-"""Which places a new record takes in its queues, and what it must say about them.
+"""Which offsets a new record takes in its queues, and which properties say so.
 
-Almost every record takes the next place of its own queue. An inner batch takes one for each of its
-messages and carries the first. A record for light queues takes the next place of each of them as
-well and carries those. A prepared or rolled back one takes none.
+Almost every record takes the next offset of its own queue. An inner batch takes one for each of its
+messages, and a property has the first. A record for light queues also takes the next offset of each
+of them, and a property has those. A prepared or rolled back record takes none.
 
 Source: RocketMQ `HookUtils.innerBatchChecker`, `CommitLog.DefaultAppendMessageCallback`. There a
 name in INNER_MULTI_DISPATCH that is no light queue's stops dispatch for ever; here it is refused.

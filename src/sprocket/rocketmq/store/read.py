@@ -1,15 +1,14 @@
 """Reading a queue: messages from an offset on.
 
 The statuses and their next offsets are RocketMQ's (`DefaultMessageStore.getMessage`), because
-clients act on them. Stored bytes are handed out as views of the log, unchanged. Before that a
-record's head must agree with its queue unit: a unit that points at anything else is passed over,
-where RocketMQ would hand out what happens to lie there. Of what this process wrote itself only the
-first and the last record of an answer are looked at; see
-docs/decisions/0013-own-records-are-trusted.md.
+clients rely on them. Stored bytes are handed out as views of the log, unchanged. Before that a
+record's head must agree with its queue unit: a unit that points at something else is passed over,
+where RocketMQ would hand out whatever is there. Of records that this process wrote itself only the
+first and the last of an answer are checked; see docs/decisions/0013-own-records-are-trusted.md.
 
-What is no longer warm is read by calls that can fail, many records by one where they lie close
-together. An answer ends before a record that the disk does not give; if it is the first, the read
-fails.
+Older parts of the log are read by calls that can fail, many records with one call if they are close
+together. An answer ends before a record that the disk cannot read; if that is the first one, the
+read fails.
 """
 
 from bisect import bisect_left, bisect_right

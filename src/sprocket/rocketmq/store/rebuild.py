@@ -1,13 +1,13 @@
 """Putting records of the log into queues and index again, in rounds.
 
-Queues and index pass over what they have, so a record may be put twice. What a round cannot do is
-put a message behind a gap: either the messages between are damaged in the log, then fillers stand
-for them, or the queue lost units that the log still has, then it is `missing` and made again from
-the whole log. An offset 0 behind all that a queue has begins a new life of its topic.
+Queues and index ignore what they have, so a record may be put twice. But a round cannot put a
+message behind a gap. If the messages between are damaged in the log, fillers take their offsets; if
+the queue lost units that the log still has, it is `missing` and made again from the whole log. An
+offset 0 behind everything that a queue has means that its topic was made again.
 
-A queue without messages may go on at any offset, by the name of a file that is left. Either its
-messages were cleaned away and the log has none before that offset; or a crash took its first files
-and left a later one, then it begins anew with the first message that the log has.
+A queue without messages may continue at any offset, by the name of a file that is left. Either its
+messages were deleted and the log has none before that offset; or a crash took its first files and
+left a later one, and then it begins again with the first message that the log has.
 """
 
 from collections.abc import Mapping, Sequence

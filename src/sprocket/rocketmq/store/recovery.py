@@ -1,4 +1,4 @@
-"""What happens between the last life of a store and the next one.
+"""Recovery: from what the last process left of a store to one that can be opened.
 
 The log is the truth; queues and index are made to agree with it. In this order:
 
@@ -10,8 +10,8 @@ The log is the truth; queues and index are made to agree with it. In this order:
    queues or our own note tell it; after a crash the first record that is younger than the
    checkpoint (in a store that RocketMQ left: the file it begins in), or where queues or index end
    if that is earlier. What they hold from there on is thrown away.
-4. *Walk.* Records are checked, checksums and all, and put into queues and index again. Damage with
-   intact records behind it is stepped over.
+4. *Walk.* Records are checked with all checksums, and put into queues and index again. Damage that
+   is followed by intact records is passed over.
 5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
    stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
    again for us and for RocketMQ; that costs its first 88 bytes and its last few.
@@ -19,11 +19,11 @@ The log is the truth; queues and index are made to agree with it. In this order:
    records there (`agree`), is made again from the whole log; the index too.
 7. *Seal.* All is synced, then the checkpoint is written, then the report.
 
-Queues and index never stop a start: a file of theirs that the disk does not give is thrown away,
-and all begins again without it.
+Queues and index never stop a start: if the disk cannot read one of their files, that file is
+deleted, and everything begins again without it.
 
-Every pass can be cut off by another crash and begun again: the checkpoint moves last, and until
-then each pass does the same to what the one before left.
+Each pass can be interrupted by another crash and repeated: the checkpoint moves last, and until
+then each pass does the same again with what the one before left.
 
 Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverAbnormally`; unlike
 those it loses nothing behind a damaged record, and no queue or key that the log still has.

@@ -1,12 +1,12 @@
 """What may be deleted of a log, and when: by age at certain hours, by fullness of the disk at once.
 
-Whole files go, oldest first, never the newest. A file is expired when nothing was written to it for
-`keep_hours`, and for as long as any topic wants to be kept that has a message in it. Expired files
-go in the hours of `clean_hours`, and at any time while the disk is fuller than `clean_percent`.
-Above `force_percent` files go that are not expired, one after the other until the disk is below it
-again. Above `refuse_percent` appends are refused, too, until the disk is down at `force_percent`.
-Queues and index follow the log: what points before its beginning goes with it. No topic is kept for
-a shorter time than the files that it shares.
+Whole files are deleted, oldest first, never the newest. A file is expired when nothing was written
+to it for `keep_hours`, and for as long as any topic wants that has a message in it. Expired files
+are deleted in the hours of `clean_hours`, and at any time while the disk is fuller than
+`clean_percent`. Above `force_percent` files are deleted that are not expired, one after the other
+until the disk is below it again. Above `refuse_percent` appends are refused too, until the disk is
+down at `force_percent`. Queues and index follow the log: what points before its beginning is
+deleted with it. No topic is kept for a shorter time than the files that it shares.
 
 Invariants
 

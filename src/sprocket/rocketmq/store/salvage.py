@@ -1,13 +1,13 @@
 """Salvage: every intact record of a damaged store, in a new store of its own.
 
-Each record lies in the new log where it lay in the old one, and keeps its offset in its queue. So
-message ids, the offsets that consumers committed, and links between messages stay what they are.
-What was damaged is stood for by padding records, which nobody is given (`mend`), and by blank
-records at the ends of files; a file that is missing becomes one that holds nothing but a blank. In
-the queues fillers stand for the messages that are gone.
+Each record has the same place in the new log as in the old one, and keeps its offset in its queue.
+So message ids, committed offsets, and links between messages stay valid. Damage is replaced by
+padding records, which no consumer gets (`mend`), and by blank records at the ends of files; a
+missing file becomes one with nothing but a blank. In the queues fillers take the offsets of
+messages that are gone.
 
-Queues and index are made again from the log by the recovery of the new store; nothing is taken from
-the old ones but how far the queues went. The old store is only read, and may be open.
+The recovery of the new store makes queues and index again from the log; of the old ones only the
+ends of the queues are used. The old store is only read, and may be open.
 """
 
 import os

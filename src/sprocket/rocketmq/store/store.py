@@ -1,4 +1,4 @@
-"""A store: the log with its queues and index, behind one door.
+"""A store: the log with its queues and index, as one object.
 
 Theory of operation. Records are appended in memory, where each gets its physical and its queue
 offset at once. `write` hands all of them to the file system in one call; a sync, which any thread

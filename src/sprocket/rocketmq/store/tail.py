@@ -1,7 +1,8 @@
-"""The end of the log, which dispatch reads: what was written lately is in memory still.
+"""The end of the log for dispatch: what was written lately is still in memory.
 
-Reading it from its file would do, and does when it is no longer here. But the system reads ahead:
-in a log that is being written it would make pages of what is yet to come, up to 30 ms at a time.
+It is read from its file only when it is no longer here. A read from the file has a price: the
+system reads ahead, and in a log that is being written it would make pages of what is not written
+yet, up to 30 ms at a time.
 """
 
 from collections import deque

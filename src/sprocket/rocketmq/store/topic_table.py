@@ -1,4 +1,4 @@
-"""The table of topics as it lies in a folder, for who looks at a store without being its broker.
+"""The table of topics in a folder, for programs that look at a store without being its broker.
 
 The broker keeps it as a snapshot and a journal (`base.journal`); both are read here, neither is
 changed.

@@ -1,9 +1,9 @@
 """Which queue units a record gets: one place for live dispatch and for recovery.
 
-Almost every record has one unit, in its own queue, and is its own description (`Entry`). A delayed
-message has the time of its delivery for a code. A record for light queues has a unit in each of
-them as well, with the plain code. A record of a topic with registered subscriptions is tried on
-their filters, and its unit, if it is an extended one, tells which it passed.
+Almost every record has one unit, in its own queue, and `Entry` describes it. A delayed message has
+the time of its delivery as its code. A record for light queues also has a unit in each of them,
+with the plain code. A record of a topic with registered subscriptions is tried on their filters;
+its unit, if it is an extended one, says which filters it passed.
 
 Source: RocketMQ `DefaultMessageStore.doDispatch`, `CommitLogDispatcherCalcBitMap`,
 `ScheduleMessageService.computeDeliverTimestamp`, `ConsumeQueue.multiDispatchLmqQueue`.

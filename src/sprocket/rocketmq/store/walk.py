@@ -4,21 +4,23 @@ A walk gives an `Entry` for each record, or many records at a time as columns (`
 record begins it looks for the next one that is intact and names its own place; what lies between is
 damage. If there is none, the log ends there.
 
-The log is read by calls that can fail. What the disk does not give is damage like any other, and is
-told as what it is; but nobody knows what it holds. So a log does not end there but behind the file,
-and its bytes are left for a day when they can be read.
+The log is read by calls that can fail. What the disk cannot read is treated as damage and reported
+as unreadable. Nobody knows what it holds, so the log does not end there but behind that file, and
+the bytes are left for a day when they can be read.
 
-A record that stands where the one before it ends, is whole in itself and is followed as it should
-be, is taken although it names another place: that was damaged, and what it was is certain.
+A record that begins where the one before it ends, is intact in itself and is followed as it should
+be, is accepted although it names another place: that field was damaged, and its right value is
+certain.
 
-Columns are the quick way for what is in order: a batch ends before the first record that is not,
-and there the plain way decides. Without numpy it decides everywhere; both find the same.
+Columns are the fast way for records that are in order: a batch ends before the first record that is
+not, and there the plain way decides. Without numpy the plain way does everything; both find the
+same.
 
-Bytes of an earlier life may lie behind the end, since RocketMQ does not erase what it truncates.
-They are told from the log's own by two signs: a store time before that of the last record, and a
-queue offset that is taken already. Directly behind a record both together end the log, since a
-clock may have been set back and a topic may have been deleted and made again. Behind damage, one
-of them is enough.
+Old bytes may lie behind the end, since RocketMQ does not erase what it truncates. Two signs
+distinguish them from the log's own: a store time before that of the last record, and a queue offset
+that is taken already. Directly behind a record both signs together end the log, since a clock may
+have been set back and a topic may have been deleted and made again. Behind damage, one of them is
+enough.
 """
 
 import re

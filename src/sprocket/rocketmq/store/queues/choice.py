@@ -1,7 +1,7 @@
 """Which engine a store's queues have.
 
-What lies in `consumequeue/` decides: the file `CURRENT` of a RocksDB, or folders of topics. Where
-there is nothing yet, the geometry does. `convert` changes from one to the other.
+The content of `consumequeue/` decides: the file `CURRENT` of a RocksDB, or folders of topics. If it
+is empty, the geometry decides. `convert` changes from one engine to the other.
 """
 
 from sprocket.base.disk import Disk

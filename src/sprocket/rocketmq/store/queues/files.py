@@ -3,9 +3,9 @@
 A queue (`file_queue`) is a row of units; see `docs/formats/consume-queue.md`.
 
 Theory of operation. Units come in the order of the log, in rounds (`put_round`); all units of one
-queue and round go down in one write. They are a derived thing: after a crash the owner truncates
-them to what is certain and puts the rest of the log again, and units that are there already are
-ignored. Nothing here is durable before `flush`.
+queue and round are written at once. They are derived from the log: after a crash the owner
+truncates them to what is certain and puts the rest of the log again, and units that are there
+already are ignored. Nothing here is durable before `flush`.
 
 Invariants
 

@@ -1,7 +1,8 @@
 """Units of many batches, gathered by queue, so that each queue is written once.
 
-A walk over the log meets a queue again and again, and with very many queues mostly for one message
-at a time, while the price of a put is that of opening a file. Needs numpy.
+A walk over the log comes to each queue again and again, with very many queues mostly for one
+message at a time. A put costs about as much as opening a file, however many units it has. Needs
+numpy.
 """
 
 from typing import Any

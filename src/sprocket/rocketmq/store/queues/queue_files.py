@@ -1,8 +1,9 @@
 """The files of one queue: opened when needed, few at a time, synced when asked.
 
-A store has many queues and few of them are busy, so the handles that all of them hold are counted
-together and the oldest is given back. Which files the disk does not have yet is remembered until
-`flush`. Queues of single messages, batch queues and extensions are all kept so.
+A store has many queues and few of them are busy. So the handles of all queues are counted together,
+and the oldest is closed when there are too many. Until `flush` it is remembered which files the
+disk does not have yet. Queues of single messages, batch queues and extensions are all kept in this
+way.
 """
 
 import gc

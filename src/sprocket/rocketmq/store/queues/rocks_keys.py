@@ -1,4 +1,4 @@
-"""Keys and values of queues in RocksDB; the one place that knows how their bytes lie.
+"""Keys and values of queues in RocksDB; the only module that knows their bytes.
 
 All integers are big-endian and signed. Family `default` has the units:
 

@@ -1,7 +1,7 @@
 """One consume queue in a RocksDB: a range of keys, one for each unit.
 
-What a queue promises is told at the head of `engine`, what the database does at that of `rocks`,
-which keeps all queues of a store.
+`engine` says in its docstring what a queue promises; `rocks`, which keeps all queues of a store,
+says what the database does.
 """
 
 from collections.abc import Iterator
