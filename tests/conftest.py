@@ -1,4 +1,4 @@
-"""Rules for every test: Spark tests share a worker, and nobody leaves his logging to the next."""
+"""Rules for every test: Spark tests share a worker, and no test leaves its logging to the next."""
 
 from collections.abc import Iterator
 

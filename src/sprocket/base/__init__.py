@@ -1,1 +1,1 @@
-"""The synchronous floor: what every layer may use and what knows nobody above it."""
+"""What every layer may use, all of it synchronous; it imports no other layer."""

@@ -1,8 +1,9 @@
 """Time enters here and nowhere else.
 
-The wall clock may be set, by an administrator or after a machine has slept; the monotonic clock
-goes on evenly but means nothing to the next process. Waits are measured on the monotonic clock.
-What is written down is wall time, made even by a `LogClock` where something hangs on it.
+The wall clock may be set, by an administrator or after a machine has slept. The monotonic clock
+runs evenly, but its values mean nothing to the next process. Waits are measured on the monotonic
+clock. What is written down is wall time; a `LogClock` makes it even where something depends on
+that.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The one door to the file system.
+"""The only module that calls the file system.
 
 Nothing else in Sprocket opens, maps, renames or syncs a file; `file_lock` is a part of it.
 `RealDisk` is the operating system's; `testing.disk.SimulatedDisk` passes the same contract suite

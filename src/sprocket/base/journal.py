@@ -18,11 +18,12 @@ covers it is. A snapshot begins with `roll`, which says what it will cover and s
 the next segment; when it is durable, `retire_steps` removes segments that neither it nor the
 snapshot before it needs. That one is kept as a backup, so it must find its lines as well.
 
-What the ends leave. A kill: everything. A power loss: what was synced, and of the rest some blocks
-and some segments. Reading a segment ends at its first line that is torn, fails its crc or breaks
-the sequence, and goes on with the next segment, because after a crash lines go to a new one. A
-segment that does not go on where reading has come to was written behind lines that are lost; none
-of it was ever synced. It is removed, durably, before another line gets one of its numbers.
+What is left after an end. After a kill: everything. After a power loss: what was synced, and of the
+rest some blocks and some segments. Reading a segment ends at its first line that is torn, has a
+wrong crc or breaks the sequence, and continues with the next segment, because after a crash lines
+go to a new one. A segment that does not continue where reading has come to was written behind lines
+that are lost; none of it was ever synced. It is removed, durably, before another line gets one of
+its numbers.
 
 Invariants
 

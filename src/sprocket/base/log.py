@@ -1,9 +1,9 @@
-"""Log events, where the program that runs us wants them.
+"""Log events, sent to where the program that runs this code wants them.
 
 A program that configured structlog gets our events through it, as `sprocket up` does. In any other
 program they go to the standard library's `logging`, under the name of the module, so that a library
-never writes to somebody else's stdout. Either way the value `exc_info`, an exception, becomes its
-traceback: who wrote a listener sees the line in it that failed.
+never writes to the stdout of a program. Either way the value `exc_info`, an exception, becomes its
+traceback, which shows users the line of their listener that failed.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The name that somebody probably meant, when they wrote one that is not there."""
+"""The name that somebody probably meant when they wrote an unknown one."""
 
 import difflib
 from collections.abc import Iterable

@@ -1,26 +1,26 @@
-"""Reads that do not wait for the disk: who would have to is told what is missing, and tries again.
+"""Reads that do not wait for the disk: they say what is missing in memory, and are repeated later.
 
-An event loop that reads what only the disk has stands still for as long as the disk takes, with all
-that it serves. So what reads on the loop does so in an *attempt*. A read that the system could not
-serve from its memory ends the attempt with `WouldBlock`, which says what is missing. Somebody else
-fetches that, and the work is begun anew, as an instruction is after a page fault:
+While an event loop reads from the disk, everything that it serves waits. So work that reads on the
+loop runs as an *attempt*. A read that the system cannot serve from its memory ends the attempt with
+`WouldBlock`, which says what is missing. Another thread reads that, and the work is run again from
+its beginning, as a processor does with an instruction after a page fault:
 
     attempt → read → in memory → … → result
                   ↘ WouldBlock → fetch, on any thread → attempt, from the beginning
 
-So work reads from top to bottom, whoever does it, and outside of an attempt it reads at once.
+So the code reads in a straight line, whoever runs it. Outside of an attempt it reads at once.
 
 Invariants
 
 1. Within an attempt no `open` of a file that is there and no `read` waits for the disk, where the
    system can say what it has in memory. Lengths, names and maps of files are not covered; nor are
    writes.
-2. An attempt finds all that was fetched for the ones before it, whatever the system has forgotten
-   meanwhile. So each gets further than the one before.
-3. What was fetched is kept for the work it was fetched for, and as long as that takes.
+2. An attempt finds everything that was fetched for the ones before it, even if the system has
+   dropped it again. So each attempt gets further than the one before.
+3. What was fetched is kept until the work that it was fetched for is done.
 
-Work in an attempt may end at any read, and begins anew: before its last one it changes nothing, or
-only what may be done twice.
+Work in an attempt may end at any read and then begins again. So before its last read it changes
+nothing, or only what may be done twice.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
-"""How far long work is: told to whoever watches, who may end it there.
+"""How far long work is: reported to those who wait for it, and who may end it.
 
 Work that reads or writes much calls its `Step` at least every few milliseconds of its own, so that
-people see something and a process that is told to stop need not be killed.
+people see progress, and a process that is told to stop need not be killed.
 """
 
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""The one loader of settings: declarations in, a checked value and where each part came from out.
+"""The one loader of settings: turns declarations into checked values and says where each came from.
 
 A *root* is a frozen dataclass whose fields are *groups*, frozen dataclasses themselves. Each field
 of a group is `Annotated[type, msgspec.Meta(ge=…, description=…)]` with a default. Sources, later

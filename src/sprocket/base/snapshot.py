@@ -1,7 +1,7 @@
 """A large file that is replaced as a whole, piece by piece, while its owner goes on working.
 
-The pieces are asked for between the steps, where the owner of the data is; writing and syncing are
-steps (`base.steps`), so they may run on another thread. The old content stays as `<path>.bak`.
+The pieces are made between the steps, where the owner of the data is. Writing and syncing are steps
+(`base.steps`), so they may run on another thread. The old content stays as `<path>.bak`.
 """
 
 import os

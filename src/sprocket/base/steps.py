@@ -1,9 +1,9 @@
 """Work cut into steps, of which some may run on another thread.
 
-A generator that yields calls. What stands between the yields runs where the owner of the data is;
-a call that is yielded may run on any thread, and what it returns or raises comes back at the yield.
-So work that has to wait for the disk reads from top to bottom, whoever drives it: `run` in a
-library, the event loop and its disk thread in a broker.
+The work is a generator that yields calls. The code between the yields runs where the owner of the
+data is. A call that is yielded may run on any thread, and what it returns or raises comes back at
+the yield. So work that has to wait for the disk reads in a straight line, whoever runs it: `run` in
+a library, the event loop and its disk thread in a broker.
 
 Invariants
 

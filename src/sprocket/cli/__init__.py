@@ -1,1 +1,1 @@
-"""The `sprocket` command, one module a command family."""
+"""The `sprocket` command: one module for each family of subcommands."""

@@ -1,7 +1,7 @@
 """`sprocket consume`: follow a topic on the command line, alone or as a member of a group.
 
-Alone it reads the queues and leaves no trace at the broker. With a group it takes its share of the
-queues, as any member does, and what it wrote counts as consumed.
+Alone it reads the queues and changes nothing at the broker. With a group it gets its share of the
+queues, as any member does, and the messages that it wrote are consumed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the running process tells about itself: lines on stderr, for people and for files."""
+"""The log of a running command: lines on stderr, for people and for files."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""`sprocket store check`, `recover`, `salvage`, `convert`: find damage, mend it, change engines.
+"""`sprocket store check`, `recover`, `salvage`, `convert`: find damage, repair it, change engines.
 
 `check` and `salvage` only read the store; `recover` does to it what a broker's start would do, and
 `convert` moves its queues.

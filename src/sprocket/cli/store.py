@@ -1,7 +1,7 @@
 """`sprocket store`: look into a store's folder, of a live broker or a dead one, and mend it.
 
-The commands here open the folder read-only, without its lock, and change nothing; those that look
-for damage and mend it are in `repair`.
+The commands here open the folder read-only, without its lock, and change nothing; those that find
+and repair damage are in `repair`.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Tables for people: aligned columns that fit the terminal and never break a name or an id.
 
-A table that is wider than the terminal first leaves out what its maker can spare, from the last on;
-JSON has it all the same. One that is still too wide is written as a block of lines for each row. A
-file or a pipe has no width, so there everything stands in one line.
+A table that is wider than the terminal first leaves out columns that its maker marked as less
+important, from the last on; JSON still has them. A table that is still too wide is written as a
+block of lines for each row. In a file or a pipe everything stands in one line.
 """
 
 import os

@@ -42,7 +42,7 @@ Tls = Annotated[
     bool,
     typer.Option(
         "--tls",
-        help="Encrypt every connection; whoever answers is believed, but for --tls-trust.",
+        help="Encrypt every connection; servers are not checked without --tls-trust.",
         envvar="SPROCKET_TLS",
         rich_help_panel=_PANEL,
     ),

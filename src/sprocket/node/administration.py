@@ -1,4 +1,4 @@
-"""What tools ask of a broker: its parts put together, and a handler for each code."""
+"""Requests of tools to a broker: makes the parts that they need, and a handler for each code."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
 """What a node encrypts with: a certificate, read again when it changes, or a throw-away one.
 
-Operators put a new certificate in the place of an old one and expect no restart. The files are
-looked at when a client begins a handshake, at most once a second; while the new ones do not fit
-each other, as between the two copies, the old ones go on.
+Operators replace a certificate and expect that no restart is needed. The files are read when a
+client begins a handshake, at most once a second. While the new ones do not belong together, as
+between the two copies, the old ones are used.
 
 Without a certificate one is made when the first client wants it, on a thread, as that takes longer
 than the loop may wait (`throw_away`). If it cannot be made, clients that want TLS are refused with

@@ -1,6 +1,6 @@
 """A NameServer that runs, by itself or beside a broker.
 
-It keeps nothing but what tools leave with it, in `kvConfig.json`; routes come from the brokers.
+It stores only what tools give it, in `kvConfig.json`; routes come from the brokers.
 """
 
 from contextlib import AsyncExitStack

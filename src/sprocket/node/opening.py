@@ -1,7 +1,7 @@
-"""Opening a store beside the event loop: seen, and ended when nobody wants it any more.
+"""Opening a store on a thread: it shows its progress, and ends early if it is no longer wanted.
 
-After a kill it may take long, by how much must be recovered. It runs on a thread of its own, so
-that the loop can take signals meanwhile; nobody else has the store before it is done.
+After a kill it may take long, depending on how much must be recovered. It runs on a thread of its
+own, so that the loop can handle signals meanwhile; nothing else uses the store before it is done.
 """
 
 import asyncio

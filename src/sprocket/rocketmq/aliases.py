@@ -1,12 +1,12 @@
 """RocketMQ's names of settings and ours, in one table for both directions.
 
-A broker.conf or namesrv.conf becomes values of our settings, and our settings are told to tools in
-RocketMQ's words. Units differ: each row says how its text becomes our value and back.
+A broker.conf or namesrv.conf becomes values of our settings, and tools see our settings under
+RocketMQ's names. Units differ: each row says how a text becomes our value and back.
 
-A name that RocketMQ does not have either is an error that suggests the nearest. One that we have no
-setting for is ignored and named, and so are a few that are in circulation and that nothing reads.
-One whose value we could only ignore by losing what it promises (who may connect, where the data
-lies, how often it is kept) is an error too.
+A name that RocketMQ does not know either is an error that suggests the nearest. A setting that we
+do not have is ignored with a warning, and so are a few names that are in use although nothing reads
+them. It is an error if ignoring a value would break its promise (who may connect, where the data
+is, how often it is kept).
 """
 
 import ipaddress

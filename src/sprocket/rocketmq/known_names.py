@@ -1,5 +1,5 @@
 # A pure table: every name that RocketMQ 5.3.3 reads from its two files of settings.
-"""The names of RocketMQ's settings, so that one we do not have is told from one that is misspelt.
+"""The names of RocketMQ's settings, to tell an unsupported setting from a misspelt one.
 
 Source: the properties of `BrokerConfig`, `BrokerIdentity`, `MessageStoreConfig`, `AuthConfig`,
 `NettyServerConfig` and `NettyClientConfig` for broker.conf, of `NamesrvConfig` and

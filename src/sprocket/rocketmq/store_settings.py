@@ -68,7 +68,7 @@ class StoreSettings:
             ge=0,
             le=GIB,
             description="How far the log is filled with zeros ahead of the writer, so that a sync "
-            "need not write metadata; under async flush only room is taken there, which makes "
+            "need not write metadata; under async flush space is only allocated there, which makes "
             "writes cheaper. Takes that much disk space. 0 is off.",
         ),
     ] = 64 * MIB
@@ -77,9 +77,9 @@ class StoreSettings:
         Meta(
             ge=0,
             description="How much of the log's newest part stays in the system's page cache, "
-            "beside what a consumer who reads is on his way to. What is older is given back once "
-            "synced: who comes back for it reads the disk, and the machine's memory is for others. "
-            "0 leaves all to the system, as RocketMQ does.",
+            "besides what consumers will soon read. What is older is dropped once it is synced, so "
+            "that other programs have the memory; to read it again takes the disk. 0 leaves all to "
+            "the system, as RocketMQ does.",
         ),
     ] = 64 * MIB
     index_messages: Annotated[

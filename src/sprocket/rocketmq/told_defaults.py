@@ -1,10 +1,10 @@
 # A pure table: what RocketMQ 5.3.3 tells of its settings that we have none for.
-"""What settings are told to tools that we have no use for: every name that RocketMQ tells.
+"""The values that tools are shown for settings of RocketMQ that Sprocket does not use.
 
-Each has RocketMQ's default where that is true of ours, or where nothing reads it: a time or a size
-of something that is not here. The others are told as they are here: what is not there is off
-(compaction, messages by time, the port for slaves), transactional messages are rejected, and
-whatever counts threads is 1.
+Each has RocketMQ's default if that is also true of Sprocket, or if nothing reads it, such as a time
+or a size of something that is not here. The others have the value that is true here: what is
+missing is off (compaction, messages by time, the port for slaves), transactional messages are
+rejected, and every number of threads is 1.
 
 Source: the answers of a real 5.3.3 to GET_BROKER_CONFIG 26 and GET_NAMESRV_CONFIG 319.
 """

@@ -1,1 +1,1 @@
-"""The asynchronous floor: the loop's driver, its tasks, and the only threads."""
+"""What is asynchronous and of no product: connections, tasks, and the only threads."""

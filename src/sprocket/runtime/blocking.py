@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, so that code which may block can call what may wait."""
+"""An event loop in its own thread, so that blocking code can call coroutines."""
 
 import asyncio
 import threading

@@ -1,10 +1,10 @@
-"""Work that reads on the event loop, which does not stand still for what only the disk has.
+"""Work that reads on the event loop, while other threads wait for the disk.
 
 run → attempt → done
           ↘ would block → a thread fetches → the next attempt, on the loop → …
 
-The threads do nothing else, so that a read waits neither for a sync that stalls nor for upkeep.
-What work may do in an attempt is told in `base.nonblocking`.
+The threads do nothing else, so a read waits neither for a sync that stalls nor for upkeep.
+`base.nonblocking` says what work may do in an attempt.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What stands before the first frame: a PROXY header, then the beginning of a TLS handshake.
+"""What may come before the first frame: a PROXY header, then the beginning of a TLS handshake.
 
     first bytes ─┬─ PROXY header, from a peer that is believed ── its address becomes the peer's ─┐
                  └─ none ─────────────────────────────────────────────────────────────────────────┤
@@ -6,17 +6,18 @@
                           ├─ 22: a handshake ── TlsLayer ── Peer
                           └─ anything else ── Peer, if plain connections are taken
 
-A `Greeter` stands before each peer until that is known. A plain peer is then wired to its transport
-directly, so that it pays nothing.
+Each peer has a `Greeter` until that is known. A plain peer is then connected to its transport
+directly, at no cost.
 
 Invariants
 
 1. A peer is counted, limited and swept from the moment its connection is made; bytes that decide
    nothing yet are no sign of life.
 2. Nothing is written before all is decided, but for the alert that ends a handshake.
-3. A PROXY header counts only from a peer that is believed: whoever may send one can take any name.
+3. A PROXY header is accepted only from a peer that is believed: whoever may send one can claim any
+   address.
 
-Source: RocketMQ `NettyRemotingServer.HandshakeHandler`, which believes everybody.
+Source: RocketMQ `NettyRemotingServer.HandshakeHandler`, which believes every peer.
 """
 
 import asyncio

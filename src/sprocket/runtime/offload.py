@@ -4,9 +4,9 @@ Jobs begin in the order in which they were given; a thread has one at a time. Wh
 is handed over on the event loop. A `queue.SimpleQueue` carries the jobs: a semaphore between loop
 and thread costs several times as much.
 
-The loop may wait for a job, but only for so long (`run_within`): a disk mostly answers within a
-fraction of a millisecond, which is less than going on with something else and being called back
-costs, and when it does not, for whatever reason, the loop goes on without it.
+The loop may wait for a job, but only for a limited time (`run_within`). A disk usually answers
+within a fraction of a millisecond, which costs less than doing something else and being called
+back. When it takes longer, for whatever reason, the loop continues without it.
 """
 
 import asyncio

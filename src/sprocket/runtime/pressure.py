@@ -1,11 +1,11 @@
 """What to do while more is read than can be finished: the disk is slow, and senders are not.
 
-Whoever finishes the work says how many bytes of it wait (`weigh`). From half of the limit on, a
-connection that brought much since its last answer is not read any more until the work has caught
-up, so that one quick sender does not use up the limit for all. At the limit `is_full` holds, and
-requests that would add to it are refused by who handles them.
+The code that finishes the work says how many bytes of it wait (`weigh`). From half of the limit on,
+a connection that sent much since its last answer is not read until the work has caught up, so that
+one fast sender does not use up the limit for all. At the limit `is_full` is true, and handlers
+refuse requests that would add to it.
 
-Reading one bit for each read of a socket is all that this costs while there is no pressure.
+While there is no pressure this costs one look at a flag for each read of a socket.
 """
 
 from typing import Protocol

@@ -1,4 +1,4 @@
-r"""The header of the PROXY protocol: what a load balancer says, before all else, of whom it serves.
+r"""The header of the PROXY protocol, in which a load balancer says which client it serves.
 
     text    = "PROXY " kind *(" " word) CRLF        ; at most 107 bytes
               kind: TCP4 or TCP6, then source, target, source port, target port; UNKNOWN, anything

@@ -1,9 +1,9 @@
 """Tables that are a snapshot and a journal, kept short and durable while the loop serves.
 
-New snapshots are written in steps, the pieces made on the loop and written by the disk thread.
-Whoever must not answer before a change is on the disk says so with `when_durable`; one sync of the
-journals then serves everybody who waits. Whoever syncs something else anyhow, as the group commit
-of messages does, takes the journals along with `begin_sync`.
+New snapshots are written in steps: the loop makes the pieces, the disk thread writes them. Callers
+that must not answer before a change is on disk use `when_durable`; one sync of the journals then
+serves all who wait. Callers that sync something else anyway, like the group commit of messages,
+sync the journals too with `begin_sync`.
 """
 
 from collections.abc import Callable, Sequence

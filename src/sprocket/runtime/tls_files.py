@@ -10,8 +10,9 @@ def client_context(
 ) -> ssl.SSLContext:
     """Return what a client encrypts its connections with.
 
-    Names are not compared, as RocketMQ's own clients do not: brokers are known by address. Without
-    `trust_path` whoever answers is believed, which keeps listeners out and impostors not.
+    Host names are not compared, as RocketMQ's own clients do not: brokers are known by address.
+    Without `trust_path` servers are not checked: nobody can listen, but anybody can pose as a
+    server.
 
     Args:
         trust_path: Certificates of the authorities that servers must have been signed by.

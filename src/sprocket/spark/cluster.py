@@ -1,4 +1,4 @@
-"""The door from Spark's blocking code to a live cluster."""
+"""Gives Spark's blocking code access to a live cluster."""
 
 import asyncio
 import ssl

@@ -1,7 +1,7 @@
-"""Which Python Spark's workers run: this one, or what they run is not what the driver has.
+"""Which Python Spark's workers run: this one, so that they have what the driver has.
 
-Spark starts workers with the `python3` of the PATH unless the variable PYSPARK_PYTHON says another.
-In an environment that is not activated that is a stranger's, which has no Sprocket.
+Spark starts workers with the `python3` of the PATH unless the variable PYSPARK_PYTHON names
+another. If the environment is not activated that is another Python, which does not have Sprocket.
 """
 
 import os

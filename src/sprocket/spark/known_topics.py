@@ -1,4 +1,4 @@
-"""Which topics a store's folder knows, so that one which is not there is an error and not no rows.
+"""Which topics a store's folder knows, so that an unknown one is an error and not an empty result.
 
 The folders of the queues name every topic that has messages, where queues are files; the table of
 topics and its journal name the others. A folder that holds a log alone tells nothing.

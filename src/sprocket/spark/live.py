@@ -1,7 +1,7 @@
-"""A live cluster as the stream sees it: asked until it answers, read range by range.
+"""A live cluster for the stream: requests are repeated until they are answered.
 
-A broker that is killed and started again is away for some seconds, and so is what it told its
-NameServer. Whatever fails for such a reason is tried again with new connections.
+A broker that is killed and started again cannot be reached for some seconds, and the NameServer
+does not know it. Whatever fails for such a reason is tried again with new connections.
 """
 
 from collections.abc import Callable, Iterator

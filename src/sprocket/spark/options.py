@@ -217,7 +217,7 @@ OPTIONS: dict[str, Option] = {
         str,
         "",
         "PEM file of the authorities that servers must be signed by, on every machine that runs a "
-        "task, as the other files; without it whoever answers is believed",
+        "task, as the other files; without it servers are not checked",
     ),
     "tlsCertPath": Option(
         Where.LIVE, str, "", "PEM file of our own certificate, where one is asked for"

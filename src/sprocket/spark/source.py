@@ -27,7 +27,7 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         return "rocketmq"
 
     def schema(self) -> str:
-        """Return the columns, when the user gave no schema of his own."""
+        """Return the columns, when the user gave no schema."""
         return spark_schema(self._options())
 
     def reader(self, schema: Any) -> "DirectoryReader":

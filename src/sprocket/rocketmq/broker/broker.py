@@ -1,7 +1,7 @@
 """The broker as a whole: constructs its parts, and runs what must happen now and then.
 
-Nothing is handed this object to fetch something else from; `node/run` gives each handler the parts
-that it needs.
+No part gets this object to reach the other parts; `node/run` gives each handler the parts that it
+needs.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """RocketMQ's JSON files in `config/`: how they are read, written and kept through a crash.
 
-The text is fastjson's pretty form (members sorted by name where the writer sorts them, a tab for
-each level, integer keys without quotes), because a RocketMQ broker started on our folder reads it
-and its operators do. Ours are replaced as a whole and durably, the old content stays as `.bak`.
+The text is fastjson's pretty form (members sorted by name where RocketMQ's writer sorts them, a tab
+for each level, integer keys without quotes), because RocketMQ brokers that are started on our
+folder, and their operators, read it. Our files are replaced as a whole and durably; the old content
+stays as `.bak`.
 
 Tables that grow (topics, groups, offsets) are such a file, the snapshot, and a journal of what came
 since (`base.journal`). The snapshot says in a member of ours, `codec.tables.SEQUENCE`, up to where

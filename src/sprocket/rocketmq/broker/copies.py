@@ -1,7 +1,7 @@
 """Copies of stored messages: under another topic, with other properties, everything else the same.
 
-A delayed message is delivered as a copy of the one that waited; a message that a consumer sends
-back waits, or ends with the dead letters, as a copy of the one that was consumed.
+A delayed message is delivered as a copy of the one that waited. A message that a consumer sends
+back waits, or becomes a dead letter, as a copy of the one that was consumed.
 """
 
 from msgspec import Struct

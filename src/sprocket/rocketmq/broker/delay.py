@@ -12,9 +12,9 @@ again: at once if more may be due, at the time of the next message, or, with not
 the level's own delay, since what comes meanwhile cannot be due before.
 
 A message is due when its delay has really passed since it was stored, by the log's clock: setting
-the machine's clock, in either direction, brings no message early or twice and holds none up. What
-an earlier process stored is due by its times, or, if the clock was set back meanwhile, after its
-delay once more.
+the machine's clock, in either direction, brings no message early or twice and delays none. What an
+earlier process stored is due by its times, or, if the clock was set back meanwhile, when its delay
+has passed once more.
 
 A copy keeps everything of the message, `DELAY`, `REAL_TOPIC` and `REAL_QID` included, as those of
 RocketMQ do. Its topic is not looked up: one that was deleted meanwhile gets its message all the
@@ -24,9 +24,9 @@ Invariants
 
 1. A message is noted as delivered only after its copy is stored as the flush mode says: whatever
    happens, it is delivered at least once.
-2. A message that cannot be read, or that no log can take, is said in the log with its place, and
-   the level goes on behind it; if it is the disk that does not give it, after half a minute. Any
-   other failure keeps the level where it is and is tried again.
+2. A message that cannot be read, or that no log can take, is logged with its place, and the level
+   continues behind it; if the disk cannot read it, after half a minute. Any other failure keeps the
+   level where it is and is tried again.
 3. A level has at most one batch under way.
 
 Source: RocketMQ `ScheduleMessageService`.

@@ -1,8 +1,8 @@
-"""Delay levels: how long each lasts, and where a message waits that is sent with one.
+"""Delay levels: how long each lasts, and where its messages wait.
 
-Such a message is stored in `SCHEDULE_TOPIC_XXXX`, in the queue of its level, and carries where it
-wants to go in `REAL_TOPIC` and `REAL_QID`. When its time has come `broker.delay` stores a copy of
-it there. The unit in the waiting queue holds that time; see `store.units`.
+A message with a level is stored in `SCHEDULE_TOPIC_XXXX`, in the queue of its level; `REAL_TOPIC`
+and `REAL_QID` say where it is to go. When its time has come `broker.delay` stores a copy of it
+there. The unit in the waiting queue has that time; see `store.units`.
 
 Source: RocketMQ `ScheduleMessageService`, `HookUtils.transformDelayLevelMessage`.
 """

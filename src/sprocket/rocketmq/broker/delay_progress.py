@@ -1,12 +1,12 @@
-"""How far the delivery of each delay level is, so that it goes on from there after any end.
+"""How far the delivery of each delay level is, so that it continues there after a stop or a crash.
 
 `config/delayOffset.json` is RocketMQ's own file: by level the queue offset, in the level's waiting
 queue, of the first message that was not delivered. It is replaced every few seconds and at stop.
 `config/sprocket.delays` is the journal of what came since, a line for each batch that was
 delivered: `sequence, level, offset, end of the log`; see `base.journal` and `config_file`.
 
-A batch counts as delivered when its copies are stored as the flush mode says. What is noted may
-never be ahead of the copies, or a message that waited would be lost:
+A batch counts as delivered when its copies are stored as the flush mode says. The progress that is
+written down must never be ahead of the copies, or a waiting message would be lost:
 
 * a kill leaves both with the operating system, the copies first;
 * after a power loss the log may end before the copies of a batch (async flush, or a journal that

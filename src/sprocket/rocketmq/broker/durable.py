@@ -67,13 +67,14 @@ WRITE_ENOUGH = 32
 some 12 µs, and a message in such a group a third of one."""
 
 DISPATCH_SECONDS = 0.05
-"""How long queue units and index entries may wait for company: a round costs some 0.2 ms however
-little is in it. Who reads has what is due dispatched first."""
+"""How long queue units and index entries may wait for more of them: a round costs some 0.2 ms even
+if little is in it. A read first dispatches what is due."""
 
 DISPATCH_ENOUGH, DISPATCH_BYTES_ENOUGH = 2048, KEPT_BYTES_MAX // 2
-"""Records, or bytes of the log, that wait no longer for company; a round takes about 2 ms. Its half
-for the index waits for the next answers, as who sends one at a time has his longest waits from it.
-What the log's tail has forgotten by then, after twice so many bytes, has to be read again."""
+"""With so many records, or bytes of the log, a round waits no longer; it takes about 2 ms. Its half
+for the index waits until the next answers are sent: otherwise it would make the longest waits of
+clients that send one message at a time. What the log's tail has dropped by then, after twice so
+many bytes, has to be read again."""
 
 READY_BESIDE = 32
 """Records from which on answers are made while the disk writes what they answer. Having it begin

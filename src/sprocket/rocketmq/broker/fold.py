@@ -1,8 +1,8 @@
-"""Bringing RocketMQ's files up to date with our journals, while no broker runs.
+"""Writes what is in our journals into RocketMQ's files, while no broker runs.
 
 After a kill `topics.json`, `subscriptionGroup.json`, `consumerOffset.json` and `delayOffset.json`
-may lag behind their journals by a few seconds. A broker of ours reads both; one of RocketMQ's, or a
-person, only the files.
+may be a few seconds behind their journals. Our broker reads both; RocketMQ's brokers, and people,
+read only the files.
 """
 
 from sprocket.base import journal

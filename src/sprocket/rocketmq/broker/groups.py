@@ -1,8 +1,8 @@
 """Consumer groups and their settings, in `config/subscriptionGroup.json`.
 
-A group that nobody made is made, with default settings, when it is first used, unless
-`auto_create` is off. What changes is a line of the journal `sprocket.groups`, which a kill leaves;
-`runtime.snapshots` makes it durable.
+An unknown group is made with default settings when it is first used, unless `auto_create` is off.
+Each change is a line of the journal `sprocket.groups`, which survives a kill; `runtime.snapshots`
+makes it durable.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

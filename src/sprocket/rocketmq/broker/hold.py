@@ -7,7 +7,7 @@ which then answers whatever it finds. A connection that closes takes its holds w
 Invariants
 
 1. A hold ends exactly once: resumed, or dropped with its connection.
-2. Once `hold_count_max` wait, what comes beyond is answered at once, and that is logged.
+2. Once `hold_count_max` pulls wait, more of them are answered at once, and that is logged.
 """
 
 from collections.abc import Callable, Hashable

@@ -1,4 +1,4 @@
-"""Who may consume a queue alone: the locks of orderly consumers.
+"""The locks of orderly consumers: which client alone may consume a queue.
 
 A lock belongs to (group, queue) and one client. It lasts 60 s from its last renewal (RocketMQ's
 `rocketmq.broker.rebalance.lockMaxLiveTime`); clients renew every 20 s. Locks live in memory:

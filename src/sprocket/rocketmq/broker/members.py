@@ -1,9 +1,9 @@
 """Who is connected: producers and consumers by group, and what each consumer group subscribes to.
 
 A client is known by its connection. It enters with a heartbeat, and leaves when it says so, when
-its connection closes, or when its last heartbeat is too old. When the set of consumers of a group
-or the set of its topics changes, all its members are told (request 40), and share the queues anew;
-of a group whose settings say no, only if somebody's connection closed, as in RocketMQ.
+its connection closes, or when its last heartbeat is too old. When the consumers of a group or the
+set of its topics change, all its members are told (request 40) and divide the queues again. If the
+group's settings switch this off they are told only after a connection was closed, as in RocketMQ.
 
 Invariants
 

@@ -1,8 +1,8 @@
 """Counting by key, and what was counted in the last minute, hour and day.
 
-What happens is counted in one table; every ten seconds (`roll`) the table is handed over to the
-three windows and a new one begins. A window keeps buckets, each with the keys that were counted in
-it and no others: what is idle takes no room, and is forgotten after a day.
+Events are counted in one table. Every ten seconds (`roll`) the table is handed to the three windows
+and a new one begins. A window has buckets, each with only the keys that were counted in it: what is
+idle takes no room, and is forgotten after a day.
 
 Source: RocketMQ `StatsItem`, whose samples are of 10 s, 10 min and 1 h.
 """

@@ -1,4 +1,4 @@
-"""How far each consumer group is in each queue, so that it goes on from there after any end.
+"""How far each consumer group is in each queue, so that it continues there after a stop or a crash.
 
 Two files hold it, both in `config/`:
 
@@ -12,8 +12,8 @@ Two files hold it, both in `config/`:
 Lines of the journal hold `sequence, "topic@group", queue, offset`, or null for the offset where all
 of a group in a topic was forgotten; `base.journal` and `config_file` have the rest.
 
-A commit that a pull carries is not what the pull is about: where its line cannot be written it
-counts in memory only (`commit_aside`), as all of RocketMQ's do, until a line or a file has it.
+A pull may contain a commit. If its line cannot be written the pull does not fail: the commit is
+kept in memory only (`commit_aside`), as all of RocketMQ's are, until a line or a file has it.
 
 A reset by an administrator is a commit that wins: until the group has pulled from the queue, and
 so learned of it, its own commits there are ignored.

@@ -1,7 +1,8 @@
 """Property strings that can be stored as they came, with the broker's own properties behind them.
 
-Nearly all can, and a look at many of them together takes a fifth of one at each. It counts, so one
-string could make up for what another lacks; what counts for each is looked for in each as well.
+Nearly all can. Checking many strings together costs a fifth of checking each. The joint check
+counts, so what one string lacks could be made good by another; therefore what must be true of each
+string is also checked in each.
 """
 
 from collections.abc import Mapping, Sequence

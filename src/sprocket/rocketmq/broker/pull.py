@@ -1,4 +1,4 @@
-"""What becomes of a pull request: the checks in RocketMQ's order, the read, the answer's numbers.
+"""Handling of a pull request: the checks in RocketMQ's order, the read, the numbers in the answer.
 
 Source: RocketMQ `PullMessageProcessor`.
 """

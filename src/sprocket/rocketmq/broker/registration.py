@@ -3,7 +3,7 @@
 One task for each NameServer keeps one connection: it registers everything at the start, after each
 reconnect and every `register_seconds`, and single topics as they change. A NameServer that refuses
 a single topic (it was restarted and does not know us) gets everything at once. When the broker
-stops it takes its leave.
+stops it unregisters.
 """
 
 import asyncio

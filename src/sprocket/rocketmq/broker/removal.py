@@ -1,8 +1,8 @@
 """Deleting topics and groups, with everything that is kept about them.
 
-A topic goes as a whole between two rounds of the store's upkeep: its queues, its settings, the
-offsets of all groups in it, its figures, and the POP retry topics that groups have for it. What a
-crash cuts off is finished when the broker starts.
+A topic is deleted as a whole between two rounds of the store's upkeep: its queues, its settings,
+the offsets of all groups in it, its figures, and the POP retry topics that groups have for it. If a
+crash interrupts this, it is finished when the broker starts.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """How groups get their messages, by topic, in `config/messageRequestMode.json`: by pulling.
 
-RocketMQ's other mode, POP, is not offered. A folder of RocketMQ's may hold groups that were set to
-it: they are kept, said in the log, and pull.
+RocketMQ's other mode, POP, is not built. A folder of RocketMQ's may have groups with that mode:
+they are kept, logged, and pull.
 """
 
 from collections.abc import Mapping

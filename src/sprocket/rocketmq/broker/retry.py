@@ -1,4 +1,4 @@
-"""What becomes of a message that a consumer sends back: later again, or among the dead letters.
+"""Handling of a message that a consumer sends back: deliver it later, or make it a dead letter.
 
 The record is a copy of the consumed one for `%RETRY%<group>`, which every consumer of the group
 subscribes to, with the original topic in `RETRY_TOPIC` and the first id in `ORIGIN_MESSAGE_ID`. It
@@ -6,8 +6,8 @@ waits in a delay level first: the one that the consumer asks for, or, if it leav
 3 and one more for each time that it failed before. One that has failed too often, or that the
 consumer gives up, goes to `%DLQ%<group>`, where it stays until somebody looks at it.
 
-Consumers in order send their last retry as a plain message to the retry topic; `broker.send` has
-that, and the limit for it.
+Orderly consumers send their last retry as a plain message to the retry topic; `broker.send` handles
+that, with its limit.
 
 Source: RocketMQ `AbstractSendMessageProcessor.consumerSendMsgBack`.
 """

@@ -1,9 +1,9 @@
-"""What GET_BROKER_RUNTIME_INFO 28 tells of a broker: figures as texts, under RocketMQ's names.
+"""The answer to GET_BROKER_RUNTIME_INFO 28: figures as texts, under RocketMQ's names.
 
-RocketMQ has a pool of threads with a queue for each kind of request; tools show how long these are.
-Sprocket handles a request when it arrives. What waits here waits for the disk, so that is what is
-told: sends for their sync, pulls for pages of old messages. Nothing else waits, and no pool has a
-limit of its own.
+RocketMQ has a pool of threads with a queue for each kind of request, and tools show the lengths of
+these queues. Sprocket handles a request when it arrives. Only requests that need the disk wait, so
+these are shown: sends that wait for their sync, pulls that wait for pages of old messages. There
+are no limits for single pools.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What becomes of a send request: the checks in RocketMQ's order, the queue, the record.
+"""Handling of a send request: the checks in RocketMQ's order, the queue, the record.
 
 Source: RocketMQ `SendMessageProcessor`, `AbstractSendMessageProcessor.msgCheck`.
 

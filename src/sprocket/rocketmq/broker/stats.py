@@ -1,7 +1,7 @@
 """How much goes through the broker: counters, their rates, and what each topic and group has.
 
-Puts are counted as messages arrive in their queues, once for each topic and round; gets once for
-each answer. Nothing outlives the process, as in RocketMQ, whose totals of a day begin anew too.
+Puts are counted when messages arrive in their queues, once for each topic and round; gets are
+counted once for each answer. The counts are lost when the process ends, as in RocketMQ.
 """
 
 from bisect import bisect_left

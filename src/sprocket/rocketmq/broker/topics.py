@@ -1,9 +1,9 @@
-"""The topics that this broker serves, in `config/topics.json`, and how new ones come about.
+"""The topics that this broker serves, in `config/topics.json`, and how new ones are made.
 
-A topic is made by `UPDATE_AND_CREATE_TOPIC`, or by the first send to it after the template that the
-sender names, normally `TBW102`. Every change raises the data version, is a line of the journal
-`sprocket.topics`, which a kill leaves and `runtime.snapshots` makes durable, and is told to whoever
-registers topics with the NameServers.
+A topic is made by `UPDATE_AND_CREATE_TOPIC`, or by the first send to it with the settings of the
+template that the sender names, normally `TBW102`. Every change raises the data version and is a
+line of the journal `sprocket.topics`, which survives a kill and which `runtime.snapshots` makes
+durable. Whoever registers topics with the NameServers is told of it.
 """
 
 import re

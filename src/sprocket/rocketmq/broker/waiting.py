@@ -19,7 +19,7 @@ class Asker(Protocol):
     """Who gets an answer; `runtime.driver.Peer` is one."""
 
     def send_now(self, buffers: Sequence[Buffer]) -> None:
-        """Take one or more answers, and be on the way with them."""
+        """Take one or more answers, and send them without waiting."""
 
 
 Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]

@@ -1,4 +1,4 @@
-"""Handing messages to the listener, and what its success or failure means for their queue."""
+"""Hands messages to the listener; its success or failure decides what happens in their queue."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,6 +1,7 @@
-"""How a consumer does with each topic; brokers ask for it on behalf of operators.
+"""Counts of a consumer for each topic, which brokers ask for on behalf of operators.
 
-Counted is what it pulled, what it handed out and what failed, and how long pulls and calls took.
+Counted are the messages that it pulled, handed to the listener and failed with, and how long pulls
+and calls took.
 """
 
 from collections import deque

@@ -1,6 +1,7 @@
-"""What brokers ask of a consumer by themselves, most of it for an operator.
+"""What brokers ask of a consumer, mostly for an operator.
 
-To share out anew, to go on elsewhere, how far it is, what it is doing, to try one message.
+To divide the queues again, to continue from other offsets, to say how far it is and what it is
+doing, to try one message.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""One queue that a consumer holds."""
+"""One queue that a consumer has at the moment."""
 
 import asyncio
 

@@ -1,8 +1,8 @@
 """What every client has: an identity, connections, routes, and heartbeats.
 
-Invariant: a group is there once for each kind. Brokers know a member by its client id, so a second
-consumer of one group would be told of the same queues as the first, and a broker that asks a
-producer of a group would reach either.
+Invariant: a client has at most one consumer and one producer of each group. Brokers know a member
+by its client id. So a second consumer of one group would get the same queues as the first, and a
+broker that asks a producer of a group would reach either.
 """
 
 import asyncio

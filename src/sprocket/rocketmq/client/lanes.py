@@ -14,13 +14,13 @@ the outcome:
   anything else of that queue.
 
 A lane without a connection *stalls*: it leaves its `pump` with the dialer, which calls it when the
-broker can be reached. A request that gets no answer may have been carried out; it is sent again
-with the same unique keys. So a message is stored at least once, and of two messages of one ordered
-lane the first record of the earlier stands before the first record of the later.
+broker can be reached. A request without an answer may have been carried out; it is sent again with
+the same unique keys. So a message is stored at least once, and of two messages of one ordered lane
+the first record of the earlier one comes before the first record of the later one.
 
-A message ends with an answer that stores it, with a refusal that will not pass, or at its
-deadline: on the wire by the deadline of its request, in a lane by `expire`. What came after a
-message that was given up goes on without it.
+A message ends with an answer that stores it, with a refusal that repeating cannot change, or at its
+deadline: while its request is sent by the request's deadline, in a lane by `expire`. After a
+message that was given up the later ones continue without it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What several producers and consumers may share, and how each holds its share.
+"""What several producers and consumers may share, and how each of them uses its share.
 
 Java keeps a table of instances by client id in each process, and by default gives every producer
 and consumer an id of its own, so that they share nothing. Here nothing is shared unless the user
@@ -79,11 +79,11 @@ class Client:
 
 
 Where = str | Sequence[str] | Client
-"""How users say where the brokers are: NameServers for a client of one's own, or a shared one."""
+"""How users say where the brokers are: NameServers for an own client, or a shared client."""
 
 
 class Options(TypedDict, total=False):
-    """What can be said of a client of one's own; a shared `Client` has it said already."""
+    """Arguments for a client that is not shared; a shared `Client` has its own."""
 
     client: ClientSettings | None
     """Timeouts and intervals of the connections."""

@@ -1,4 +1,4 @@
-"""What a user gives to handle messages, and what it may say of them."""
+"""The function that users give to handle messages, and what it may return or raise."""
 
 import asyncio
 import inspect

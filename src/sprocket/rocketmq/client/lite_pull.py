@@ -1,4 +1,4 @@
-"""Receiving messages when asked for: a consumer whose user sets the pace, and may go back."""
+"""Receiving messages by polling: users decide when they read, and may go back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence

@@ -98,7 +98,7 @@ class GroupMember:
     async def _find_brokers(self) -> None:
         """Learn which brokers there are where no route says so: by the template of new topics.
 
-        They hear of the group before its topic is there, as do administrators.
+        So they, and administrators, learn of the group before its topic exists.
         """
         with contextlib.suppress(ClientError):  # where topics are not made by themselves
             await self._instance.routes.find(TEMPLATE_TOPIC)

@@ -1,10 +1,10 @@
-"""The offsets of a broadcasting consumer, which concern nobody else, in a file of this machine.
+"""The offsets of a broadcasting consumer, in a file of this machine.
 
 The file is JSON: `{"offsets": [{"topic": …, "brokerName": …, "queueId": …, "offset": …}, …]}`. A
-Java client keeps its own under the name `offsets.json`, in a dialect that is no JSON; where ours is
-missing, that one is read, so a consumer that moved from Java goes on where it was. It lies in the
-same folder if Java named the folder after the same address of this machine; if not, as happens when
-the NameServer is given by name or as 127.0.0.1, it is looked for under the machine's others.
+Java client has its own file, `offsets.json`, which is not quite JSON. If our file is missing that
+one is read, so that a consumer which moved from Java continues where it was. It is in the same
+folder if Java named the folder after the same address of this machine. If not, as happens when the
+NameServer is given by name or as 127.0.0.1, it is searched for under the machine's other addresses.
 
 Source: RocketMQ `LocalFileOffsetStore`, `ClientConfig.buildMQClientId`.
 """

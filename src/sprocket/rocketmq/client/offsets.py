@@ -1,4 +1,4 @@
-"""How far a group is done with each queue: noted here, written down elsewhere now and then."""
+"""How far a group is in each queue: noted here, and written down from time to time."""
 
 import asyncio
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""What a lite consumer has pulled and not given to its user, and what the user has in hand."""
+"""Messages that a lite consumer has pulled: those that wait for a poll, those of the last one."""
 
 import asyncio
 from collections import deque

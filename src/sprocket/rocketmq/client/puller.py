@@ -1,4 +1,4 @@
-"""Reading queues at offsets of one's own, with the records as the broker has them.
+"""Reading queues at offsets that the caller keeps, with the records as the broker has them.
 
 For programs that keep their own offsets, such as a Spark source: no group is joined, nothing is
 committed, and bodies are not decoded.

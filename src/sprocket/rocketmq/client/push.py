@@ -1,4 +1,4 @@
-"""Receiving messages: a group shares out the queues of its topics and reads each once."""
+"""Receiving messages: the members of a group divide the queues of its topics."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Who of a group reads which queue.
+"""Which member of a group reads which queue.
 
 Every member computes this alone. They agree because each gets the same two sorted lists, the queues
 of the topic and the client ids that the broker gives, and because all have the same strategy.

@@ -1,4 +1,4 @@
-"""Asking by message, and being answered by message.
+"""Requests and replies that are messages.
 
     reply = await producer.request(Message("prices", b"bolt"), timeout_ms=2_000)
 

@@ -1,4 +1,4 @@
-"""What a user of the clients may change, each with its unit, its range and its price.
+"""Settings of the clients, each with its unit, its range and its cost.
 
 Intervals and limits follow RocketMQ's `ClientConfig`, `DefaultMQProducer` and
 `DefaultMQPushConsumer` where the field says nothing else.

@@ -1,4 +1,4 @@
-"""What a consumer has subscribed to, and how brokers are told of it."""
+"""What a consumer has subscribed to, and how brokers learn of it."""
 
 import re
 from collections.abc import Iterator, Mapping

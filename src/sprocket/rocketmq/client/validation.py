@@ -1,7 +1,8 @@
-"""What a user gives to a producer, checked before anything is done with it.
+"""Checks what users give to a producer before anything is done with it.
 
-A wrong type or number is an `InvalidMessage` at once, with what to write instead. Without this it
-would come to light where a request is made of many messages, and nobody would be told.
+A wrong type or number is an `InvalidMessage` at once, with what to write instead. Otherwise it
+would only be noticed where a request is made of many messages, and the caller would not learn of
+it.
 
 Source: RocketMQ `Validators.checkMessage`, and the sizes of the fields in a record.
 """

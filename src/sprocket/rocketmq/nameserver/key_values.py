@@ -1,4 +1,4 @@
-"""Texts that tools leave with a NameServer, by namespace and key; every change is kept at once.
+"""Texts that tools store in a NameServer, by namespace and key; every change is written at once.
 
 Source: RocketMQ `KVConfigManager` and its `kvConfig.json`:
 `{"configTable":{namespace:{key:value}}}`.

@@ -1,4 +1,4 @@
-"""The NameServer as a whole: constructs its parts and watches over who is still there."""
+"""The NameServer as a whole: makes its parts, and removes brokers that are gone."""
 
 import asyncio
 

@@ -1,10 +1,11 @@
 """How a NameServer's tables change: brokers register, stay, leave, or are told about by tools.
 
-Brokers tell it, again and again; it asks nobody and writes nothing of this down. A broker leaves
-when it says so, when its connection closes, or when it has been silent for longer than it promised.
+Brokers register again and again; the NameServer asks nobody and writes nothing of this down. A
+broker is removed when it says so, when its connection closes, or when it has been silent for longer
+than it promised.
 
-Only a master speaks for the topics of its name. While there is none, the slave of the smallest id
-does; where it may act as a master, its queues cannot be written to.
+Only the master of a broker name changes the topics of that name. While there is none, the slave
+with the smallest id does; if it may act as a master, its queues cannot be written to.
 
 Source: RocketMQ `RouteInfoManager`. Static topics are not built: what a registration says of them
 is ignored. Nobody is told of a new smallest id.

@@ -1,11 +1,12 @@
-"""What the broker asks of its clients, and which answer belongs to what.
+"""Requests of the broker to its clients, and which answer belongs to which.
 
-A call is a request with a number of this side's own, sent on a connection that a client opened. It
-ends exactly once: with the client's answer, when its time is over, or when the connection closes.
-One-way requests, such as the news that a group has changed, are no calls.
+A call is a request that this side numbers and sends on a connection that a client opened. It ends
+exactly once: with the client's answer, when its time is over, or when the connection closes.
+One-way requests, such as the notice that a group has changed, are no calls.
 
-At most `count_max` are under way on all connections together; RocketMQ has 64 asynchronous ones
-and, for the others, as many as it has threads. Beyond that a call fails at once, and that is said.
+At most `count_max` calls wait for an answer on all connections together; RocketMQ allows 64
+asynchronous ones and, of the others, as many as it has threads. Above the limit a call fails at
+once, and that is logged.
 
 Source: RocketMQ `Broker2Client`, `NettyRemotingAbstract`.
 """

@@ -1,4 +1,4 @@
-"""From a request to its handler, and from what the handler says to an answer.
+"""Finds the handler of a request, and makes an answer of what the handler returns or raises.
 
 A handler is a plain function. It returns an `Answer`, or None if it answers later or not at all;
 then it keeps the request and calls `answer` when the time has come.

@@ -1,8 +1,8 @@
 """The queues of a topic on all brokers of the cluster, as the NameServers know them.
 
-A broker knows its own queues only; whoever shares a topic out needs all of them. Answers are kept
-for `FRESH_SECONDS`. When no NameServer answers, the last answer counts, and without one the
-caller's own queues.
+A broker knows its own queues only; to divide a topic among consumers it needs all of them. Answers
+are kept for `FRESH_SECONDS`. When no NameServer answers, the last answer is used, and without one
+the caller's own queues.
 
 Source: RocketMQ `TopicRouteInfoManager`.
 """

@@ -1,4 +1,4 @@
-"""Knowing when a connection that something was kept for is gone."""
+"""Notices when a connection closes for which something was kept."""
 
 from collections.abc import Callable
 

@@ -29,15 +29,15 @@ PART_BYTES_MIN, PART_BYTES_MAX = MIB, 4 * MIB
 """What is given back at once; a MiB costs some 50 µs."""
 
 READER_SECONDS = 10.0
-"""Who has read nothing for so long counts as gone."""
+"""A reader that has read nothing for so long counts as gone."""
 
 LOOK_SECONDS = 0.5
-"""So long the lowest place of all readers is taken to be what it was: to go through 1,000 of them
-takes some 70 µs, which not every write is to pay."""
+"""How long the lowest place of all readers is used before it is computed again: for 1,000 readers
+that takes some 70 µs, too much for every write."""
 
 READERS_MAX = 4096
-"""From so many readers on each new place looks for those who are gone, as often as may be: where
-little is written, nobody else does."""
+"""From so many readers on each new place removes those that are gone, as often as allowed: where
+little is written, nothing else does."""
 
 _NOWHERE = 1 << 63
 
@@ -55,7 +55,7 @@ class _Reader(Struct, gc=False):
     """Where a reader is.
 
     Attributes:
-        place: Physical offset of what he read last.
+        place: Physical offset of what it read last.
         at: When, on the monotonic clock.
     """
 
@@ -105,10 +105,10 @@ class PageCache:
                 file.give_back(position, size)
 
     def note(self, reader: Hashable, place: int) -> None:
-        """Note where somebody reads: what lies behind he will soon want.
+        """Note where a reader is: it will soon want what follows.
 
         Args:
-            reader: Who; his place before is forgotten.
+            reader: Which one; its earlier place is forgotten.
             place: Physical offset of the first record.
         """
         now = self._monotonic()

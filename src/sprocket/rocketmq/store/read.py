@@ -45,8 +45,8 @@ ANSWER_BYTES_MAX = 128 * MIB
 """What a caller may ask for at least and at most."""
 FAR_BYTES_MAX = 256 * KIB
 """Limit of an answer with messages far behind the end, which the disk may have to bring in: others
-wait for the same disk. RocketMQ's are 64 KiB and eight messages; who reads a long backlog then asks
-four times as often as he would near its end."""
+wait for the same disk. RocketMQ's limits are 64 KiB and eight messages, so that a reader of a long
+backlog asks four times as often as near its end."""
 COLD_GAP_BYTES_MAX = 16 * KIB
 """Records that are not warm, with no more than this between them, are read by one call: to copy so
 much takes as long as another call."""

@@ -108,7 +108,7 @@ def test_a_power_loss_brings_no_offsets_back() -> None:
 
 
 def test_what_is_not_there_leaves_no_trace() -> None:
-    """Or anybody could make the list of deleted topics as long as he likes."""
+    """Or anybody could make the list of deleted topics as long as they like."""
 
     async def scenario() -> None:
         scene = Scene(SimulatedDisk())

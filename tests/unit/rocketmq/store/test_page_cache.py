@@ -1,4 +1,4 @@
-"""What is old and synced is given back, but not before somebody who is on his way to it."""
+"""What is old and synced is dropped from memory, but not ahead of a reader."""
 
 import pytest
 from tests.stores import new
@@ -133,7 +133,7 @@ def test_of_a_reader_who_moves_on_only_the_last_place_counts() -> None:
 
 
 def test_a_reader_further_back_counts_at_once() -> None:
-    """Though others were looked at a moment ago; also one who goes back himself."""
+    """Though others were looked at a moment ago; also a reader that goes back itself."""
     for name in ("old", "new"):
         lab = Lab(segment_bytes=64 * MIB)
         lab.write(8)

@@ -499,7 +499,7 @@ class FakePageCache:
 
 @pytest.mark.parametrize("own_from", [0, None])
 def test_where_a_reader_is_gets_noted(own_from: int | None) -> None:
-    """By the first record that he wants; a filler is nowhere."""
+    """By the first record that the reader wants; a filler is nowhere."""
     log = filled(10)
     cache = FakePageCache()
     pages = cast("PageCache", cache)

@@ -87,7 +87,7 @@ def test_what_this_process_wrote_is_not_looked_at_one_by_one() -> None:
 
 
 def test_a_reader_is_told_what_the_disk_has_to_bring() -> None:
-    """Within an attempt; what he gets once it was fetched is what others get, who just wait."""
+    """Within an attempt; once it was fetched the result is that of readers that just wait."""
     disk, store = filled(8)
     store.close()
     cold = NonblockingDisk(disk)

@@ -83,7 +83,7 @@ class Client:
 
 
 Where = str | Sequence[str] | Client
-"""How users say where the brokers are: NameServers for a client of one's own, or a shared one."""
+"""How users say where the brokers are: NameServers for an own client, or a shared client."""
 
 
 class Runner(Generic[A]):

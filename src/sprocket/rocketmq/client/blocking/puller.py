@@ -1,4 +1,4 @@
-"""Reading queues at offsets of one's own, from programs without an event loop."""
+"""Reading queues at offsets that the caller keeps, from programs without an event loop."""
 
 from typing import Self, Unpack
 

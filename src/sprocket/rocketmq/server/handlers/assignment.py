@@ -1,7 +1,7 @@
-"""Requests by which the broker shares queues out: 400 to 402.
+"""Requests by which the broker divides queues among consumers: 400 to 402.
 
 A consumer that leaves rebalancing to brokers asks one of them for its queues of a topic, on every
-broker. It gets what it would have worked out itself with the strategy that it names.
+broker. It gets the queues that it would have computed itself with the strategy that it names.
 
 Source: RocketMQ `QueryAssignmentProcessor`. POP is not offered: a request to set it is refused,
 and everybody is told to pull.

@@ -76,7 +76,7 @@ class NameHandlers:
         )
 
     def unregister(self, _: Peer, request: Command) -> Answer:
-        """Forget a broker that takes its leave."""
+        """Forget a broker that unregisters."""
         header = request.header(UnregisterBroker)
         self._routes.unregister(header.broker_name, header.cluster_name, header.broker_addr)
         return Answer()

@@ -1,12 +1,12 @@
 """Replies to requests that are messages: 324 and 325, pushed on with 326.
 
-A producer that wants a reply sends its own client id along. Who consumes the message sends the
-reply here; the broker pushes it to that client over the connection that it produces on, and, when
-that has ended one way or the other, stores it in the reply topic too. The code that the replier
-gets is that of the push; whether the reply was stored shows in the message id.
+A producer that wants a reply sends its own client id in the message. The consumer of the message
+sends the reply here. The broker pushes it to that client over the connection on which it produces,
+and after that, whatever the result, stores it in the reply topic too. The replier gets the code of
+the push; the message id shows whether the reply was stored.
 
-While the disk is behind, replies are pushed and not stored: a push needs no disk, somebody waits
-for it, and RocketMQ too goes by the push when the put is refused.
+While the disk cannot keep up, replies are pushed and not stored: a push needs no disk, somebody
+waits for it, and RocketMQ too answers with the result of the push when storing is refused.
 
 Source: RocketMQ `ReplyMessageProcessor`.
 """

@@ -1,8 +1,8 @@
 """Requests that move what groups have committed: 222, 308 and 314.
 
-A reset is kept by the broker: nothing is pushed to consumers. Each learns of it from its next pull
-of the queue, and until then what it commits there is ignored. One that waits in a long poll is
-answered at once, so that it need not wait for a message to learn.
+The broker keeps a reset; nothing is pushed to consumers. Each consumer learns of it at its next
+pull of the queue, and until then its commits for that queue are ignored. A pull that waits is
+answered at once, so that it need not wait for a message.
 
 Source: RocketMQ `AdminBrokerProcessor`. Unlike there, a clone without a topic clones all topics,
 and the pull that learns of a reset does not overwrite it with what it would commit itself.

@@ -1,7 +1,7 @@
 """Requests that give messages back: 36.
 
-While the disk is behind they are refused as sends are, with which they share pool and checks in
-RocketMQ; a client keeps what was not taken and gives it back later.
+While the disk cannot keep up these are refused as sends are; in RocketMQ both share one pool and
+its checks. A client keeps what was refused and sends it back later.
 """
 
 from collections.abc import Sequence

@@ -69,7 +69,7 @@ class SendHandlers:
         if not header.batch:
             self._durable.ask((peer, request, header))
             if not self._sender.knows(header.topic):
-                self._durable.take_up_now()  # NameServers hear of a new topic as soon as may be
+                self._durable.take_up_now()  # NameServers learn of a new topic as soon as possible
             return
         self._durable.take_up_now()
         batch = self._sender.batch(header, request.body, peer.host_bytes)
