@@ -67,6 +67,10 @@ class SlowFile:
         time.sleep(READ_SECONDS)
         return self._file.read(position, size)
 
+    def read_view(self, position: int, size: int) -> memoryview:
+        """Read, slowly."""
+        return memoryview(self.read(position, size))
+
     def read_nowait(self, position: int, buffer: memoryview) -> int | None:  # noqa: ARG002
         """Say that the disk has to be asked."""
         return None

@@ -58,6 +58,7 @@ def test_a_read_is_short_only_at_the_end(disk: Disk, folder: str) -> None:
     file = disk.open(f"{folder}/a", write=True, create=True)
     file.write([b"hello"], 0)
     assert file.read(3, 10) == b"lo"
+    assert [file.read_view(*at) for at in ((0, 2), (3, 10), (5, 1))] == [b"he", b"lo", b""]
     assert file.read(5, 10) == b""
 
 

@@ -83,6 +83,9 @@ class File(Protocol):
         does. Where another one closes the file meanwhile, what comes is of no use.
         """
 
+    def read_view(self, position: int, size: int) -> memoryview:
+        """Do as `read` for bytes that are soon let go of: their memory may be used again then."""
+
     def view(self) -> memoryview:
         """Return a read-only view of the whole file, without copying.
 
@@ -402,6 +405,9 @@ class _RealFile:
         except OSError as error:
             _refuse(error, f"pread from {position} of", self.path)
         return data
+
+    def read_view(self, position: int, size: int) -> memoryview:
+        return memoryview(self.read(position, size))
 
     def view(self) -> memoryview:
         size = self.size()

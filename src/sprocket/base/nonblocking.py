@@ -28,16 +28,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sprocket.base.disk import Disk, Extent, File
 from sprocket.base.errors import StoreError
-from sprocket.base.units import KIB
+from sprocket.base.scratch import Scratch
 
 T = TypeVar("T")
 
 FOLLOWED_MAX = 1000
 """Reads of one chain that are made in one go; where it is longer, the next attempt asks again."""
-
-BUFFER_BYTES = 256 * KIB
-"""Reads within an attempt go to memory that is there already, as long as they are no longer; where
-new memory is dear it takes ten times as long as the read."""
 
 Key: TypeAlias = tuple[object, object]
 """What a fetched thing is found by."""
@@ -150,6 +146,8 @@ class Attempt:
         Raises:
             StoreError: It could not be.
         """
+        if not self._found:
+            return None
         found = self._found.get((file, (position, size)))
         assert found is None or isinstance(found, bytes | StoreError)
         if isinstance(found, StoreError):
@@ -225,6 +223,7 @@ class NonblockingDisk:
 
     Attributes:
         below: That.
+        scratch: Where attempts read to.
 
     Threads: attempts, of which one at a time is under way, on one; all else as the disk below.
     """
@@ -232,7 +231,7 @@ class NonblockingDisk:
     def __init__(self, disk: Disk) -> None:
         self.below = self._disk = disk
         self._attempt: Attempt | None = None
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self.scratch = Scratch()
         self.exists = disk.exists
         self.is_folder = disk.is_folder
         self.size = disk.size
@@ -283,12 +282,6 @@ class NonblockingDisk:
         if found is None:
             raise WouldBlock([_MissingFile(self._disk, path, write=write)])
         return found
-
-    def buffer(self, size: int) -> memoryview:
-        """Return where an attempt reads to, good until the next read."""
-        if size <= BUFFER_BYTES:
-            return self._buffer[:size]
-        return memoryview(bytearray(size))
 
     def ask(self, key: Key, call: Callable[[], T]) -> T:
         """Make a call that reads by other means than this disk, and cannot say if it would wait.
@@ -366,11 +359,28 @@ class _NonblockingFile:
         found = attempt.bytes_at(self, position, size)
         if found is not None:
             return found
-        buffer = self._disk.buffer(size)
-        done = self._file.read_nowait(position, buffer)
+        return bytes(self._lent(position, size))
+
+    def read_view(self, position: int, size: int) -> memoryview:
+        """See `File.read_view`.
+
+        Raises:
+            WouldBlock: Within an attempt, if the disk would have to be asked.
+        """
+        attempt = self._disk.attempt_here()
+        if attempt is None:
+            return self._file.read_view(position, size)
+        found = attempt.bytes_at(self, position, size)
+        return self._lent(position, size) if found is None else memoryview(found)
+
+    def _lent(self, position: int, size: int) -> memoryview:
+        """Read what the system has in memory."""
+        view = self._disk.scratch.lend(size)
+        done = self._file.read_nowait(position, view)
         if done is None:
+            del view  # or the error would keep it
             raise WouldBlock([self._disk.missing_bytes(self, position, size)])
-        return bytes(buffer[:done])
+        return view.toreadonly() if done == size else view[:done].toreadonly()
 
 
 class _MissingBytes:

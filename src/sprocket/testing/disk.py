@@ -168,6 +168,9 @@ class _SimulatedFile:
         self._node.bring(position, position + size)
         return bytes(self._node.data[position : position + size])
 
+    def read_view(self, position: int, size: int) -> memoryview:
+        return memoryview(self.read(position, size))
+
     def view(self) -> memoryview:
         self._disk._enter("view", self.path)
         return memoryview(self._node.data).toreadonly()

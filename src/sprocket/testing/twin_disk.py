@@ -34,6 +34,7 @@ class _TwinFile:
         self.data_end = real.data_end
         self.next_data = real.next_data
         self.read = real.read
+        self.read_view = real.read_view
         self.view = real.view
         self.read_nowait = real.read_nowait
         self.start_reading = real.start_reading

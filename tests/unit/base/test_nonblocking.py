@@ -9,7 +9,6 @@ import pytest
 from sprocket.base.disk import File
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.base.nonblocking import (
-    BUFFER_BYTES,
     FOLLOWED_MAX,
     Attempt,
     NonblockingDisk,
@@ -18,6 +17,7 @@ from sprocket.base.nonblocking import (
     gather,
     outside,
 )
+from sprocket.base.scratch import CHUNK_BYTES
 from sprocket.base.units import KIB
 from sprocket.testing.disk import SimulatedDisk
 
@@ -86,13 +86,34 @@ def test_each_attempt_gets_further() -> None:
 
 def test_what_is_in_memory_ends_no_attempt() -> None:
     """However long it is; at the end of the file there is less."""
-    data = bytes(BUFFER_BYTES + 10)
+    data = bytes(CHUNK_BYTES + 10)
     lab = Lab(data)
     file = lab.disk.open("/f")
     lab.below.open("/f").read(0, len(data))
-    for position, size in ((0, 10), (5, BUFFER_BYTES), (0, len(data)), (len(data) - 5, 100)):
+    for position, size in ((0, 10), (5, CHUNK_BYTES), (0, len(data)), (len(data) - 5, 100)):
         got, attempts = lab.run(partial(file.read, position, size))
         assert (got, attempts) == (data[position : position + size], 1)
+
+
+def test_a_view_is_not_changed_by_the_reads_behind_it() -> None:
+    """Nor is what was fetched copied; where less is there, there is less of it."""
+    lab = Lab()
+    file = lab.disk.open("/f")
+    assert file.read_view(1, 4) == DATA[1:5]
+    lab.below.open("/f").give_back(0, len(DATA))
+
+    def work() -> list[memoryview]:
+        views = [file.read_view(7, 100), file.read_view(len(DATA) - 3, 10)]
+        file.read(1000, 900)
+        return views
+
+    fetched, attempts = lab.run(work)
+    assert attempts == 4
+    in_memory = lab.disk.within(Attempt(lambda: 1), work)
+    for _ in range(3):
+        lab.disk.within(Attempt(lambda: 1), work)
+        assert fetched == in_memory == [DATA[7:107], DATA[-3:]]
+    assert all(view.readonly for view in (*fetched, *in_memory))
 
 
 def test_in_an_attempt_all_may_be_data() -> None:

@@ -274,8 +274,10 @@ class CommitLog:
             return Window(segment.view, segment.start, end)
         # Records are where something was written: to ask whether it is a hole would cost more.
         size = min(end - offset, size)
-        data = segment.file.read(offset - segment.start, size).ljust(size, b"\0")
-        return Window(memoryview(data), offset, offset + size)
+        data = segment.file.read_view(offset - segment.start, size)
+        if len(data) < size:
+            data = memoryview(bytes(data).ljust(size, b"\0"))
+        return Window(data, offset, offset + size)
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return `size` stored bytes from `offset`, without a look at them; errors as `window`.

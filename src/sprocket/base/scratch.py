@@ -1,0 +1,65 @@
+"""Memory to read into, lent and used again, because new memory is dear.
+
+The system clears each page that is new to a process, and a virtual machine may have to ask its host
+for it: up to ten times as long as the read into it takes. So what is read only to be passed on goes
+to memory that was there before, and is still in the processor's caches.
+
+Invariants
+
+1. What was lent is nobody else's while there is a view of it, in whosever hands.
+2. No more than `CHUNKS_MAX` chunks are kept. Who asks for more than they have gets new memory.
+"""
+
+from sprocket.base.units import MIB
+
+CHUNK_BYTES = 2 * MIB
+"""A chunk is free again when all that was lent of it is; it takes a long answer, and a bit."""
+
+CHUNKS_MAX = 8
+"""So much may slow readers keep at most; others then take new memory, and nobody waits."""
+
+_ALIGNMENT = 64
+
+
+class Scratch:
+    """Lends memory.
+
+    Threads: one.
+    """
+
+    def __init__(self) -> None:
+        self._chunks: list[bytearray] = []
+        self._chunk = bytearray()
+        self._at = 0
+
+    def lend(self, size: int) -> memoryview:
+        """Return `size` bytes of memory with anything in it, used again when no view is left."""
+        if self._chunk and _is_free(self._chunk):
+            self._at = 0
+        if self._at + size > len(self._chunk) and not self._take_another(size):
+            return memoryview(bytearray(size))
+        start = self._at
+        self._at = start + size + -size % _ALIGNMENT
+        return memoryview(self._chunk)[start : start + size]
+
+    def _take_another(self, size: int) -> bool:
+        """Go on in a chunk that is free; say whether there is one."""
+        if size > CHUNK_BYTES:
+            return False
+        free = next(filter(_is_free, self._chunks), None)
+        if free is None:
+            if len(self._chunks) == CHUNKS_MAX:
+                return False
+            free = bytearray(CHUNK_BYTES)
+            self._chunks.append(free)
+        self._chunk, self._at = free, 0
+        return True
+
+
+def _is_free(chunk: bytearray) -> bool:
+    """Say whether there is no view of a chunk: while there is one its length cannot change."""
+    try:
+        chunk.append(chunk.pop())
+    except BufferError:
+        return False
+    return True
