@@ -24,13 +24,14 @@ nothing, or only what may be done twice.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 from sprocket.base.disk import Disk, Extent, File
 from sprocket.base.errors import StoreError
 from sprocket.base.scratch import Scratch
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 FOLLOWED_MAX = 1000
 """Reads of one chain that are made in one go; where it is longer, the next attempt asks again."""
@@ -247,7 +248,7 @@ class NonblockingDisk:
         self.used_ratio = disk.used_ratio
         self.free_bytes = disk.free_bytes
 
-    def within(self, attempt: Attempt | None, work: Callable[[], T]) -> T:
+    def within(self, attempt: Attempt | None, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do some work within an attempt; None is outside of any.
 
         Raises:
@@ -256,7 +257,7 @@ class NonblockingDisk:
         """
         outer, self._attempt = self._attempt, attempt
         try:
-            return work()
+            return work(*args)
         finally:
             self._attempt = outer
 

@@ -9,10 +9,14 @@ The threads do nothing else, so a read waits neither for a sync that stalls nor 
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
 
 from sprocket.base.errors import DiskBusy
 from sprocket.base.nonblocking import Attempt, Fetched, NonblockingDisk, WouldBlock
 from sprocket.runtime.offload import DiskThread
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 READ_THREADS = 4
 """So many reads are out at once: a disk serves several sooner together than one by one, and one
@@ -33,6 +37,7 @@ class ColdReads:
         self._disk = disk
         self._waiting_max = waiting_max
         self._threads = DiskThread("sprocket-read", threads=READ_THREADS, jobs_max=waiting_max)
+        self._first = Attempt(threading.get_ident)
 
     def run(self, work: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Do some work, now if the disk is not needed for it, else in a later turn.
@@ -45,11 +50,34 @@ class ColdReads:
             DiskBusy: Too much work waits for the disk, or it is to stop.
             Exception: What the first attempt raises.
         """
-        attempt = Attempt(threading.get_ident)
         try:
-            self._disk.within(attempt, work)
+            self.attempt(work)
         except WouldBlock as stop:
-            self._fetch(attempt, stop, work, failed)
+            self.go_on(stop, work, failed)
+
+    def attempt(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Make the first attempt at some work, for which nothing was fetched yet.
+
+        Raises:
+            WouldBlock: It needs the disk, and is to be given to `go_on`.
+            Exception: Whatever the work raises.
+        """
+        return self._disk.within(self._first, work, *args)
+
+    def go_on(
+        self, stop: WouldBlock, work: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Do work whose first attempt has ended, once the disk has brought what it lacks.
+
+        Args:
+            stop: How it ended.
+            work: See `run`.
+            failed: See `run`.
+
+        Raises:
+            DiskBusy: See `run`.
+        """
+        self._fetch(Attempt(threading.get_ident), stop, work, failed)
 
     def _fetch(
         self,

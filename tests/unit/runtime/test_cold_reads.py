@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sprocket.base.errors import DiskBusy, DiskFailed
-from sprocket.base.nonblocking import NonblockingDisk
+from sprocket.base.nonblocking import NonblockingDisk, WouldBlock
 from sprocket.runtime import driver
 from sprocket.runtime.cold_reads import READ_THREADS, ColdReads
 from sprocket.testing.disk import SimulatedDisk
@@ -73,6 +73,29 @@ def test_work_is_done_at_once_or_when_the_disk_has_answered() -> None:
         await desk.until(1)
         desk.ask(3)
         assert desk.found == [b"36", b"36"]
+
+    run(scenario)
+
+
+def test_work_whose_first_attempt_was_made_alone_goes_on_from_there() -> None:
+    """What one piece of work was fetched is nothing that the first attempt of another finds."""
+
+    async def scenario(desk: Desk) -> None:
+        def read(position: int, size: int) -> bytes:
+            return desk.file.read(position, size)
+
+        def again() -> None:
+            desk.found.append(read(3, 2))
+
+        with pytest.raises(WouldBlock) as stop:
+            desk.reads.attempt(read, 3, 2)
+        desk.reads.go_on(stop.value, again, lambda error: desk.found.append(str(error)))
+        await desk.until(1)
+        assert desk.found == [b"34"]
+        assert desk.reads.attempt(read, 3, 2) == b"34"
+        desk.file.give_back(0, 10)
+        with pytest.raises(WouldBlock):
+            desk.reads.attempt(read, 3, 2)
 
     run(scenario)
 

@@ -9,6 +9,8 @@ and then the disk:
 
 from collections.abc import Callable
 
+from sprocket.base.errors import DiskBusy
+from sprocket.base.nonblocking import WouldBlock
 from sprocket.rocketmq.broker.hold import PullHold
 from sprocket.rocketmq.broker.pull import Pulled, Puller, PullForbidden
 from sprocket.rocketmq.broker.stats import Stats
@@ -68,14 +70,24 @@ class PullHandlers:
             header: Of the request.
             is_first: It has not waited for a message yet, and may.
         """
-        started: float | None = None
+        try:
+            found = self._reads.attempt(self._pulled, peer, request, header, is_first)
+            if found is not None:
+                answer(peer, request, found)
+        except WouldBlock as stop:
+            self._go_on(stop, peer, request, header, is_first)
+        except Exception as error:
+            answer(peer, request, failed(peer, request, error))
+
+    def _go_on(
+        self, stop: WouldBlock, peer: Peer, request: Command, header: PullMessage, is_first: bool
+    ) -> None:
+        """Run a pull again once the disk has brought what it lacks; see `_run`."""
+        started = self._stats.monotonic()
 
         def work() -> None:
-            nonlocal started
-            before, started = started, started or self._stats.monotonic()
-            found = self._pulled(peer, request, header, is_first=is_first)
-            if before is not None:
-                self._stats.waited(before)
+            found = self._pulled(peer, request, header, is_first)
+            self._stats.waited(started)
             if found is not None:
                 answer(peer, request, found)
 
@@ -83,12 +95,12 @@ class PullHandlers:
             answer(peer, request, failed(peer, request, error))
 
         try:
-            self._reads.run(work, refused)
-        except Exception as error:
+            self._reads.go_on(stop, work, refused)
+        except DiskBusy as error:
             refused(error)
 
     def _pulled(
-        self, peer: Peer, request: Command, header: PullMessage, *, is_first: bool
+        self, peer: Peer, request: Command, header: PullMessage, is_first: bool
     ) -> Answer | None:
         """Answer a pull, or let it wait for a message; None if there is no answer to make."""
         try:
