@@ -118,7 +118,18 @@ class Segment:
         open_files: Bounds how many are open.
     """
 
-    __slots__ = ("_disk", "_file", "_open_files", "_view", "_write", "path", "size", "start")
+    __slots__ = (
+        "_ahead",
+        "_ahead_at",
+        "_disk",
+        "_file",
+        "_open_files",
+        "_view",
+        "_write",
+        "path",
+        "size",
+        "start",
+    )
 
     def __init__(
         self,
@@ -138,6 +149,8 @@ class Segment:
         self._open_files = open_files
         self._file: File | None = None
         self._view: memoryview | None = None
+        self._ahead = b""
+        self._ahead_at = 0
 
     @property
     def end(self) -> int:
@@ -184,6 +197,36 @@ class Segment:
         assert 0 <= position <= position + size <= self.size
         return read_written(self.file, position, size)
 
+    def read_on(self, position: int, size: int, ahead: int) -> memoryview:
+        """Return `size` bytes from `position`, for who will read on behind them.
+
+        So up to `ahead` bytes are read and kept while the file is open: it must not be written but
+        by `write`.
+
+        Raises:
+            DiskFailed: Some of the `size` bytes cannot be read.
+        """
+        at = position - self._ahead_at
+        if not 0 <= at <= len(self._ahead) - size:
+            try:
+                data = self.file.read(position, max(size, ahead))
+            except FileMissing:
+                raise
+            except DiskFailed:
+                data = self.file.read(position, size)
+            self._ahead, self._ahead_at, at = data, position, 0
+        return memoryview(self._ahead)[at : at + size]
+
+    def write(self, position: int, data: bytes) -> None:
+        """Write at a position inside the segment.
+
+        Raises:
+            DiskFull, DiskFailed: See `File.write`.
+        """
+        if position < self._ahead_at + len(self._ahead):
+            self._ahead = b""
+        self.file.write([data], position)
+
     def readable(self, position: int, size: int) -> "Piece":
         """Return what can be read of a range, up to the first place that cannot.
 
@@ -210,6 +253,7 @@ class Segment:
     def let_go(self) -> None:
         """Forget handle and view, which close when nobody uses them; the next use opens anew."""
         self._view = self._file = None
+        self._ahead = b""
         self._open_files.closed(self)
 
     def release(self) -> None:

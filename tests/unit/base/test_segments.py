@@ -385,3 +385,51 @@ def test_a_reader_has_pieces_in_hand() -> None:
     assert bytes(reader.data) == bytes(5)
     assert reader.bring(10 * BLOCK - 2, 5) == 0
     assert bytes(reader.data) == bytes(2)
+
+
+def _filled_segment() -> tuple[SimulatedDisk, Segment]:
+    """A segment of four blocks with something in each."""
+    disk = SimulatedDisk()
+    disk.make_folder("/log")
+    create_segment(disk, "/log/0", 4 * BLOCK, durable=False)
+    segment = Segment(disk, "/log/0", 0, 4 * BLOCK, write=True, open_files=OpenFiles())
+    segment.write(0, bytes(range(256)) * (4 * BLOCK // 256))
+    return disk, segment
+
+
+def test_who_reads_on_reads_once() -> None:
+    """Until the end of what was read ahead comes, or the file was let go of."""
+    disk, segment = _filled_segment()
+    found = [bytes(segment.read_on(at, 10, 100)) for at in range(0, 100, 10)]
+    assert b"".join(found) == bytes(range(100))
+    assert disk.calls["read"] == 1
+    assert segment.read_on(95, 10, 100) == bytes(range(95, 105))
+    assert segment.read_on(95, 300, 100) == (bytes(range(256)) * 2)[95:395]
+    assert segment.read_on(90, 10, 100) == bytes(range(90, 100))
+    assert disk.calls["read"] == 4
+    segment.let_go()
+    assert segment.read_on(95, 10, 100) == bytes(range(95, 105))
+    assert disk.calls["read"] == 5
+
+
+def test_what_was_read_ahead_is_what_was_written_last() -> None:
+    """Wherever it was written, and though it was not written well."""
+    disk, segment = _filled_segment()
+    for position in (0, 5, 99, 100):
+        segment.read_on(0, 10, 100)
+        segment.write(position, b"!")
+        assert bytes(segment.read_on(position, 1, 100)) == b"!"
+    segment.read_on(0, 10, 100)
+    disk.fail("write", kept=1.0)
+    with pytest.raises(DiskFailed):
+        segment.write(3, b"?")
+    assert bytes(segment.read_on(3, 1, 100)) == b"?"
+
+
+def test_what_is_read_ahead_may_be_unreadable() -> None:
+    """What is asked for before it is given all the same."""
+    disk, segment = _filled_segment()
+    disk.spoil("/log/0", BLOCK, BLOCK)
+    assert segment.read_on(BLOCK - 10, 10, 100) == (bytes(range(256)) * 8)[BLOCK - 10 : BLOCK]
+    with pytest.raises(DiskFailed):
+        segment.read_on(BLOCK - 10, 11, 100)

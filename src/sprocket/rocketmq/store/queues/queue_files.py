@@ -137,6 +137,13 @@ class QueueFiles:
         at = position - segment.start
         return segment.file.read(at, min(size, segment.size - at))
 
+    def read_on(self, position: int, size: int, ahead: int) -> memoryview:
+        """Do as `read`, for who will read on behind: up to `ahead` bytes are read and kept."""
+        segment = self._files.segment(position)
+        at = position - segment.start
+        left = segment.size - at
+        return segment.read_on(at, min(size, left), min(ahead, left))
+
     def write(self, position: int, data: bytes) -> None:
         """Write from a position on, one write a file; a file that is missing there is made.
 
@@ -152,7 +159,7 @@ class QueueFiles:
                 self.add(at)
             segment = self._files.segment(at)
             part = data[done : done + segment.end - at]
-            segment.file.write([part], at - segment.start)
+            segment.write(at - segment.start, part)
             self._dirty.add(segment)
             done += len(part)
 

@@ -65,6 +65,24 @@ def test_reading_outside_says_so(disk: SimulatedDisk) -> None:
     assert queues.queue("X", 0) is None
 
 
+def test_places_that_were_read_ahead_are_those_of_now(disk: SimulatedDisk) -> None:
+    """Units that came later, or in place of others that were cut, are seen."""
+    queues = opened(disk)
+    queues.put_round([entry(n) for n in range(5)])
+    assert only(queues).places(0, 2).offsets == (0, 100)
+    reads = disk.calls["read"]
+    assert only(queues).places(2, 9) == ((200, 300, 400), (100,) * 3)
+    assert disk.calls["read"] == reads
+    queues.put_round([entry(n) for n in range(5, 7)])
+    assert only(queues).places(3, 9).offsets == (300, 400, 500, 600)
+    assert only(queues).places(0, 9).offsets == tuple(range(0, 700, 100))
+    queues.truncate(PhysicalOffset(400))
+    with pytest.raises(OffsetTooLarge):
+        only(queues).places(4, 1)
+    queues.put_round([entry(4, at=900), entry(5, at=1000)])
+    assert only(queues).places(3, 9).offsets == (300, 900, 1000)
+
+
 def test_loading_finds_the_end(disk: SimulatedDisk) -> None:
     """All that was put is there after a stop, in one file and in many."""
     for count in (1, 9, 10, 11, 55):
