@@ -139,6 +139,30 @@ def test_a_pull_of_what_cannot_be_read_fails_and_others_do_not(spoilt: Spoilt) -
     """
     disk, whole, path, gone = spoilt
     store = open_store(disk)
+    damage = store.report.damage
+    passed_over = {at for at in gone for d in damage if d.start <= at < d.end}
+    pull_all(store, whole, path, gone, passed_over)
+    assert disk.calls["view"] == 0
+
+
+@pytest.mark.parametrize(("path", "position", "place"), SECTORS)
+def test_a_pull_of_what_was_written_and_given_back_fails_no_other_way(
+    path: str, position: int, place: int
+) -> None:
+    """Though its records are trusted, and many of them read by one call."""
+    disk, store = filled(COUNT)
+    store._log.warm_from = store.written
+    whole = records(closed()[0])
+    disk.spoil(path, position, BLOCK)
+    disk.calls.clear()
+    pull_all(store, whole, path, touched(whole, place), set())
+    assert disk.calls["view"] == 0
+
+
+def pull_all(
+    store: Store, whole: dict[int, bytes], path: str, gone: set[int], passed_over: set[int]
+) -> None:
+    """Pull all there is; see that what cannot be read fails, and nothing else does."""
     given: set[int] = set()
     failed: set[int] = set()
     told: list[str] = []
@@ -159,10 +183,8 @@ def test_a_pull_of_what_cannot_be_read_fails_and_others_do_not(spoilt: Spoilt) -
                 given.add(place)
             offset = got.next_offset
     assert all(path in text for text in told)
-    passed_over = {at for at in gone for d in store.report.damage if d.start <= at < d.end}
     assert failed == gone - passed_over
     assert given == set(whole) - gone
-    assert disk.calls["view"] == 0
 
 
 OTHERS = [path for path in closed()[0]._files if not path.startswith(LOG)]

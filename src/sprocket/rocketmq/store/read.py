@@ -12,8 +12,8 @@ read fails.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Sequence
-from itertools import accumulate
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate, chain
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -212,10 +212,13 @@ def _take_own(
 
     Their units were made of these very records, so that a look at the first and the last is enough
     where `_collect` looks at each; a busy broker hands out more than half a million a second. What
-    is not all there, in one file and in memory, is left to that.
+    is not all there, or cannot all be read, is left to that.
 
     Returns:
         Whether they were taken.
+
+    Raises:
+        WouldBlock: Some of them only the disk has; all such are told.
     """
     offset = int(result.next_offset)
     try:
@@ -227,33 +230,71 @@ def _take_own(
     places, sizes = found
     total = sum(sizes)
     if total > max_bytes:
-        count = bisect_right(list(accumulate(sizes)), max_bytes)
-        places, sizes = places[:count], sizes[:count]
-        total = sum(sizes)
+        sums = list(accumulate(sizes))
+        count = bisect_right(sums, max_bytes)
+        places, sizes, total = places[:count], sizes[:count], sums[count - 1]
     if not places or places[0] < own_from or min(sizes) < RECORD_BYTES_MIN:
         return False
     start, end = places[0], places[-1] + sizes[-1]
-    if start < log.warm_from and end - start > COLD_BYTES_MAX:
-        return False
+    spans = [(start, end)] if end - start == total else _back_to_back(places, sizes)
     if page_cache is not None:
         page_cache.note(reader, start)
     try:
-        view, view_start, view_end = _window(log, start, end - start)
+        runs = _runs(log, spans)
     except DiskFailed:
         return False  # some of it may be there
-    if not view_start <= start <= places[-1] < end <= view_end:
+    if not runs:
         return False
     queue_id, last = queue.queue_id, len(places) - 1
-    for number in (0, last):
-        meant = sizes[number], MAGIC_V1, queue_id, offset + number, places[number]
-        if head_of(view, places[number] - view_start) != meant:
-            return False
-    spans = [(start, end)] if end - start == total else _back_to_back(places, sizes)
-    result.runs = [view[begin - view_start : behind - view_start] for begin, behind in spans]
-    if spans:
-        result.status, result.count, result.bytes = GetStatus.FOUND, last + 1, total
-        result.next_offset = QueueOffset(offset + last + 1)
-    return bool(spans)
+    meant = sizes[0], MAGIC_V1, queue_id, offset, start
+    meant_last = sizes[last], MAGIC_V1, queue_id, offset + last, places[last]
+    if head_of(runs[0]) != meant or head_of(runs[-1], len(runs[-1]) - sizes[last]) != meant_last:
+        return False
+    result.status, result.runs, result.count, result.bytes = GetStatus.FOUND, runs, last + 1, total
+    result.next_offset = QueueOffset(offset + last + 1)
+    return True
+
+
+def _runs(log: LogReader, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
+    """Return what the log has of spans, given by begin and end; nothing if one is not all there.
+
+    Raises:
+        DiskFailed: One cannot be read.
+        WouldBlock: Some only the disk has; all such are told.
+    """
+    runs = []
+    missing: list[Missing] = []
+    view, view_start, view_end = _NO_WINDOW
+    blocked_to = -1
+    for number, (begin, behind) in enumerate(spans):
+        if behind <= blocked_to:
+            continue
+        if not view_start <= begin < behind <= view_end:
+            end = behind if begin >= log.warm_from else _reach(spans[number:])
+            try:
+                view, view_start, view_end = _window(log, begin, end - begin)
+            except WouldBlock as stop:
+                missing += stop.missing
+                blocked_to = end
+                continue
+            if not view_start <= begin < behind <= view_end:
+                return []
+        runs.append(view[begin - view_start : behind - view_start])
+    if missing:
+        raise WouldBlock(missing)
+    return runs
+
+
+def _reach(spans: Iterable[tuple[int, int]]) -> int:
+    """Return up to where to read the first of some spans, with those behind it that lie close."""
+    around = iter(spans)
+    start, end = next(around)
+    for begin, behind in around:
+        is_close = end <= begin <= end + COLD_GAP_BYTES_MAX and begin < behind
+        if not is_close or behind - start > COLD_BYTES_MAX:
+            break
+        end = behind
+    return end
 
 
 def _back_to_back(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -396,11 +437,9 @@ def _cold(log: LogReader, units: list[UnitRead], first: int, *, alone: bool) -> 
     if size > COLD_BYTES_MAX and _named_size(log, place) != size:
         return _NO_WINDOW  # it may be any number
     end = place + size
-    for _, start, more, *_ in () if alone else units[at + 1 :]:
-        is_close = end <= start <= end + COLD_GAP_BYTES_MAX and more >= RECORD_BYTES_MIN
-        if not is_close or start + more - place > COLD_BYTES_MAX:
-            break
-        end = start + more
+    if not alone:
+        around = ((start, start + more) for _, start, more, *_ in units[at + 1 :])
+        end = _reach(chain([(place, end)], around))
     try:
         return _window(log, place, end - place)
     except DiskFailed:

@@ -9,6 +9,7 @@ from msgspec import structs
 from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size, outcome, unit_of
 
 from sprocket.base import steps
+from sprocket.base.errors import DiskFailed
 from sprocket.base.segments import Window
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import record
@@ -175,6 +176,87 @@ def test_own_records_are_taken_as_any_others_would_be(seed: int) -> None:
     assert found[0] == found[1]
 
 
+class ColdLog(Log):
+    """A log of which nothing is warm: it is read a part at a time; some of it cannot be.
+
+    Attributes:
+        asked: Begin and end of each part.
+        bad: Places that cannot be read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, int]] = []
+        self.bad: set[int] = set()
+
+    @property
+    def warm_from(self) -> int:
+        """Nothing is."""
+        return len(self.data)
+
+    def window(self, offset: int, size: int) -> Window:
+        """Return no more than what was asked for."""
+        assert size > 0
+        self.slice(offset, 1)
+        end = min(offset + size, len(self.data))
+        self.asked.append((offset, end))
+        if not self.bad.isdisjoint(range(offset, end)):
+            raise DiskFailed("a bad sector")
+        return Window(memoryview(bytes(self.data[offset:end])), offset, end)
+
+
+def cold(log: Log) -> ColdLog:
+    """Return the same log, cold."""
+    same = ColdLog()
+    same.data, same.first, same.queues = log.data, log.first, log.queues
+    return same
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_own_records_that_are_cold_are_taken_as_any_others_would_be(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they are parted to be read, and whatever of them cannot be."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(read, "COLD_GAP_BYTES_MAX", rng.choice((0, 10, 1000)))
+    monkeypatch.setattr(read, "COLD_BYTES_MAX", rng.choice((1, 500, 1 << 18)))
+    log = cold(random_log(rng))
+    asked = some_question(rng, log)
+    if rng.random() < 0.3:
+        log.bad.add(rng.randrange(log.end))
+
+    def got(**more: Any) -> object:
+        try:
+            one = log.get(**asked, **more)
+        except DiskFailed as error:
+            return str(error)
+        return outcome(one), one.bytes, b"".join(one.runs), one.suggest_slave
+
+    assert got(own_from=0) == got()
+
+
+def test_own_records_that_are_cold_are_read_by_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies back to back by one, however long; what lies close together up to a limit.
+
+    Answers of many were not taken so: each of their records was looked at.
+    """
+    monkeypatch.setattr(read, "COLD_GAP_BYTES_MAX", 10)
+    monkeypatch.setattr(read, "COLD_BYTES_MAX", 500)
+    monkeypatch.setattr(read, "_look_through", None)
+    log = ColdLog()
+    for gap in (0, 0, 0, 0, 0, 0, 10, 11, 10, 10, 10, 10):
+        log.data += bytes(gap)
+        log.add(body=bytes(29))
+    places = [log.queue.unit(number) for number in range(12)]
+    size = places[0][1]
+    result = log.get(0, own_from=0)
+    assert (result.count, result.bytes) == (12, 12 * size)
+    expected = [(0, 6 * size), (places[6][0], places[6][0] + size)]
+    expected += [(places[n][0], places[last][0] + size) for n, last in ((7, 9), (10, 11))]
+    assert 3 * size + 20 <= 500 < 4 * size + 30
+    assert log.asked == expected
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_wrong_units_of_own_records_give_nothing_that_lies_elsewhere(seed: int) -> None:
     """What is given begins with the right message, and is as long as it says."""
@@ -187,6 +269,8 @@ def test_wrong_units_of_own_records_give_nothing_that_lies_elsewhere(seed: int) 
         size = rng.choice((*[size] * 4, size - 1, size - 1, 5, -1, -500, FILLER_SIZE, 1 << 30))
         log.queue._files.write(at * UNIT.size, UNIT.pack(wrong, size, code))
     asked = some_question(rng, log)
+    if seed % 2:
+        log = cold(log)
     found = log.get(**asked, own_from=0)
     assert found.bytes == sum(map(len, found.runs))
     if found.count:

@@ -134,6 +134,41 @@ def test_records_that_lie_apart_are_asked_for_at_once(monkeypatch: pytest.Monkey
     assert len(missing) <= 3
 
 
+def test_own_records_that_were_given_back_are_asked_for_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All that one answer lacks of them, in one more attempt; each was looked at before."""
+    monkeypatch.setattr(read, "COLD_GAP_BYTES_MAX", 0)
+    disk, store = filled(20)
+    store.close()
+    cold = NonblockingDisk(disk)
+    store = open_store(cold)
+    for number in range(20):
+        store.append(new("own", number % 2))
+    store.write()
+    store.sync()
+    store.dispatch()
+    whole = store.get_messages("own", 0, 0)
+    warm_from, store._log.warm_from = store._log.warm_from, store.written
+    for name in disk.list(f"{ROOT}/commitlog"):
+        disk.open(f"{ROOT}/commitlog/{name}").give_back(0, 1 << 20)
+    monkeypatch.setattr(read, "_collect", None)
+    attempt = Attempt(lambda: 1)
+    missing = []
+    while True:
+        try:
+            got = cold.within(attempt, lambda: store.get_messages("own", 0, 0))
+            break
+        except WouldBlock as stop:
+            missing.append(len(stop.missing))
+            attempt.note(stop.fetch())
+    assert got.records == whole.records
+    assert len(got.records) == 10
+    assert warm_from < store.written
+    assert missing[-1] == 10
+    assert len(missing) <= 2
+
+
 def test_queues_in_rocksdb_are_read_elsewhere_too(tmp_path: pathlib.Path) -> None:
     """Each read of them within an attempt, since RocksDB does not say what it has in memory."""
     disk = NonblockingDisk(RealDisk())
