@@ -2,7 +2,8 @@
 
 The broker runs in a process of its own, on asyncio's event loop, of which every callback is timed:
 what the loop was held by any of them is told after each turn. A load of sends goes on while
-somebody else makes topics, groups and queues; what counts is how late its answers are.
+somebody else makes topics, groups and queues; what counts is how late its answers are. Then
+administrators ask for all that there is.
 
 Each is done in several turns, whose median counts. A virtual machine is stopped by its host for
 some 10 ms now and then, and takes that for CPU time of whoever ran: seen in a loop that does
@@ -60,6 +61,27 @@ LATE_MS_MAX = 10.0
 """How much later the answers of others are, at p99, while something is made."""
 HOLD_MS_MAX = 10.0
 """The longest that any callback may keep the event loop busy."""
+
+QUESTIONS: tuple[tuple[str, int, dict[str, object]], ...] = (
+    ("all topics", 21, {}),
+    ("all groups", 201, {}),
+    ("all offsets", 43, {}),
+    ("progress of all groups", 317, {"isOrder": "false"}),
+    ("progress of all groups in order", 317, {"isOrder": "true"}),
+    ("progress of a group", 208, {"consumerGroup": "group-00001"}),
+    ("system topics", 305, {}),
+    ("runtime", 28, {}),
+    ("unused topics", 316, {}),
+    ("all topics of a NameServer", 206, {}),
+    ("no writes to a broker", 205, {"brokerName": "broker-a"}),
+    ("writes to a broker", 327, {"brokerName": "broker-a"}),
+    ("topics of a cluster", 224, {"cluster": "DefaultCluster"}),
+)
+"""What they are about, code and fields."""
+OF_NAMES = frozenset({205, 206, 224, 327})
+"""Those that a NameServer answers; it serves on the same loop here."""
+REFUSED = frozenset({317})
+"""Its answer is longer than a frame may be; the work is done up to there."""
 
 SECONDS = 2.0
 TURNS = 3
@@ -134,7 +156,7 @@ def _making(folder: str) -> Iterator[Goal]:
     ) as broker:
         assert broker.stdin is not None
         assert broker.stdout is not None
-        address = broker.stdout.readline().strip()
+        address, _, names_address = broker.stdout.readline().strip().partition(" ")
         if not address:
             raise LoadError("the broker did not start")
         watched = _Watched(broker.stdin, broker.stdout)
@@ -150,6 +172,13 @@ def _making(folder: str) -> Iterator[Goal]:
             _p99_ms(address, _commit, turn * MADE_MAX)
             watched.end_turn("commits")
         yield watched.goal("longest hold of the loop, ms")
+        for what, code, ext in QUESTIONS:
+            _ask(names_address if code in OF_NAMES else address, code, ext)
+            watched.end_turn("")
+            for _ in range(TURNS):
+                _ask(names_address if code in OF_NAMES else address, code, ext)
+                watched.end_turn(what)
+        yield watched.goal("longest hold by a question about all, ms")
 
 
 class _Held(NamedTuple):
@@ -176,6 +205,7 @@ class _Watched:
 
     def goal(self, name: str) -> Goal:
         """Return the longest hold of what was done so far, each by the median of its turns."""
+        self._turns.pop("", None)
         medians = {what: sorted(turns)[len(turns) // 2] for what, turns in self._turns.items()}
         what, held = max(medians.items(), key=lambda one: one[1])
         self._turns.clear()
@@ -238,6 +268,18 @@ def _commit(connection: _Connection, number: int) -> None:
         "commitOffset": number,
     }
     connection.call(15, ext)
+
+
+def _ask(address: str, code: int, ext: dict[str, object]) -> None:
+    """Ask one question on a connection of its own."""
+    connection = _Connection(address)
+    try:
+        connection.call(code, ext)
+    except LoadError:
+        if code not in REFUSED:
+            raise
+    finally:
+        connection.socket.close()
 
 
 def _p99_ms(address: str, make: Callable[[_Connection, int], None], first: int = 0) -> float:
@@ -354,7 +396,7 @@ async def _serve(folder: str) -> None:
     collector.keep()
     watch = _Watch()
     watch.begin()
-    print(node.addresses.broker, flush=True)
+    print(node.addresses.broker, node.addresses.nameserver, flush=True)
     while await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline):
         print(json.dumps(watch.take()), flush=True)
     watch.end()

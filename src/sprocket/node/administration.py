@@ -17,7 +17,9 @@ from sprocket.rocketmq.server.handlers.groups import GroupHandlers
 from sprocket.rocketmq.server.handlers.progress import ProgressHandlers
 from sprocket.rocketmq.server.handlers.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.topics import TopicHandlers
+from sprocket.rocketmq.server.slicing import slicing
 from sprocket.rocketmq.settings import Settings
+from sprocket.runtime.slices import Slices
 
 Told = Callable[[Callable[[], None]], None]
 """Calls back when the NameServers know of all changes."""
@@ -31,6 +33,7 @@ def handlers(
     clock: Clock,
     disk: Disk,
     folder: str,
+    slices: Slices,
 ) -> dict[int, Handler]:
     """Return the handlers of every code that administrators use.
 
@@ -42,6 +45,7 @@ def handlers(
         clock: For everything that has a time.
         disk: Where the store lies.
         folder: The store's folder.
+        slices: Does what is long, in slices.
     """
     store, name = broker.store, settings.broker.name
     progress = Progress(
@@ -80,14 +84,23 @@ def handlers(
         waiting,
         delay_ranges,
     )
+    topics = TopicHandlers(
+        store, broker.topics, broker.removal, broker.stats, name, when_told, when_durable
+    )
+    groups = GroupHandlers(broker.groups, broker.members, broker.removal, clock, when_durable)
+    progresses = ProgressHandlers(
+        progress, broker.topics, broker.members, broker.offsets, delay_offsets, address, clock
+    )
+    sliced = {
+        code: handler
+        for one in (topics, groups, progresses)
+        for code, handler in one.sliced_table().items()
+    }
     return {
-        **TopicHandlers(
-            store, broker.topics, broker.removal, broker.stats, name, when_told, when_durable
-        ).table(),
-        **GroupHandlers(broker.groups, broker.members, broker.removal, clock, when_durable).table(),
-        **ProgressHandlers(
-            progress, broker.topics, broker.members, broker.offsets, delay_offsets, address, clock
-        ).table(),
+        **topics.table(),
+        **groups.table(),
+        **progresses.table(),
+        **slicing(sliced, slices),
         **StatusHandlers(
             store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster
         ).table(),

@@ -44,6 +44,7 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.slices import Slices
 
 NOT_ON_VIP = frozenset(
     {
@@ -187,11 +188,13 @@ class Node:
             )
             nameservers = _nameservers(settings, names)
             registration = _registration(settings, broker, addresses.broker, nameservers)
-            _serve(dispatcher, broker, registration, settings, clock, disk, folder)
+            slices = Slices(reads, asyncio.get_running_loop().call_soon, clock)
+            _serve(dispatcher, broker, registration, settings, clock, disk, folder, slices)
             routes = _serve_clients(dispatcher, broker, calls, nameservers, settings, clock)
             parts.push_async_callback(routes.stop)
             broker.start()
             parts.push_async_callback(broker.stop)
+            parts.callback(slices.stop)
             remoting = await listening.open(dispatcher, port, pressure)
             parts.push_async_callback(remoting.close)
             if vip_port is not None:
@@ -248,6 +251,7 @@ def _serve(
     clock: Clock,
     disk: Disk,
     folder: str,
+    slices: Slices,
 ) -> None:
     """Give every code of the broker its handler, each handler the parts that it needs."""
     store = broker.store
@@ -270,6 +274,7 @@ def _serve(
         clock,
         disk,
         folder,
+        slices,
     )
     dispatcher.add(reading(told, reads))
 

@@ -14,6 +14,10 @@ from sprocket.rocketmq.codec.progress_bodies import ConsumeStats, ConsumeTimeSpa
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.slices import Sliced
+
+QUEUES_A_CALL = 128
+"""Queues that are looked at in one piece of the work: some 0.7 ms."""
 
 
 class Progress:
@@ -47,7 +51,9 @@ class Progress:
         self._stats = stats
         self._broker_name = broker_name
 
-    def of_group(self, group: str, topic: str = "", topics: Iterable[str] = ()) -> ConsumeStats:
+    def of_group(
+        self, group: str, topic: str = "", topics: Iterable[str] = ()
+    ) -> Sliced[ConsumeStats]:
         """Return how far a group is, in all topics it has committed to or in those named.
 
         Args:
@@ -62,28 +68,32 @@ class Progress:
         for name in named or ([topic] if topic else self._offsets.topics_of(group)):
             config = self._topics.get(name)
             if config is not None and (named or self._follows(group, name)):
-                queues |= self._queues(group, config)
+                queues |= yield from self._queues(group, config)
                 tps += self._stats.group_get_tps(name, group)
         return ConsumeStats(queues=queues, consume_tps=tps)
 
-    def of_all(self, *, ordered_only: bool) -> list[tuple[str, list[ConsumeStats]]]:
-        """Return how far every group is, topic by topic; only topics with an order if asked."""
-        return gather(
-            partial(self._of_one, one.name, ordered_only=ordered_only) for one in self._groups.all()
-        )
+    def groups(self) -> list[str]:
+        """Return the names of all groups."""
+        return [one.name for one in self._groups.all()]
 
-    def _of_one(self, group: str, *, ordered_only: bool) -> tuple[str, list[ConsumeStats]]:
-        return group, self._by_topic(group, ordered_only)
+    def by_topic(self, group: str, *, ordered_only: bool) -> Sliced[list[ConsumeStats]]:
+        """Return how far a group is, topic by topic; only topics with an order if asked."""
+        found = []
+        for config in (yield partial(self._topics_of, group, ordered_only)):
+            queues = yield from self._queues(group, config)
+            tps = self._stats.group_get_tps(config.name, group)
+            found.append(ConsumeStats(queues=queues, consume_tps=tps))
+        return found
 
-    def _by_topic(self, group: str, ordered_only: bool) -> list[ConsumeStats]:
+    def _topics_of(self, group: str, ordered_only: bool) -> list[TopicConfig]:
+        """Return the topics in which a group has committed and that it consumes."""
         found = []
         for topic in self._offsets.topics_of(group):
             config = self._topics.get(topic)
             if config is None or (ordered_only and not config.order):
                 continue
             if self._follows(group, topic):
-                tps = self._stats.group_get_tps(topic, group)
-                found.append(ConsumeStats(queues=self._queues(group, config), consume_tps=tps))
+                found.append(config)
         return found
 
     def time_spans(self, group: str, topic: TopicConfig, clock: Clock) -> list[ConsumeTimeSpan]:
@@ -109,12 +119,21 @@ class Progress:
         members = self._members.consumers(group)
         return members is None or not members.subscriptions or topic in members.subscriptions
 
-    def _queues(self, group: str, topic: TopicConfig) -> dict[MessageQueue, QueueProgress]:
-        committed = self._offsets.of(group, topic.name)
+    def _queues(self, group: str, topic: TopicConfig) -> Sliced[dict[MessageQueue, QueueProgress]]:
+        found: dict[MessageQueue, QueueProgress] = {}
+        for first in range(0, topic.read_queues, QUEUES_A_CALL):
+            numbers = range(first, min(first + QUEUES_A_CALL, topic.read_queues))
+            found |= yield partial(self._some, group, topic.name, numbers)
+        return found
+
+    def _some(
+        self, group: str, topic: str, numbers: Iterable[int]
+    ) -> dict[MessageQueue, QueueProgress]:
+        committed = self._offsets.of(group, topic)
         return dict(
             gather(
-                partial(self._queue, group, topic.name, number, max(0, committed.get(number, 0)))
-                for number in range(topic.read_queues)
+                partial(self._queue, group, topic, number, max(0, committed.get(number, 0)))
+                for number in numbers
             )
         )
 

@@ -3,7 +3,7 @@
 How far groups are is in `progress_bodies`, who they are in `group_bodies`, rates in `stats_bodies`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,15 +103,24 @@ def decode_topic_stats(data: bytes) -> TopicStats:
 
 def encode_topic_table(table: TopicTable) -> bytes:
     """Write the answer of GET_ALL_TOPIC_CONFIG 21."""
-    return body_parts.encode(
-        {
-            "dataVersion": table.version.to_json(),
-            "mappingDataVersion": DataVersion.new(0).to_json(),
-            "topicConfigTable": {one.name: tables.topic_to_json(one) for one in table.topics},
-            "topicQueueMappingDetailMap": {},
-            "topicQueueMappingInfoMap": {},
-        }
-    )
+    return b"".join(topic_table_pieces(table))
+
+
+def topic_table_pieces(table: TopicTable) -> Iterator[bytes]:
+    """Write the answer of GET_ALL_TOPIC_CONFIG 21 in pieces, members in the order of names."""
+    return body_parts.gathered(_topic_table(table))
+
+
+def _topic_table(table: TopicTable) -> Iterator[bytes]:
+    encode = body_parts.encode
+    yield b'{"dataVersion":' + encode(table.version.to_json())
+    yield b',"mappingDataVersion":' + encode(DataVersion.new(0).to_json())
+    yield b',"topicConfigTable":{'
+    mark = b""
+    for one in sorted(table.topics, key=lambda one: one.name):
+        yield mark + encode(one.name) + b":" + encode(tables.topic_to_json(one))
+        mark = b","
+    yield b'},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}'
 
 
 def decode_topic_table(data: bytes) -> TopicTable:

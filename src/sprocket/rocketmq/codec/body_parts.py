@@ -1,6 +1,6 @@
 """What bodies of requests and answers have in common: one writer, one reader, shared pieces."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +16,27 @@ TOLERANT_BYTES_MAX = 512 * KIB
 
 encode = msgspec.json.Encoder(order="sorted").encode
 """Write a value as compact JSON, members in the order of their names, as RocketMQ does."""
+
+
+PIECE_BYTES = 16 * KIB
+"""How long a piece of a long body is at least, but for the last; some 0.5 ms of work."""
+
+
+def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small pieces of a body to larger ones, each a fair bit of work.
+
+    An empty one ends what is joined: it says that much was done though little was written.
+    """
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= PIECE_BYTES or not piece:
+            yield b"".join(parts)
+            parts.clear()
+            size = 0
+    yield b"".join(parts)
 
 
 def read_object(data: bytes, what: str) -> dict[Any, Any]:

@@ -411,6 +411,12 @@ def int_map_entry(key: str, values: dict[int, int]) -> str:
     return f"\n\t\t{quoted(key)}:{text[:-1]}\n\t\t}}"
 
 
+def int_map(key: str, values: Mapping[int, int]) -> bytes:
+    """Return an entry of a table as `write` has it, with integer keys unquoted, as quickly."""
+    text = msgspec.json.encode(values).replace(b'"', b"")
+    return quoted(key).encode("utf-8", "replace") + b":" + text
+
+
 class _Writer:
     """Writes one value."""
 

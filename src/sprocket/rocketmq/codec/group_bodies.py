@@ -1,6 +1,6 @@
 """Bodies about groups: how they are set up, and who is connected in them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,13 +93,24 @@ def _group(value: Any) -> Group:
 
 def encode_group_table(table: GroupTable) -> bytes:
     """Write the answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
-    return body_parts.encode(
-        {
-            "dataVersion": table.version.to_json(),
-            "forbiddenTable": table.forbidden,
-            "subscriptionGroupTable": {one.name: tables.group_to_json(one) for one in table.groups},
-        }
-    )
+    return b"".join(group_table_pieces(table))
+
+
+def group_table_pieces(table: GroupTable) -> Iterator[bytes]:
+    """Write the answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201 in pieces, by the order of names."""
+    return body_parts.gathered(_group_table(table))
+
+
+def _group_table(table: GroupTable) -> Iterator[bytes]:
+    encode = body_parts.encode
+    yield b'{"dataVersion":' + encode(table.version.to_json())
+    yield b',"forbiddenTable":' + encode(table.forbidden)
+    yield b',"subscriptionGroupTable":{'
+    mark = b""
+    for one in sorted(table.groups, key=lambda one: one.name):
+        yield mark + encode(one.name) + b":" + encode(tables.group_to_json(one))
+        mark = b","
+    yield b"}}"
 
 
 def decode_group_table(data: bytes) -> GroupTable:

@@ -3,7 +3,7 @@
 Tables whose keys are queues are written with objects as keys, those by number with bare numbers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from sprocket.rocketmq.codec import body_parts, fastjson, values
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.model.route import MessageQueue
+
+_KEYS_A_PIECE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,11 @@ class ConsumeStats:
     def lag(self) -> int:
         """Messages that are not consumed, of all queues."""
         return sum(one.lag for one in self.queues.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were pulled and are not consumed, of all queues."""
+        return sum(one.in_flight for one in self.queues.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +107,12 @@ class DelayOffsets:
 
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
     """Write the answer of GET_CONSUME_STATS 208."""
-    return body_parts.encode(_stats_json(stats))
+    return b"".join(consume_stats_pieces(stats))
+
+
+def consume_stats_pieces(stats: ConsumeStats) -> Iterator[bytes]:
+    """Write the answer of GET_CONSUME_STATS 208 in pieces."""
+    return body_parts.gathered(_stats_pieces(stats))
 
 
 def decode_consume_stats(data: bytes) -> ConsumeStats:
@@ -110,16 +122,43 @@ def decode_consume_stats(data: bytes) -> ConsumeStats:
 
 def encode_broker_consume_stats(stats: BrokerConsumeStats) -> bytes:
     """Write the answer of GET_BROKER_CONSUME_STATS 317."""
-    return body_parts.encode(
-        {
-            "brokerAddr": stats.broker_address,
-            "consumeStatsList": [
-                {group: [_stats_json(one) for one in topics]} for group, topics in stats.groups
-            ],
-            "totalDiff": stats.total_lag,
-            "totalInflightDiff": stats.total_in_flight,
-        }
+    return b"".join(
+        [
+            broker_stats_begin(stats.broker_address),
+            *(
+                piece
+                for number, (group, topics) in enumerate(stats.groups)
+                for piece in broker_stats_group(group, topics, is_first=number == 0)
+            ),
+            broker_stats_end(stats.total_lag, stats.total_in_flight),
+        ]
     )
+
+
+def broker_stats_begin(broker_address: str) -> bytes:
+    """Write what is before the groups in the answer of GET_BROKER_CONSUME_STATS 317."""
+    return b'{"brokerAddr":' + body_parts.encode(broker_address) + b',"consumeStatsList":['
+
+
+def broker_stats_group(
+    group: str, topics: Iterable[ConsumeStats], *, is_first: bool
+) -> Iterator[bytes]:
+    """Write one group in the answer of GET_BROKER_CONSUME_STATS 317, in pieces."""
+    return body_parts.gathered(_group_stats(group, topics, is_first=is_first))
+
+
+def _group_stats(group: str, topics: Iterable[ConsumeStats], *, is_first: bool) -> Iterator[bytes]:
+    yield (b"{" if is_first else b",{") + body_parts.encode(group) + b":["
+    for number, one in enumerate(topics):
+        if number:
+            yield b","
+        yield from _stats_pieces(one)
+    yield b"]}"
+
+
+def broker_stats_end(total_lag: int, total_in_flight: int) -> bytes:
+    """Write what is behind the groups in the answer of GET_BROKER_CONSUME_STATS 317."""
+    return b'],"totalDiff":%d,"totalInflightDiff":%d}' % (total_lag, total_in_flight)
 
 
 def decode_broker_consume_stats(data: bytes) -> BrokerConsumeStats:
@@ -167,16 +206,35 @@ def decode_time_spans(data: bytes) -> list[ConsumeTimeSpan]:
 
 def encode_offset_table(table: OffsetTable) -> bytes:
     """Write the answer of GET_ALL_CONSUMER_OFFSET 43."""
+    return b"".join(offset_table_pieces(table))
+
+
+def offset_table_pieces(table: OffsetTable) -> Iterator[bytes]:
+    """Write the answer of GET_ALL_CONSUMER_OFFSET 43 in pieces; the table may change meanwhile."""
+    return body_parts.gathered(_offset_table(table))
+
+
+def _offset_table(table: OffsetTable) -> Iterator[bytes]:
+    yield b'{"dataVersion":' + fastjson.write(table.version.to_json()) + b',"groupTopicMap":{'
+    keys = list(table.offsets)
     groups: dict[str, list[str]] = {}
-    for key in table.offsets:
+    for number, key in enumerate(keys):
         topic, _, group = key.partition("@")
         groups.setdefault(group, []).append(topic)
-    body = {
-        "dataVersion": table.version.to_json(),
-        "groupTopicMap": groups,
-        "offsetTable": {key: dict(queues) for key, queues in table.offsets.items()},
-    }
-    return fastjson.write(body, int_keys_unquoted=True)
+        if number % _KEYS_A_PIECE == _KEYS_A_PIECE - 1:
+            yield b""
+    mark = b""
+    for group, topics in groups.items():
+        yield mark + fastjson.write({group: topics})[1:-1]
+        mark = b","
+    yield b'},"offsetTable":{'
+    mark = b""
+    for key in keys:
+        queues = table.offsets.get(key)
+        if queues is not None:
+            yield mark + fastjson.int_map(key, queues)
+            mark = b","
+    yield b"}}"
 
 
 def decode_offset_table(data: bytes) -> OffsetTable:
@@ -212,17 +270,20 @@ def decode_delay_offsets(data: bytes) -> DelayOffsets:
     )
 
 
-def _stats_json(stats: ConsumeStats) -> dict[str, Any]:
-    table = {
-        queue: {
+def _stats_pieces(stats: ConsumeStats) -> Iterator[bytes]:
+    encode = body_parts.encode
+    yield b'{"consumeTps":' + encode(stats.consume_tps) + b',"offsetTable":{'
+    mark = b""
+    for queue, one in stats.queues.items():
+        progress = {
             "brokerOffset": one.broker_offset,
             "consumerOffset": one.consumer_offset,
             "lastTimestamp": one.last_consumed_at_ms,
             "pullOffset": one.pull_offset,
         }
-        for queue, one in stats.queues.items()
-    }
-    return {"consumeTps": stats.consume_tps, "offsetTable": body_parts.queue_table_json(table)}
+        yield mark + encode(body_parts.message_queue_json(queue)) + b":" + encode(progress)
+        mark = b","
+    yield b"}}"
 
 
 def _stats(value: Any) -> ConsumeStats:

@@ -20,14 +20,12 @@ READING_CODES = frozenset(
         RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
         RequestCode.CONSUME_MESSAGE_DIRECTLY,
         RequestCode.GET_TOPIC_STATS_INFO,
-        RequestCode.GET_CONSUME_STATS,
-        RequestCode.GET_BROKER_CONSUME_STATS,
         RequestCode.QUERY_CONSUME_TIME_SPAN,
         RequestCode.GET_BROKER_RUNTIME_INFO,
     }
 )
 """Their handlers read queue units, index or log, and change nothing before they have. Pulls, which
-wait for messages as well, see to it themselves."""
+wait for messages as well, see to it themselves, and so does what is answered in slices."""
 
 
 def reading(handlers: Mapping[int, Handler], reads: ColdReads) -> dict[int, Handler]:

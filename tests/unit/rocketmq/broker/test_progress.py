@@ -6,7 +6,7 @@ from tests.stores import filled
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.members import Members
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.progress import Progress
+from sprocket.rocketmq.broker.progress import QUEUES_A_CALL, Progress
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
@@ -15,6 +15,7 @@ from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
+from sprocket.runtime.slices import whole
 from sprocket.testing.clock import FakeClock
 
 START_MS = 1_700_000_000_000
@@ -64,7 +65,7 @@ def test_offsets_are_held_against_queues(scene: Scene) -> None:
     """Lag, what is in flight, and when the last message consumed was stored."""
     scene.offsets.commit("g", "topic", 0, 4)
     scene.stats.pulled("topic", "g", 0, 7, 3, 300)
-    found = scene.progress.of_group("g")
+    found = whole(scene.progress.of_group("g"))
     assert found.queues == {
         QUEUES[0]: QueueProgress(
             broker_offset=10,
@@ -78,21 +79,21 @@ def test_offsets_are_held_against_queues(scene: Scene) -> None:
     assert found.consume_tps == 0.0
     scene.clock.advance(10_000)
     scene.stats.sample()
-    assert scene.progress.of_group("g").consume_tps == pytest.approx(0.3)
+    assert whole(scene.progress.of_group("g")).consume_tps == pytest.approx(0.3)
 
 
 def test_only_what_is_there_and_consumed_counts(scene: Scene) -> None:
     """Groups and topics that nobody knows, and topics the group has left, have nothing."""
-    assert scene.progress.of_group("nobody").queues == {}
-    assert scene.progress.of_group("g", "none").queues == {}
-    assert set(scene.progress.of_group("g", topics=["topic", "none"]).queues) == set(QUEUES)
+    assert whole(scene.progress.of_group("nobody")).queues == {}
+    assert whole(scene.progress.of_group("g", "none")).queues == {}
+    assert set(whole(scene.progress.of_group("g", topics=["topic", "none"])).queues) == set(QUEUES)
     scene.offsets.commit("g", "topic", 0, 4)
     scene.subscribe("g", "other")
-    assert scene.progress.of_group("g").queues == {}
-    assert scene.progress.of_group("g", "topic").queues == {}
-    assert set(scene.progress.of_group("g", topics=["topic"]).queues) == set(QUEUES)
+    assert whole(scene.progress.of_group("g")).queues == {}
+    assert whole(scene.progress.of_group("g", "topic")).queues == {}
+    assert set(whole(scene.progress.of_group("g", topics=["topic"])).queues) == set(QUEUES)
     scene.subscribe("g", "topic")
-    assert set(scene.progress.of_group("g").queues) == set(QUEUES)
+    assert set(whole(scene.progress.of_group("g")).queues) == set(QUEUES)
 
 
 def test_every_group_is_told(scene: Scene) -> None:
@@ -100,10 +101,31 @@ def test_every_group_is_told(scene: Scene) -> None:
     scene.groups.find("g")
     scene.offsets.commit("g", "topic", 0, 10)
     scene.offsets.commit("g", "gone", 0, 10)
-    found = dict(scene.progress.of_all(ordered_only=False))
+    found = {
+        group: whole(scene.progress.by_topic(group, ordered_only=False))
+        for group in scene.progress.groups()
+    }
     assert [stats.lag for stats in found["g"]] == [10]
     assert found["TOOLS_CONSUMER"] == []
-    assert dict(scene.progress.of_all(ordered_only=True))["g"] == []
+    assert whole(scene.progress.by_topic("g", ordered_only=True)) == []
+
+
+def test_a_group_is_looked_at_some_queues_at_a_time(scene: Scene) -> None:
+    """However many a topic has, no call takes long; all of them are there in the end."""
+    count = 3 * QUEUES_A_CALL + 1
+    scene.topics.put_all([TopicConfig(name="wide", read_queues=count, write_queues=count)])
+    scene.offsets.commit("g", "wide", count - 1, 0)
+    calls: list[dict[MessageQueue, QueueProgress]] = []
+    work = scene.progress.of_group("g")
+    while True:
+        try:
+            call = work.send(calls[-1] if calls else None)
+        except StopIteration as end:
+            found = end.value
+            break
+        calls.append(call())
+    assert [len(one) for one in calls] == [QUEUES_A_CALL] * 3 + [1]
+    assert len(found.queues) == count
 
 
 def test_spans_of_time(scene: Scene) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec import admin_bodies
+from sprocket.rocketmq.codec import admin_bodies, body_parts, tables
 from sprocket.rocketmq.codec.admin_bodies import (
     QueueStats,
     QueueUnit,
@@ -72,3 +72,21 @@ def test_what_cannot_be_read_is_named() -> None:
         admin_bodies.decode_queue_units(b'{"queueData":{}}')
     with pytest.raises(WireError, match="topicConfigList"):
         admin_bodies.decode_topic_configs(b'{"topicConfigList":3}')
+
+
+def test_a_table_of_topics_comes_in_pieces_by_the_order_of_names() -> None:
+    """As RocketMQ's library sorts its members."""
+    topics = [TopicConfig(name=f't{number}é"') for number in range(1000)]
+    pieces = list(
+        admin_bodies.topic_table_pieces(TopicTable(version=DataVersion(3, 7), topics=topics))
+    )
+    assert len(pieces) > 3
+    assert max(map(len, pieces)) < 2 * body_parts.PIECE_BYTES
+    whole = {
+        "dataVersion": DataVersion(3, 7).to_json(),
+        "mappingDataVersion": DataVersion.new(0).to_json(),
+        "topicConfigTable": {one.name: tables.topic_to_json(one) for one in topics},
+        "topicQueueMappingDetailMap": {},
+        "topicQueueMappingInfoMap": {},
+    }
+    assert b"".join(pieces) == body_parts.encode(whole)

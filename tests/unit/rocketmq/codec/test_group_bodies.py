@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec import group_bodies
+from sprocket.rocketmq.codec import body_parts, group_bodies, tables
 from sprocket.rocketmq.codec.group_bodies import (
     Connection,
     ConsumerConnection,
@@ -64,3 +64,18 @@ def test_what_cannot_be_read_is_named() -> None:
         group_bodies.decode_producer_connection(b'{"connectionSet":3}')
     with pytest.raises(WireError, match="a set of bits"):
         group_bodies.decode_group_table(b'{"forbiddenTable":{"g":{"t":"x"}}}')
+
+
+def test_a_table_of_groups_comes_in_pieces_by_the_order_of_names() -> None:
+    """As RocketMQ's library sorts its members."""
+    groups = [SubscriptionGroup(name=f'g{number}é"') for number in range(1000)]
+    table = GroupTable(version=DataVersion(1, 2), groups=groups, forbidden={"g1": {"t": 1}})
+    pieces = list(group_bodies.group_table_pieces(table))
+    assert len(pieces) > 3
+    assert max(map(len, pieces)) < 2 * body_parts.PIECE_BYTES
+    whole = {
+        "dataVersion": DataVersion(1, 2).to_json(),
+        "forbiddenTable": {"g1": {"t": 1}},
+        "subscriptionGroupTable": {one.name: tables.group_to_json(one) for one in groups},
+    }
+    assert b"".join(pieces) == body_parts.encode(whole)

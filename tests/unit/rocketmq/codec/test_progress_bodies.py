@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec import progress_bodies
+from sprocket.rocketmq.codec import body_parts, fastjson, progress_bodies
 from sprocket.rocketmq.codec.progress_bodies import (
     BrokerConsumeStats,
     ConsumeStats,
@@ -81,3 +81,40 @@ def test_what_cannot_be_read_is_named() -> None:
     for wrong in (b'{"offsetTable":[]}', b'{"consumeTps":[]}', b"[]"):
         with pytest.raises(WireError):
             progress_bodies.decode_consume_stats(wrong)
+
+
+def test_long_bodies_come_in_pieces_of_the_same_bytes() -> None:
+    """Of some size each, however small or large its parts are."""
+    queues = {MessageQueue("t", "b", number): STATS.queues[QUEUE] for number in range(1000)}
+    stats = ConsumeStats(queues=queues, consume_tps=0.5)
+    pieces = list(progress_bodies.consume_stats_pieces(stats))
+    assert len(pieces) > 3
+    assert max(map(len, pieces)) < 2 * body_parts.PIECE_BYTES
+    assert progress_bodies.decode_consume_stats(b"".join(pieces)) == stats
+    offsets = {f't{number}@g{number % 7}"é': {0: 5, 10: -1} for number in range(3000)}
+    table = OffsetTable(version=DataVersion(1, 2), offsets=offsets)
+    groups: dict[str, list[str]] = {}
+    for key in offsets:
+        topic, _, group = key.partition("@")
+        groups.setdefault(group, []).append(topic)
+    whole = {
+        "dataVersion": table.version.to_json(),
+        "groupTopicMap": groups,
+        "offsetTable": offsets,
+    }
+    pieces = list(progress_bodies.offset_table_pieces(table))
+    assert len(pieces) > 3
+    assert b"".join(pieces) == fastjson.write(whole, int_keys_unquoted=True)
+
+
+def test_what_goes_while_the_offsets_are_written_is_left_out() -> None:
+    """They are written while the broker serves."""
+    offsets = {f"t{number}@g": {0: number} for number in range(3000)}
+    pieces = progress_bodies.offset_table_pieces(
+        OffsetTable(version=DataVersion(1, 2), offsets=offsets)
+    )
+    begun = next(pieces)
+    del offsets["t2999@g"]
+    offsets["new@g"] = {0: 1}
+    found = progress_bodies.decode_offset_table(begun + b"".join(pieces))
+    assert list(found.offsets) == [f"t{number}@g" for number in range(2999)]

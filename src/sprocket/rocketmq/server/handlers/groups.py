@@ -23,7 +23,9 @@ from sprocket.rocketmq.codec.group_bodies import (
     ProducerInfo,
 )
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
+from sprocket.rocketmq.server.slicing import SlicedHandler, body
 from sprocket.runtime.driver import Peer
+from sprocket.runtime.slices import Sliced
 
 
 class GroupHandlers:
@@ -49,12 +51,15 @@ class GroupHandlers:
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.put,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.put_all,
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.config,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
             RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
+
+    def sliced_table(self) -> dict[int, SlicedHandler]:
+        """Return the handler of the code that is answered in slices."""
+        return {RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all}
 
     def put(self, peer: Peer, request: Command) -> None:
         """Make or change a group; RocketMQ takes any name here, an empty one too."""
@@ -72,14 +77,14 @@ class GroupHandlers:
         self._removal.delete_group(header.group_name, clean_offset=header.clean_offset)
         self._when_durable(answering(peer, request))
 
-    def all(self, _: Peer, _request: Command) -> Answer:
+    def all(self, _: Peer, _request: Command) -> Sliced[Answer]:
         """Answer the whole table."""
         table = GroupTable(
             version=self._groups.version,
             groups=list(self._groups.all()),
             forbidden=self._groups.forbidden,
         )
-        return Answer(body=(group_bodies.encode_group_table(table),))
+        return Answer(body=(yield from body(group_bodies.group_table_pieces(table))))
 
     def config(self, _: Peer, request: Command) -> Answer:
         """Answer how a group is set up; one that may be made is made."""

@@ -21,9 +21,11 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.group_bodies import GroupSubscription
 from sprocket.rocketmq.codec.headers import TopicOnly
-from sprocket.rocketmq.codec.progress_bodies import BrokerConsumeStats, DelayOffsets, OffsetTable
+from sprocket.rocketmq.codec.progress_bodies import DelayOffsets, OffsetTable
 from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.server.slicing import Body, SlicedHandler, body
 from sprocket.runtime.driver import Peer
+from sprocket.runtime.slices import Sliced
 
 
 class ProgressHandlers:
@@ -50,46 +52,52 @@ class ProgressHandlers:
     def table(self) -> dict[int, Handler]:
         """Return the handler of each code."""
         return {
-            RequestCode.GET_ALL_CONSUMER_OFFSET: self.offsets,
             RequestCode.GET_ALL_DELAY_OFFSET: self.delays,
-            RequestCode.GET_CONSUME_STATS: self.of_group,
-            RequestCode.GET_BROKER_CONSUME_STATS: self.of_all,
             RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_spans,
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.groups_of_topic,
             RequestCode.QUERY_TOPICS_BY_CONSUMER: self.topics_of_group,
             RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self.subscription,
         }
 
-    def offsets(self, _: Peer, _request: Command) -> Answer:
+    def sliced_table(self) -> dict[int, SlicedHandler]:
+        """Return the handler of each code that is answered in slices."""
+        return {
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.offsets,
+            RequestCode.GET_CONSUME_STATS: self.of_group,
+            RequestCode.GET_BROKER_CONSUME_STATS: self.of_all,
+        }
+
+    def offsets(self, _: Peer, _request: Command) -> Sliced[Answer]:
         """Answer every offset that was committed."""
         table = OffsetTable(version=self._offsets.version, offsets=self._offsets.all())
-        return Answer(body=(progress_bodies.encode_offset_table(table),))
+        return Answer(body=(yield from body(progress_bodies.offset_table_pieces(table))))
 
     def delays(self, _: Peer, _request: Command) -> Answer:
         """Answer how far the delivery of each delay level is."""
         return Answer(body=(progress_bodies.encode_delay_offsets(self._delays()),))
 
-    def of_group(self, _: Peer, request: Command) -> Answer:
+    def of_group(self, _: Peer, request: Command) -> Sliced[Answer]:
         """Answer how far a group is; an unknown one is nowhere."""
         header = request.header(GetConsumeStats)
         topics = filter(None, header.topic_list.split(";"))
-        found = self._progress.of_group(header.consumer_group, header.topic, topics)
-        return Answer(body=(progress_bodies.encode_consume_stats(found),))
+        found = yield from self._progress.of_group(header.consumer_group, header.topic, topics)
+        return Answer(body=(yield from body(progress_bodies.consume_stats_pieces(found))))
 
-    def of_all(self, _: Peer, request: Command) -> Answer:
+    def of_all(self, _: Peer, request: Command) -> Sliced[Answer]:
         """Answer how far each group is in each topic."""
         ordered_only = request.header(GetBrokerConsumeStats).is_order
-        groups = self._progress.of_all(ordered_only=ordered_only)
-        queues = [
-            queue for _, topics in groups for stats in topics for queue in stats.queues.values()
-        ]
-        found = BrokerConsumeStats(
-            broker_address=self._address,
-            groups=groups,
-            total_lag=sum(queue.lag for queue in queues),
-            total_in_flight=sum(queue.in_flight for queue in queues),
-        )
-        return Answer(body=(progress_bodies.encode_broker_consume_stats(found),))
+        made = Body()
+        made.add(progress_bodies.broker_stats_begin(self._address))
+        lag = in_flight = 0
+        for number, group in enumerate(self._progress.groups()):
+            topics = yield from self._progress.by_topic(group, ordered_only=ordered_only)
+            for piece in progress_bodies.broker_stats_group(group, topics, is_first=number == 0):
+                made.add(piece)
+                yield _nothing
+            lag += sum(one.lag for one in topics)
+            in_flight += sum(one.in_flight for one in topics)
+        made.add(progress_bodies.broker_stats_end(lag, in_flight))
+        return Answer(body=made.pieces)
 
     def time_spans(self, _: Peer, request: Command) -> Answer:
         """Answer from when to when each queue of a topic has messages."""
@@ -120,3 +128,7 @@ class ProgressHandlers:
         subscription = None if members is None else members.subscriptions.get(header.topic)
         found = GroupSubscription(group=header.group, topic=header.topic, subscription=subscription)
         return Answer(body=(group_bodies.encode_group_subscription(found),))
+
+
+def _nothing() -> None:
+    """Let others go on."""

@@ -18,8 +18,10 @@ from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, 
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering, failed
+from sprocket.rocketmq.server.slicing import SlicedHandler, body
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
+from sprocket.runtime.slices import Sliced
 
 QUEUES_MAX = 65_536
 """Most queues of a topic; each costs a folder and a file once it is used."""
@@ -54,11 +56,14 @@ class TopicHandlers:
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.put_all,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
             RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.GET_TOPIC_CONFIG: self.config,
         }
+
+    def sliced_table(self) -> dict[int, SlicedHandler]:
+        """Return the handler of the code that is answered in slices."""
+        return {RequestCode.GET_ALL_TOPIC_CONFIG: self.all}
 
     def put(self, peer: Peer, request: Command) -> None:
         """Make or change a topic.
@@ -94,10 +99,11 @@ class TopicHandlers:
         self._refuse_system(name)
         self._removal.delete_topic(name, answering(peer, request))
 
-    def all(self, _: Peer, _request: Command) -> Answer:
+    def all(self, _: Peer, _request: Command) -> Sliced[Answer]:
         """Answer the whole table."""
         table = TopicTable(version=self._topics.version, topics=list(self._topics.all()))
-        return Answer(header=NoFields(), body=(admin_bodies.encode_topic_table(table),))
+        made = yield from body(admin_bodies.topic_table_pieces(table))
+        return Answer(header=NoFields(), body=made)
 
     def system(self, _: Peer, _request: Command) -> Answer:
         """Answer the names of the system's topics."""

@@ -1,0 +1,167 @@
+"""Long work on the event loop, in slices between which it serves everybody else.
+
+Some answers are about everything that a broker has: its topics, its groups, all that groups have
+committed. What they read belongs to the loop, so they are made on the loop; but with 10,000 groups
+they take a second. So such work is a generator of calls, each of a millisecond at most. In a turn
+of the loop as many are made as fit into `SLICE_SECONDS`; then come all others, and the next turn
+goes on. Work begun later takes turns with what is under way.
+
+A call may read what only the disk has; it waits for that as `cold_reads` says, and may be begun
+anew. What lies between the calls sees the world as it is then: it may have changed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from sprocket.base.clock import Clock
+from sprocket.base.errors import DiskBusy
+from sprocket.runtime.cold_reads import ColdReads
+
+T = TypeVar("T")
+
+Call: TypeAlias = Callable[[], Any]
+"""A piece of the work; it may end at any read and be begun anew, see `base.nonblocking`."""
+
+Sliced: TypeAlias = Generator[Call, Any, T]
+"""Work in pieces: it gives calls, is given what they returned, and returns what came of it all."""
+
+SLICE_SECONDS = 0.003
+"""How long the loop is held in one turn, but for the rest of the last call."""
+
+WORKS_MAX = 100
+"""How much may be under way; each has a large answer in the making."""
+
+
+class _Work(Generic[T]):
+    """Some work, and what its last call gave.
+
+    Attributes:
+        is_called: The last call has ended; if not, it waits for the disk.
+    """
+
+    __slots__ = ("done", "error", "failed", "is_called", "is_parked", "pieces", "result")
+
+    def __init__(
+        self, pieces: Sliced[T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        self.pieces = pieces
+        self.done = done
+        self.failed = failed
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.is_called, self.is_parked = True, False
+
+
+class Slices:
+    """See the head of the module.
+
+    Args:
+        reads: Where calls that lack something wait for the disk.
+        call_soon: Makes a call in the next turn of the loop.
+        clock: Says when a slice is over.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self, reads: ColdReads, call_soon: Callable[[Callable[[], None]], object], clock: Clock
+    ) -> None:
+        self._reads = reads
+        self._call_soon = call_soon
+        self._clock = clock
+        self._ready: deque[_Work[Any]] = deque()
+        self._works: set[_Work[Any]] = set()
+        self._is_due = self._is_stopped = False
+
+    def run(
+        self, work: Sliced[T], done: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Begin some work in the next turn of the loop.
+
+        Args:
+            work: What to do.
+            done: Is given what it returned.
+            failed: Is given what it raised.
+
+        Raises:
+            DiskBusy: Too much is under way, or it is to stop.
+        """
+        if self._is_stopped or len(self._works) >= WORKS_MAX:
+            raise DiskBusy(f"{len(self._works)} long answers are being made already")
+        one = _Work(work, done, failed)
+        self._works.add(one)
+        self._wake(one)
+
+    def stop(self) -> None:
+        """Close what is under way: nobody is told."""
+        self._is_stopped = True
+        self._ready.clear()
+        for one in self._works:
+            one.pieces.close()
+        self._works.clear()
+
+    def _wake(self, one: _Work[Any]) -> None:
+        if self._is_stopped:
+            return
+        self._ready.append(one)
+        if not self._is_due:
+            self._is_due = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Do one slice: of the work that has waited longest, and of the next if time is left."""
+        self._is_due = False
+        until = self._clock.monotonic() + SLICE_SECONDS
+        while self._ready:
+            one = self._ready.popleft()
+            while self._go_on(one):
+                if self._clock.monotonic() >= until:
+                    self._wake(one)
+                    return
+
+    def _go_on(self, one: _Work[Any]) -> bool:
+        """Make one more call; say whether the next one may be made."""
+        try:
+            call = one.pieces.send(one.result) if one.error is None else one.pieces.throw(one.error)
+        except StopIteration as end:
+            self._works.discard(one)
+            one.done(end.value)
+            return False
+        except Exception as error:  # whoever wants the work done is told
+            self._works.discard(one)
+            one.failed(error)
+            return False
+        one.is_called = one.is_parked = False
+        self._call(one, call)
+        one.is_parked = not one.is_called
+        return one.is_called
+
+    def _call(self, one: _Work[Any], call: Call) -> None:
+        def attempt() -> None:
+            end(call(), None)
+
+        def end(result: Any, error: Exception | None) -> None:
+            one.result, one.error, one.is_called = result, error, True
+            if one.is_parked:
+                self._wake(one)
+
+        try:
+            self._reads.run(attempt, lambda error: end(None, error))
+        except Exception as error:  # the work may catch it
+            end(None, error)
+
+
+def whole(work: Sliced[T]) -> T:
+    """Do all of some work here and now, and return what came of it."""
+    result, error = None, None
+    while True:
+        try:
+            call = work.send(result) if error is None else work.throw(error)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        result = error = None
+        try:
+            result = call()
+        except Exception as caught:  # it goes on in the work, and through it to the caller
+            error = caught
