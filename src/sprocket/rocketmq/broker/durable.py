@@ -30,7 +30,9 @@ Invariants
 4. With `SyncLate` the record is stored, but no sync was seen to end in `sync_timeout_ms` (for a
    group that was written while that sync was out already: in at most twice that time). What a
    stalled fill has kept from being written by then is given up and refused.
-5. Consumers see a record only after its answer was queued; see `Store.dispatch`.
+5. The loop makes no file of the log: who needs the next one waits until the disk thread has made
+   it, and is refused if it cannot.
+6. Consumers see a record only after its answer was queued; see `Store.dispatch`.
 """
 
 import asyncio
@@ -47,7 +49,7 @@ from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.broker.waiting import Answer, Answers, Asker, Ready, Waiting
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.dispatch import Arrival
-from sprocket.rocketmq.store.flush import SyncJob
+from sprocket.rocketmq.store.flush import FillJob, SyncJob
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.tail import KEPT_BYTES_MAX
 from sprocket.runtime.pressure import Pressure
@@ -321,6 +323,10 @@ class Durable:
         group = self._new
         if not group:
             return
+        if not self._is_filling:
+            job = self._store.begin_file()
+            if job is not None:
+                self._run_fill(job, self._give_up)
         if self._is_filling and self._store.fill_blocks_write():
             self._is_held_up = True  # the end of the fill commits
             self._weigh()
@@ -464,6 +470,22 @@ class Durable:
         if self._written or self._is_held_up:
             self._late_timer = self._timers.call_later(seconds, self._late)
 
+    def _give_up(self, error: StoreError) -> None:
+        """Refuse what cannot be written, as the log file for it could not be made."""
+        group, self._new = self._new, []
+        self._is_held_up = False
+        if self._late_timer is not None and not self._job_is_out:
+            self._late_timer.cancel()
+            self._late_timer = None
+        count = sum([one.records for one in group])
+        _log.error(
+            "a log file could not be made; its records are refused", records=count, why=str(error)
+        )
+        self._store.give_up_unwritten()
+        self._stats.refused += count
+        waiting.refuse(group, error)
+        self._weigh()
+
     def _weigh(self) -> None:
         """Say how much waits for a sync: with sync flush nothing, unless one is under way."""
         waits = self._job_is_out or self._is_held_up or not self._is_sync
@@ -582,13 +604,19 @@ class Durable:
         if self._is_closed or (self._is_sync and self._mean_records > FILL_RECORDS_MAX):
             return
         job = self._store.begin_fill()
-        if job is None:
-            return
+        if job is not None:
+            self._run_fill(job, lambda _: None)
+
+    def _run_fill(self, job: FillJob, failed: Callable[[StoreError], None]) -> None:
+        """Have the thread run a step ahead of the writer, and go on with what has waited for it."""
         self._is_filling = True
 
         def done(_: object, caught: BaseException | None) -> None:
             self._is_filling = False
-            self._store.finish_fill(job, _as_store_error(caught))
+            error = _as_store_error(caught)
+            self._store.finish_fill(job, error)
+            if error is not None:
+                failed(error)
             if self._is_held_up:
                 self._commit()
             if not self._is_filling:

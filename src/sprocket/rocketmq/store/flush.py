@@ -15,6 +15,9 @@ Space ahead: where nobody waits for a sync, a step only allocates space on the d
 writes cheaper. It changes no byte. A writer waits for it only if it makes the file that is written
 next, and then also for the jobs before it on its thread.
 
+The next file: where the fill has not made it, as it is off or the writer was faster, a job of its
+own does (`begin_file`): to make a file waits for the disk several times.
+
 Invariants
 
 1. `synced` ≤ `written`; it moves only by a sync that succeeded.
@@ -76,6 +79,8 @@ class SyncJob:
 class FillJob:
     """One step ahead of the writer, over the bytes from `start` to `end` of the log.
 
+    If there are none it only makes the file that begins at `start`.
+
     Attributes:
         zeros: They become zeros, and durable; if not, the disk has room for them.
         is_made: It has made the file that begins at `start`, and that is on the disk.
@@ -85,6 +90,7 @@ class FillJob:
     __slots__ = (
         "_create",
         "_disk",
+        "_folder",
         "_path",
         "_segment_bytes",
         "_segment_start",
@@ -112,6 +118,7 @@ class FillJob:
         self._disk = disk
         self._segment_bytes = segment_bytes
         self._segment_start = start - start % segment_bytes
+        self._folder = folder
         self._path = f"{folder}/{segment_name(self._segment_start)}"
         self._create = create
         self.is_made = self.is_syncing = False
@@ -130,8 +137,11 @@ class FillJob:
         Threads: any.
         """
         if self._create:
+            self._disk.make_folder(self._folder, durable=True)
             create_segment(self._disk, self._path, self._segment_bytes, durable=True)
             self.is_made = True
+        if self.start == self.end:
+            return
         file = self._disk.open(self._path, write=True)
         try:
             position, size = self.start - self._segment_start, self.end - self.start
@@ -279,6 +289,29 @@ class Flush:
         )
         return self._fill
 
+    def begin_file(self) -> FillJob | None:
+        """Return what makes the next file, if what was appended needs it and no fill is out.
+
+        It is a step of the fill without bytes, and finished as one.
+        """
+        if self._fill is not None or self.failure is not None or not self._lacks_file:
+            return None
+        files = self._log.files
+        start: int = files.end_of_files
+        if not len(files):
+            start = self._log.written - self._log.written % files.segment_bytes
+        self._fill = FillJob(
+            self._disk, files.folder, files.segment_bytes, start, start, zeros=False, create=True
+        )
+        return self._fill
+
+    @property
+    def _lacks_file(self) -> bool:
+        """Whether something was appended behind the last file."""
+        files = self._log.files
+        end = self._log.end
+        return end > files.end_of_files if len(files) else end > self._log.written
+
     def finish_fill(self, job: FillJob, error: BaseException | None) -> None:
         """Take the outcome of a step; after an error the fill rests for a while.
 
@@ -301,6 +334,8 @@ class Flush:
     def fill_blocks_write(self) -> bool:
         """Say whether a write now would touch bytes, or a file, that a fill in flight makes."""
         fill = self._fill
+        if fill is not None and self._lacks_file:
+            return True  # another job is to make it; one at a time
         if fill is None or not (fill.zeros or fill.creates is not None):
             return False
         return self._log.end > fill.start

@@ -250,6 +250,14 @@ class Store:
         """
         return None if self._lock is None else self._flush.begin_fill(zeros=self._is_sync)
 
+    def begin_file(self) -> FillJob | None:
+        """Return what makes the log file that `write` needs next; None if it is there.
+
+        Also None while a fill is out, for whose end `write` then waits (`fill_blocks_write`). It is
+        finished by `finish_fill`. Who does not ask has `write` make the file.
+        """
+        return None if self._lock is None else self._flush.begin_file()
+
     def finish_fill(self, job: FillJob, error: BaseException | None = None) -> None:
         """See `flush.Flush.finish_fill`."""
         self._flush.finish_fill(job, error)

@@ -67,7 +67,7 @@ class FakeStore:
         self.arrivals: list[Arrival] = []
         self.dispatched = self.behind = 0
         self.index_left = 0
-        self.fills = 0
+        self.fills = self.files = 0
         self.blocks = False
         self.while_syncing: Callable[[], None] = lambda: None
         self.answered: Callable[[], int] = lambda: 0
@@ -167,6 +167,14 @@ class FakeStore:
         if self.fills == 0:
             return None
         self.fills -= 1
+        return FakeJob(self)
+
+    def begin_file(self) -> FakeJob | None:
+        """Begin to make a file if the test wants one."""
+        if self.files == 0:
+            return None
+        self.files -= 1
+        self.blocks = True
         return FakeJob(self)
 
     def finish_fill(self, _: FakeJob, error: StoreError | None) -> None:
@@ -1015,3 +1023,54 @@ def test_tables_that_cannot_be_synced_refuse_the_group() -> None:
     bench.append("b")
     bench.timers.drain()
     assert bench.answers == [(None, "StoreFailed"), ("b", None)]
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+def test_a_log_file_that_is_not_there_is_made_by_the_disk_thread(flush: str) -> None:
+    """Senders wait for it; nothing is written before, and nothing of it on the loop."""
+    bench = Bench(flush)
+    bench.store.files = 2
+    bench.append("a")
+    bench.timers.drain()
+    assert bench.store.done == []
+    assert bench.answers == []
+    bench.append("b")
+    bench.timers.drain()
+    bench.fill_thread.work()
+    assert bench.store.done == ["fill"]  # what was appended needs another one
+    bench.fill_thread.work()
+    assert bench.store.done[:3] == ["fill", "fill", "write"]
+    assert bench.answers == [("a", None), ("b", None)]
+
+
+def test_a_log_file_that_cannot_be_made_refuses_who_needs_it() -> None:
+    """It is not tried again for them, and what comes next is stored where it can be."""
+    bench = Bench()
+    bench.store.files = 1
+    bench.append("a")
+    bench.timers.drain()
+    bench.store.sync_error = DiskFull("full")
+    bench.fill_thread.work()
+    bench.store.sync_error = None
+    assert bench.answers == [(None, "DiskFull")]
+    assert bench.store.given_up == 1
+    assert not bench.durable.pressure.is_full
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.answers[1:] == [("b", None)]
+    bench.timers.advance(5000)
+    assert len(bench.answers) == 2
+
+
+def test_a_log_file_that_takes_too_long_to_make_refuses_who_needs_it() -> None:
+    """In the time that a sender waits for a sync at most."""
+    bench = Bench()
+    bench.store.files = 1
+    bench.append("a")
+    bench.timers.drain()
+    bench.timers.advance(5000)
+    assert bench.answers == [(None, "DiskFailed")]
+    bench.fill_thread.work()
+    bench.append("b")
+    bench.timers.drain()
+    assert bench.answers[1:] == [("b", None)]

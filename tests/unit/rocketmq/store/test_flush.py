@@ -297,3 +297,75 @@ def test_an_async_sync_is_due_when_enough_was_written_or_time_has_passed() -> No
         _write(log, 500)
     assert due()
     assert flush.synced == log.written
+
+
+@pytest.mark.parametrize("ahead", [0, 2 * STEP])
+def test_a_file_that_the_writer_needs_is_a_job(ahead: int) -> None:
+    """The first one, with its folder, and each next; not before something was appended for it."""
+    disk = SimulatedDisk()
+    log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
+    flush = Flush(disk, log, StoreSettings(fill_ahead_bytes=ahead), FakeClock())
+    assert flush.begin_file() is None
+    for number in range(3):
+        log.append([new(body=bytes(SEGMENT - 1000))], [0], 1)
+        job = flush.begin_file()
+        assert job is not None
+        assert flush.fill_blocks_write()
+        assert flush.begin_file() is None
+        assert flush.begin_fill(zeros=True) is None
+        job.run()
+        flush.finish_fill(job, None)
+        assert not flush.fill_blocks_write()
+        assert log.files.end_of_files == (number + 1) * SEGMENT
+        made = disk.calls["open"]
+        log.write()
+        assert disk.calls["open"] == made + 1  # the file's own handle
+        assert flush.begin_file() is None
+    assert disk.crash(lambda _: 0).list("/log") == [
+        f"{number * SEGMENT:020d}" for number in range(3)
+    ]
+
+
+def test_a_file_of_the_log_begins_where_the_log_does() -> None:
+    """All files before it may have been cleaned away."""
+    disk = SimulatedDisk()
+    log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 5 * SEGMENT, crc_tail=False)
+    flush = Flush(disk, log, StoreSettings(fill_ahead_bytes=0), FakeClock())
+    log.append([new(body=bytes(100))], [0], 1)
+    job = flush.begin_file()
+    assert job is not None
+    job.run()
+    flush.finish_fill(job, None)
+    assert log.files.first == 5 * SEGMENT
+
+
+def test_a_write_waits_for_another_fill_before_its_file_is_made() -> None:
+    """One is out at a time, whatever it is about."""
+    _, log, flush = _make(8 * STEP)
+    _write(log)
+    fill = flush.begin_fill(zeros=False)
+    assert fill is not None
+    assert not flush.fill_blocks_write()
+    log.append([new(body=bytes(SEGMENT - 500))], [0], 1)
+    assert flush.begin_file() is None
+    assert flush.fill_blocks_write()
+    fill.run()
+    flush.finish_fill(fill, None)
+    assert not flush.fill_blocks_write()
+    assert flush.begin_file() is not None
+
+
+def test_a_file_that_could_not_be_made_is_not_there() -> None:
+    """Nor has the log failed by that: the next one who needs it tries again."""
+    disk, log, flush = _make()
+    log.append([new(body=bytes(100))], [0], 1)
+    job = flush.begin_file()
+    assert job is not None
+    disk.fail("sync_folder", 1, errno.EIO)
+    with pytest.raises(DiskFailed) as failed:
+        job.run()
+    flush.finish_fill(job, failed.value)
+    assert flush.failure is None
+    assert len(log.files) == 0
+    assert disk.list("/log") == []
+    assert flush.begin_file() is not None
