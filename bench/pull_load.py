@@ -35,7 +35,7 @@ class _Lane:
     socket: socket.socket
     frames: "_Frames"
     end: int
-    """The queue's end; behind it the lane begins anew."""
+    """The queue's end; behind it the lane begins again."""
     offset: int = 0
     sent_at: float = 0.0
 

@@ -205,7 +205,7 @@ def _note(
 
 @contextmanager
 def _started(name: str, folder: Path, flush: str) -> Iterator[peers.Broker]:
-    """Run the broker on a new store, as its makers ship it, but for the flush mode."""
+    """Run the broker on a new store, as its makers ship it, except for the flush mode."""
     if name == OURS:
         with peers.Sprocket(folder, folder / "store", ["--flush", flush]) as ours:
             yield ours

@@ -1,8 +1,8 @@
 """What the bench of the store works on: records, a GiB of log, a full index, 100,000 queues.
 
-All are made by the code that a broker runs, but for the log, which would take half a minute: there
-numpy writes offsets, times and keys into copies of one record, and only checksums are made one by
-one.
+All are made by the code that a broker runs, except for the log, which would take half a minute:
+there numpy writes offsets, times and keys into copies of one record, and only checksums are made
+one by one.
 """
 
 import os

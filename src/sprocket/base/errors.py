@@ -161,7 +161,7 @@ class BrokerRefused(ClientError):
 
 
 class RequestTimeout(ClientError):
-    """No answer came in time; the request may have been carried out all the same."""
+    """No answer came in time; the request may have been carried out anyway."""
 
 
 class ReplyTimeout(RequestTimeout):

@@ -122,7 +122,7 @@ class Journal(Generic[E]):
         durable: That of the last line that is known to be on the disk.
         bytes_since_roll: Size of the lines since the last `roll`.
 
-    Threads: event loop only, but for jobs and steps.
+    Threads: event loop only, except for jobs and steps.
     """
 
     def __init__(self, disk: Disk, path: str, decode: Callable[[bytes], E]) -> None:

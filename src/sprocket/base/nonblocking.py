@@ -172,7 +172,7 @@ class Attempt:
     ) -> "_NonblockingFile | None":
         """Return a file that was opened, the same to each attempt; None if it was not.
 
-        Work lets go of a file when it has read it and begins anew for the next one: it must find
+        Work lets go of a file when it has read it and begins again for the next one: it must find
         the first one open still.
 
         Args:
@@ -335,7 +335,7 @@ class _NonblockingFile:
         self.sync = file.sync
 
     def close(self) -> None:
-        """See `File.close`. One that was opened for work that may begin anew closes after it."""
+        """See `File.close`. One that was opened for work that may begin again closes after it."""
         attempt = self._disk.attempt_here()
         if attempt is None or not attempt.closes(self):
             self.is_closed = True

@@ -71,7 +71,7 @@ class Encryption:
     def obtain(self, use: Use, refuse: Refuse) -> None:
         """Call one of the two: with what new handshakes use now, or with the reason for none.
 
-        At once, but for those that come until a throw-away certificate is made.
+        At once, except for those that come until a throw-away certificate is made.
         """
         if self._has_certificate:
             use(self.context())

@@ -33,16 +33,16 @@ class LimitSettings:
         int,
         Meta(
             ge=1,
-            description="A connection for which more than this waits is cut off; only what a "
-            "client did not ask for gets there.",
+            description="A connection for which more than this waits is closed; only messages "
+            "that a client did not ask for can become so many.",
         ),
     ] = 256 * MIB
     all_answer_bytes_max: Annotated[
         int,
         Meta(
             ge=1,
-            description="When more than this waits for all clients that do not read together, the "
-            "slowest is cut off.",
+            description="When more than this waits for all slow clients together, the slowest is "
+            "closed.",
         ),
     ] = GIB
     unsynced_bytes_max: Annotated[
@@ -57,25 +57,26 @@ class LimitSettings:
         int,
         Meta(
             ge=0,
-            description="The same under async flush, where nobody waits for the disk and so "
-            "nobody else slows senders down: what the system has in memory and not on the disk. 0 "
-            "is a sixteenth of the machine's memory, a GiB at most.",
+            description="The same under async flush, where senders do not wait for the disk: "
+            "bytes that are in the system's memory and not on the disk. 0 is a "
+            "sixteenth of the machine's memory, a GiB at most.",
         ),
     ] = 0
     cold_reads_max: Annotated[
         int,
         Meta(
             ge=1,
-            description="So many requests may wait for the disk to bring what they read; a "
-            "further one is answered SYSTEM_BUSY.",
+            description="So many requests may wait for reads from the disk; another one is "
+            "answered SYSTEM_BUSY.",
         ),
     ] = 10_000
     connection_unsynced_bytes_max: Annotated[
         int,
         Meta(
             ge=1,
-            description="When half of what may be unsynced waits, a connection that brought more "
-            "than this since its last answer is not read until the disk has caught up.",
+            description="When half of the limit for unsynced bytes is reached, a connection that "
+            "sent more than this since its last answer is not read until the disk has "
+            "caught up.",
         ),
     ] = 4 * MIB
 
@@ -87,31 +88,36 @@ class TlsSettings:
     mode: Annotated[
         Literal["off", "permissive", "enforcing"],
         Meta(
-            description="`permissive` takes plain and encrypted connections on the same port, "
+            description="`permissive` accepts plain and encrypted connections on the same port, "
             "`enforcing` closes plain ones and needs a certificate; tls.server.mode."
         ),
     ] = "permissive"
     cert_path: Annotated[
         str,
         Meta(
-            description="Our certificate, with those that lead to the authority's behind it. "
-            "Without one a throw-away certificate is made for the first client that encrypts, by "
-            "the package `cryptography` (the extra `tls`): nobody can check who we are then."
+            description="The server's certificate, followed by those that lead to the "
+            "authority's. Without one a throw-away certificate is made for the first "
+            "client that encrypts, by the package `cryptography` (the extra `tls`): "
+            "clients cannot check it."
         ),
     ] = ""
-    key_path: Annotated[str, Meta(description="The key of our certificate.")] = ""
+    key_path: Annotated[str, Meta(description="The key of the certificate.")] = ""
     key_password: Annotated[
         str, Meta(description="Of the key, if it is encrypted; better set by the environment.")
     ] = ""
     client_auth: Annotated[
         Literal["none", "optional", "require"],
         Meta(
-            description="Whether clients show a certificate of theirs, which one of `trust_path` "
-            "must have signed; tls.server.need.client.auth."
+            description="Whether clients are asked for a certificate that one of `trust_path` has "
+            "signed, and must have one (`require`); tls.server.need.client.auth."
         ),
     ] = "none"
     trust_path: Annotated[
-        str, Meta(description="Certificates of the authorities that clients and NameServers have.")
+        str,
+        Meta(
+            description="Certificates of the authorities that signed those of clients and "
+            "NameServers."
+        ),
     ] = ""
     to_nameservers: Annotated[
         bool,

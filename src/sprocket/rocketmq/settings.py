@@ -63,16 +63,16 @@ class ServerSettings:
     advertised_host: Annotated[
         str,
         Meta(
-            description="Address or host name that clients are told to reach the broker at, "
-            "RocketMQ's brokerIP1. Message ids hold its address, as found at the start: of a name "
-            "that nobody knows then, this machine's. Empty: `host`."
+            description="Address or host name under which clients reach the broker, RocketMQ's "
+            "brokerIP1. Message ids hold its address, as it is found at the start; if "
+            "a name has none then, this machine's address. Empty: `host`."
         ),
     ] = ""
     vip_port: Annotated[
         bool,
         Meta(
-            description="Listen on the broker's port less 2, too, for clients that send to it (VIP "
-            "channel) and for RocketMQ's tools; not while the port is any free one."
+            description="Also listen on the broker's port minus 2, for clients that send to it "
+            "(VIP channel) and for RocketMQ's tools. Not if the broker's port is 0."
         ),
     ] = True
     frame_bytes_max: Annotated[
@@ -86,9 +86,10 @@ class ServerSettings:
     proxy_header: Annotated[
         Literal["off", "private", "any"],
         Meta(
-            description="From whom a header of the PROXY protocol counts, by which a load balancer "
-            "tells whom it serves: `private`, from loopback and private addresses; `any`, from "
-            "everybody, so that everybody can take any address. Others that send one are closed."
+            description="From whom a header of the PROXY protocol is accepted, in which a load "
+            "balancer names the client that it serves: `private`, from loopback and "
+            "private addresses; `any`, from everybody, so that everybody can claim "
+            "any address. Others that send one are closed."
         ),
     ] = "private"
     idle_close_seconds: Annotated[
@@ -134,15 +135,16 @@ class NameServerSettings:
         int,
         Meta(
             ge=1000,
-            description="A broker that has not registered for so long leaves the routes, unless "
-            "it announced another limit; a lost connection counts at once.",
+            description="A broker that has not registered for so long is removed from the routes, "
+            "unless it announced another limit; one whose connection is lost, at "
+            "once.",
         ),
     ] = 120_000
     order_conf: Annotated[
         bool,
         Meta(
             description="Answer routes with the order configuration of their topic, which "
-            "producers then go by instead of the queues; orderMessageEnable."
+            "producers then follow instead of the queues; orderMessageEnable."
         ),
     ] = False
     order_conf_to_brokers: Annotated[
@@ -155,8 +157,8 @@ class NameServerSettings:
     acting_master: Annotated[
         bool,
         Meta(
-            description="Name the first slave in the place of a master that is gone, where the "
-            "brokers allow it; supportActingMaster."
+            description="Name the first slave in place of a master that is gone, if the brokers "
+            "allow it; supportActingMaster."
         ),
     ] = False
     forget_missing_topics: Annotated[
@@ -183,9 +185,9 @@ class TopicSettings:
     permission: Annotated[
         Literal[6, 4, 2, 0],
         Meta(
-            description="What all topics here are open to, brokerPermission: 4 is reading, 2 "
-            "writing, 6 both. NameServers tell clients; whoever sends all the same is refused only "
-            "by topics with a fixed order, as by RocketMQ."
+            description="What all topics here allow, brokerPermission: 4 is reading, 2 writing, 6 "
+            "both. NameServers tell clients. A send in spite of it is refused only "
+            "for topics with a fixed order, as in RocketMQ."
         ),
     ] = 6
     auto_create: Annotated[
@@ -201,7 +203,7 @@ class TopicSettings:
             ge=1,
             le=1024,
             description="Most queues of such a topic (clients ask for 4); defaultTopicQueueNums. "
-            "Counts when the store is made.",
+            "Used when the store is made.",
         ),
     ] = 8
 
@@ -225,9 +227,9 @@ class DurabilitySettings:
         Meta(
             ge=0,
             le=100,
-            description="The event loop stands still for a sync for so long at most, and not at "
-            "all while syncs take longer on average: to be called back costs more than a quick "
-            "disk takes. 0 is never.",
+            description="How long the event loop waits for a sync at most; it does not wait at "
+            "all while syncs take longer on average. A callback costs more than the "
+            "sync of a quick disk. 0 is never.",
         ),
     ] = 1.0
     sync_timeout_ms: Annotated[
@@ -305,8 +307,8 @@ class OffsetSettings:
             ge=100,
             le=600_000,
             description="How often committed offsets are made durable in consumerOffset.json. A "
-            "killed process loses none; a power cut may take those of this interval, and consumers "
-            "see some messages again.",
+            "killed process loses none. A power failure may take those of this "
+            "interval, and consumers get some messages again.",
         ),
     ] = 5000
 

@@ -21,8 +21,9 @@ class StoreSettings:
     flush: Annotated[
         Literal["sync", "async"],
         Meta(
-            description="When a message counts as stored: `sync` after the disk has it, `async` "
-            "after the operating system has it (a power cut may lose the last moments)."
+            description="When a message counts as stored: `sync` when it is on the disk, `async` "
+            "when the operating system has it (a power failure may lose the last "
+            "moments)."
         ),
     ] = "sync"
     flush_interval_ms: Annotated[
@@ -30,7 +31,7 @@ class StoreSettings:
         Meta(
             ge=10,
             le=60_000,
-            description="Async flush: how often it is looked whether a sync is due; "
+            description="Async flush: how often it is checked whether a sync is due; "
             "flushIntervalCommitLog.",
         ),
     ] = 500
@@ -48,8 +49,9 @@ class StoreSettings:
         Meta(
             ge=0,
             le=600_000,
-            description="Async flush: so long after the last sync one is due for anything written; "
-            "what a power cut may take is never older. flushCommitLogThoroughInterval.",
+            description="Async flush: so long after the last sync, a sync is due if anything was "
+            "written. A power failure takes nothing older. "
+            "flushCommitLogThoroughInterval.",
         ),
     ] = 10_000
     crc_tail: Annotated[
@@ -98,14 +100,15 @@ class StoreSettings:
     extended_units: Annotated[
         bool,
         Meta(
-            description="Keep store time and filter bits of each message beside its queue unit, in "
-            "20 to 34 bytes more; enableConsumeQueueExt. A store that has some goes on with them."
+            description="Keep store time and filter bits of each message beside its queue unit, "
+            "in 20 to 34 bytes more; enableConsumeQueueExt. A store that has some "
+            "continues with them."
         ),
     ] = False
     light_queues: Annotated[
         bool,
         Meta(
-            description="Put messages into the light queues that they name, too; enableLmq and "
+            description="Also put messages into the light queues that they name; enableLmq and "
             "enableMultiDispatch. Any producer can make as many as it likes."
         ),
     ] = False
@@ -114,8 +117,9 @@ class StoreSettings:
         Meta(
             min_length=2,
             description="How long the messages of each delay level wait, level 1 first; "
-            "messageDelayLevel. A message that waits already keeps its time, unless that is "
-            "further off than its level lasts now: then it is delivered at once.",
+            "messageDelayLevel. A message that waits already keeps its time, unless "
+            "that is more than the level's new wait ahead: then it is delivered at "
+            "once.",
         ),
     ] = DELAY_LEVELS
     bytes_in_memory: Annotated[
@@ -123,7 +127,7 @@ class StoreSettings:
         Meta(
             ge=0,
             description="Messages within so many bytes of the log's end count as in memory; of "
-            "those further back an answer takes 8 or 64 KiB at most. 0 is 40 % of the machine's "
+            "older ones an answer has 8 or 64 KiB at most. 0 is 40 % of the machine's "
             "memory; accessMessageInMemoryMaxRatio.",
         ),
     ] = 0
@@ -164,7 +168,7 @@ class RetentionSettings:
         Meta(
             ge=1,
             le=1000,
-            description="Most log files deleted in one round, which comes every 10 s; "
+            description="Most log files deleted in one round; there is a round every 10 s; "
             "deleteFileBatchMax.",
         ),
     ] = 10
@@ -181,8 +185,8 @@ class RetentionSettings:
         bool,
         Meta(
             description="Delete the oldest files, expired or not, while more than `force_percent` "
-            "of the disk's space is used: messages are lost that nobody may have read. Off, the "
-            "disk fills and appends are refused. cleanFileForciblyEnable."
+            "of the disk's space is used: messages may be lost that nobody has read. "
+            "If off, the disk fills and appends are refused. cleanFileForciblyEnable."
         ),
     ] = True
     force_percent: Annotated[
@@ -190,8 +194,8 @@ class RetentionSettings:
         Meta(
             ge=1,
             le=100,
-            description="See `force`; between 30 and 85. Appends that were refused are taken again "
-            "when no more than this is used. diskSpaceCleanForciblyRatio.",
+            description="See `force`; between 30 and 85. Appends that were refused are accepted "
+            "again when no more than this is used. diskSpaceCleanForciblyRatio.",
         ),
     ] = 85
     refuse_percent: Annotated[

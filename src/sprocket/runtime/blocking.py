@@ -28,7 +28,7 @@ class Portal:
         name: Of the thread.
         make_loop: Makes the loop; called at once.
 
-    Threads: any, but for the loop's own.
+    Threads: any, except for the loop's own.
     """
 
     def __init__(

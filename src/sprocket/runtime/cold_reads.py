@@ -43,7 +43,7 @@ class ColdReads:
         """Do some work, now if the disk is not needed for it, else in a later turn.
 
         Args:
-            work: May end at any read and is begun anew then; see `base.nonblocking`.
+            work: May end at any read and is begun again then; see `base.nonblocking`.
             failed: Is told what a later attempt raised, or `DiskBusy`.
 
         Raises:

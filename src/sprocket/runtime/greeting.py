@@ -13,7 +13,7 @@ Invariants
 
 1. A peer is counted, limited and swept from the moment its connection is made; bytes that decide
    nothing yet are no sign of life.
-2. Nothing is written before all is decided, but for the alert that ends a handshake.
+2. Nothing is written before all is decided, except for the alert that ends a handshake.
 3. A PROXY header is accepted only from a peer that is believed: whoever may send one can claim any
    address.
 

@@ -78,7 +78,7 @@ class DiskThread:
         threads: How many; so many jobs run at once.
         jobs_max: Jobs that may wait.
 
-    Threads: event loop only, but for what a job does.
+    Threads: event loop only, except for what a job does.
     """
 
     def __init__(

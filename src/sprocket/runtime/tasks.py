@@ -21,7 +21,7 @@ async def is_set_within(seconds: float, event: asyncio.Event) -> bool:
 
 
 class NotEnded(Exception):
-    """Work that was cancelled goes on all the same."""
+    """Work that was cancelled goes on anyway."""
 
 
 async def unless(event: asyncio.Event, work: Awaitable[T], end_seconds: float) -> T | None:

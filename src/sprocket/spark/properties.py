@@ -90,7 +90,7 @@ def _pairs(data: Any, offsets: Ints) -> tuple[Ints, Ints, Ints]:
     """Return where each pair starts, where its 0x01 is, and where it ends (excluding 0x02)."""
     ends: Ints = np.flatnonzero(data == 2)
     following = ends + 1
-    # A record whose properties do not end in 0x02 ends its last pair all the same.
+    # A record whose properties do not end in 0x02 ends its last pair anyway.
     filled = offsets[1:][offsets[1:] > offsets[:-1]]
     unclosed = filled[data[filled - 1] != 2] if len(filled) else filled
     if len(unclosed):

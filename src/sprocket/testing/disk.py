@@ -5,10 +5,11 @@ It passes the same contract suite as `base.disk.RealDisk`. What a crash may do t
 * Content: of every block of 512 bytes that was written since the last sync of its file, any version
   since then may be found, each block by itself. A changed length may be found or not.
 * Names: of the creations, renames and removals since the last `sync_folder` of their folder, any
-  subset may have happened. Folders are durable at once, but for those that `make_folder` was told
-  not to make so: one that was not synced into its parent since may be gone with all it holds.
-* A failed sync leaves what it should have synced in doubt for good: a later sync that succeeds does
-  not make it durable, as on Linux, where the pages count as clean after the error.
+  subset may have happened. Folders are durable at once, except for those that `make_folder` was
+  told not to make so: one that was not synced into its parent since may be gone with all it
+  holds.
+* A failed sync leaves what it should have synced in doubt permanently: a later sync that succeeds
+  does not make it durable, as on Linux, where the pages count as clean after the error.
 
 A crash does not change the disk itself but returns a new one, so that one run of operations can be
 crashed at many points and in many ways.
@@ -296,7 +297,7 @@ class SimulatedDisk:
                 file, or `any`.
             nth: Which one, counted from now; 1 is the next.
             error: Its errno.
-            kept: How much of it was done all the same, from 0 to 1. Of a write so many bytes are in
+            kept: How much of it was done anyway, from 0 to 1. Of a write so many bytes are in
                 the file; anything else that changes the disk was done unless it is 0. By default
                 half of a write that finds no space, else nothing.
         """

@@ -267,7 +267,7 @@ class LocalBroker:
         return self._on_node(_dead_letters, group)
 
     def close(self) -> None:
-        """Stop it for good; a temporary folder is removed. May be called again."""
+        """Stop it permanently; a temporary folder is removed. May be called again."""
         try:
             self.stop()
         finally:

@@ -99,7 +99,7 @@ class TwinDisk:
         """Lose power: make the files what they may be found as, and return the disk with them.
 
         Args:
-            choose: Says which of what was not synced is there all the same.
+            choose: Says which of what was not synced is there anyway.
         """
         with self._lock:
             self._is_dead = True

@@ -83,7 +83,7 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 UNREADABLE_LOOKS_MAX = 30
 """Looks, a second apart, after which a message that the disk does not give counts as lost: a sector
-that is bad for good is not to hold up all messages of its level."""
+that stays bad must not hold up all messages of its level."""
 
 _UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueError)
 """The message that waits is not there, or damaged; another try would find the same."""

@@ -75,7 +75,7 @@ class DelayProgress:
     Attributes:
         journal: What was delivered since the last snapshot was begun, and what is not safe yet.
 
-    Threads: event loop only, but for the calls of steps.
+    Threads: event loop only, except for the calls of steps.
     Durability: see the head of the module.
     """
 
@@ -125,7 +125,7 @@ class DelayProgress:
 
         Raises:
             DiskFull, DiskFailed: The journal could not be written. A kill would have the messages
-                delivered again; the file takes the offset over all the same.
+                delivered again; the file takes the offset over anyway.
         Durability: with the operating system when this returns.
         """
         log_end = self._store.written

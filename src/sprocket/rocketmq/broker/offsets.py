@@ -20,8 +20,8 @@ so learned of it, its own commits there are ignored.
 
 Invariants
 
-1. File + journal = the table but for what `_unkept` has: at any moment reading both gives what was
-   answered last.
+1. File + journal = the table except for what `_unkept` has: at any moment reading both gives what
+   was answered last.
 2. `_topics` and `_groups` hold the two halves of every key of the table, and nothing else.
 """
 
@@ -75,7 +75,7 @@ class ConsumerOffsets:
     Attributes:
         journal: The commits since the last snapshot was begun.
 
-    Threads: event loop only, but for the calls of steps.
+    Threads: event loop only, except for the calls of steps.
     Durability: see the head of the module.
     """
 

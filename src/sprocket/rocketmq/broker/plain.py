@@ -40,7 +40,7 @@ _MARKS = ("\x01\x02", *[f"\x02{name}\x01" for name in sorted(SPECIAL)])
 
 
 def are_plain(closed: str, count: int) -> bool:
-    """Say whether property strings can be added to as they are, but for what each must have.
+    """Say whether property strings can be added to as they are, except for what each must have.
 
     There are as many pairs as ends, and as many unique keys as strings; none has an empty value or
     a name of `SPECIAL`.

@@ -40,7 +40,7 @@ RETRY_SECONDS = 1.0
 """How long to wait before another try to reach a NameServer."""
 
 TOLD_SECONDS = 1.0
-"""How long a topic change waits for the NameServers before it is answered all the same."""
+"""How long a topic change waits for the NameServers before it is answered anyway."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

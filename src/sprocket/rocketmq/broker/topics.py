@@ -98,7 +98,7 @@ class Topics:
         journal: What changed since the last snapshot was begun.
         version: Rises with each change.
 
-    Threads: event loop only, but for the calls of steps.
+    Threads: event loop only, except for the calls of steps.
     Durability: what a method has done is with the operating system when it returns, and on the
         disk after the next sync of the journal or snapshot.
     """

@@ -287,7 +287,7 @@ class Assignment:
         """Begin a queue anew at another offset, once the listener has returned.
 
         Returns:
-            False if the queue was given up meanwhile, or has begun anew already.
+            False if the queue was given up meanwhile, or has begun again already.
         """
         held.is_dropped = True
         held.stop_pulling()

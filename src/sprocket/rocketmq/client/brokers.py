@@ -191,7 +191,7 @@ class Brokers:
             version: Of the subscription, in milliseconds since 1970; newer ones win.
             hold_ms: How long the broker may wait for a message if there is none.
             commit: Stored as the group's offset along the way.
-            lite: Say that this is a consumer who asks of its own accord; brokers limit those apart.
+            lite: Say that this consumer pulls when its user asks; brokers limit those separately.
 
         Raises:
             BrokerRefused: With any code that is no `PullStatus`.

@@ -166,7 +166,7 @@ class Lease:
         self._consumer_group = group
 
     async def end(self) -> None:
-        """Take everything back; close an instance of one's own. May be called again."""
+        """Take everything back; close an instance that is not shared. May be called again."""
         instance, self._instance = self._instance, None
         if instance is None:
             return

@@ -34,7 +34,7 @@ class DeliverLater(Exception):
         level: Delay level of the broker, 1 to 18 unless it has others; 0 lets the broker choose,
             longer each time. An orderly consumer, which delivers again in place, ignores it.
         pause_ms: How long an orderly consumer pauses its queue; by default `suspend_ms`.
-        done: How many of the messages, from the first on, are done all the same.
+        done: How many of the messages, from the first on, are done anyway.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class DeadLetter(DeliverLater):
 
     Args:
         reason: For the log.
-        done: How many of the messages, from the first on, are done all the same.
+        done: How many of the messages, from the first on, are done anyway.
     """
 
     def __init__(self, reason: str = "", *, done: int = 0) -> None:

@@ -119,7 +119,7 @@ class LitePullConsumer:
     async def close(self, *, is_done: bool = True) -> None:
         """Commit what is done, if that is automatic, and take leave of the group.
 
-        May be called again; who calls it while it is at work waits for that.
+        May be called again; a second call waits for the first.
 
         Args:
             is_done: Whether what was given last is done as well.
@@ -330,7 +330,7 @@ class LitePullConsumer:
                 known = queues
                 try:
                     changed(queues)
-                except BaseException:  # a user's code; routes are kept up to date all the same
+                except BaseException:  # a user's code; routes are kept up to date anyway
                     _log.exception("the watcher of a topic failed", topic=topic)
 
         self._lease.watch(routes.on_change, look)

@@ -143,7 +143,7 @@ class GroupMember:
             return
         try:
             self._on_rebalance(queues)
-        except BaseException:  # a user's code; the queues are shared out all the same
+        except BaseException:  # a user's code; the queues are shared out anyway
             _log.exception("on_rebalance failed", group=self._group)
 
     async def _share_out(self, topic: str) -> bool:

@@ -55,9 +55,9 @@ class Producer:
             sent = await producer.send(Message("orders", b"42 bolts", tag="new"))
 
     Messages with one `sharding_key` go to one queue in the order in which they were given, also
-    while the broker restarts. Every message is tried until it is stored, refused for good, or its
-    deadline has passed; one that got no answer is sent again, so it may be stored twice, with the
-    same `message_id`.
+    while the broker restarts. Every message is tried until it is stored, refused permanently, or
+    its deadline has passed; one that got no answer is sent again, so it may be stored twice, with
+    the same `message_id`.
 
     Args:
         where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
@@ -127,7 +127,7 @@ class Producer:
             lease.tasks.spawn(self._prober(self._parts.faults).run(), "probe brokers")
 
     async def close(self, *, flush: bool = True) -> None:
-        """Wait for the outcome of every accepted message, then take leave of the brokers.
+        """Wait for the outcome of every accepted message, then unregister from the brokers.
 
         Args:
             flush: False gives up the messages that are not answered yet.

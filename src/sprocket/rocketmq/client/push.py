@@ -125,10 +125,10 @@ class PushConsumer:
             raise
 
     async def close(self) -> None:
-        """Let the listener return, store the offsets, and take leave of the group.
+        """Let the listener return, store the offsets, and leave the group.
 
         A listener, or a loop with a message in hand, is waited for `close_wait_ms` at most. May
-        be called again; who calls it while it is at work waits for that.
+        be called again; a second call waits for the first.
         """
         async with self._closing:
             pushing, self._open = self._open, None

@@ -198,7 +198,7 @@ class Routes:
         try:
             command = await self._names.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
             names = read("the NameServer", lambda: bodies.decode_topic_list(command.body))
-        except ClientError:  # a NameServer may refuse lists; the topic is not there all the same
+        except ClientError:  # a NameServer may refuse lists; the topic is not there anyway
             names = []
         meant = hint(topic, names)
         return NoSuchTopic(f"no NameServer knows topic {topic!r}{meant or f'; {_HELP}'}")

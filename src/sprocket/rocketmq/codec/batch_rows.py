@@ -46,7 +46,7 @@ class Same(NamedTuple):
     Attributes:
         head: The fixed part; its checksum, flag, queue offset and physical offset do not count.
         behind_body: The topic and the length of the properties.
-        behind_properties: What ends the properties, but for the digits of the CRC tail.
+        behind_properties: What ends the properties, except for the digits of the CRC tail.
         has_crc: Whether they end in a CRC tail; room for its digits is left then.
     """
 

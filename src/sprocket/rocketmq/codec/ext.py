@@ -5,8 +5,8 @@ one of these or None, each under its name on the wire. Everything else follows f
 
 * reading goes straight from JSON bytes to the struct; msgspec turns `"12"` into 12;
 * what msgspec does not take (numbers for texts, `"yes"` for a boolean, null, broken UTF-8) is read
-  a second time, slowly, by Java's rules: a number that is none counts as absent, but for the codes
-  that RocketMQ reads by hand (`numbers_are_strict`);
+  a second time, slowly, by Java's rules: a number that is none counts as absent, except for the
+  codes that RocketMQ reads by hand (`numbers_are_strict`);
 * fields are written in the order in which Java's `HashMap` gives them, so that answers are equal to
   RocketMQ's byte for byte;
 * writing is a function generated once per header, because a loop over the fields costs three times

@@ -88,8 +88,8 @@ def read(data: bytes | bytearray | memoryview | str, *, bytes_max: int = TOLERAN
 def read_large(data: bytes, shape: Any = Any) -> Any:
     """Read what was asked for, a file or an answer, which may be of any size.
 
-    Some 30 MB a second where it is strict JSON but for integer keys without quotes, 3 MB a second
-    where it makes use of the rest of the dialect.
+    Some 30 MB a second where it is strict JSON except for integer keys without quotes, 3 MB a
+    second where it makes use of the rest of the dialect.
 
     Args:
         data: The text; bytes that are not UTF-8 become U+FFFD.

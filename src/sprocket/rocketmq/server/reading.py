@@ -29,7 +29,7 @@ wait for messages as well, see to it themselves, and so does what is answered in
 
 
 def reading(handlers: Mapping[int, Handler], reads: ColdReads) -> dict[int, Handler]:
-    """Return handlers that are begun anew when the disk has brought what they lacked.
+    """Return handlers that are begun again when the disk has brought what they lacked.
 
     Args:
         handlers: By code; those that read are wrapped, all others as they are.

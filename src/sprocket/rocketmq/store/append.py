@@ -123,7 +123,7 @@ class Appender:
             del self._next[key]
 
     def stop(self, why: str) -> None:
-        """Take nothing more, for good: `append` raises StoreFailed with this text."""
+        """Take nothing more from now on: `append` raises StoreFailed with this text."""
         self._stopped = why
         self._is_refusing = True
 
@@ -133,7 +133,7 @@ class Appender:
         self._is_refusing = True
 
     def resume(self) -> None:
-        """Take records again, unless stopped for good."""
+        """Take records again, unless stopped permanently."""
         self._paused = None
         self._is_refusing = self._stopped is not None
 

@@ -104,7 +104,7 @@ class LogCheck:
         first: Where the oldest file begins.
         end: Where the log ends, as far as the walk came.
         damage: What holds no intact record, in order; the torn end of the log as well.
-        misplaced: Where records lie that are intact but for the place that they name.
+        misplaced: Where records lie that are intact except for the place that they name.
     """
 
     def __init__(

@@ -211,7 +211,7 @@ class QueueCheck:
         )
 
     def _fits(self, entry: Entry, code: int) -> bool:
-        """Say whether a code that is not that of the tag may stand in the unit all the same."""
+        """Say whether a code that is not that of the tag may stand in the unit anyway."""
         if entry.topic == SCHEDULE_TOPIC:  # brokers may have delay levels of their own
             return code >= entry.stored_at_ms
         if not is_address(code):

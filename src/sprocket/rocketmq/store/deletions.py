@@ -61,7 +61,7 @@ class Deletions:
                 empty: who looks at a damaged store sees deleted topics, too.
 
         Raises:
-            ForeignStore: It cannot be read, and deleted topics would come back for good.
+            ForeignStore: It cannot be read, and deleted topics would come back.
         """
         self._disk = disk
         self._path = layout.deleted_topics
@@ -166,7 +166,7 @@ class Deleter:
         self._queues = queues
 
     def steps(self, topic: str, then: Callable[[], None]) -> Steps:
-        """Delete a topic, but for its files all in one plain stretch.
+        """Delete a topic; all but the deletion of its files is done without a pause.
 
         Args:
             topic: What to delete; nothing need be there.

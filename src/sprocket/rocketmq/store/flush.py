@@ -227,7 +227,7 @@ class Flush:
         return None
 
     def finish_sync(self, job: SyncJob, error: BaseException | None) -> None:
-        """Take the outcome of a job: `synced` moves to its target, or stays for good."""
+        """Take the outcome of a job: `synced` moves to its target, or never moves again."""
         assert job is self._sync
         self._sync = None
         if error is not None:

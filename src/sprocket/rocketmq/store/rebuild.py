@@ -98,7 +98,7 @@ class Rebuild:
         """Take up the next records of the log; as `add` for each of them, but many at a time.
 
         Columns are put as they are if every record is its own unit and every queue simply goes on
-        with them, which is all that ever happens but for the few kinds of records of `units`,
+        with them, which is all that ever happens except for the few kinds of records of `units`,
         damage and lost units.
         """
         if isinstance(found, list):

@@ -92,7 +92,7 @@ def salvage(
 
     Raises:
         ForeignStore: `source` holds no store, or `target` holds something.
-        DiskFull, DiskFailed: The new store is not whole; remove it and begin anew.
+        DiskFull, DiskFailed: The new store is not whole; remove it and begin again.
     Durability: on return the new store is closed, and on the disk.
     """
     old, new = StoreLayout(source), StoreLayout(target)

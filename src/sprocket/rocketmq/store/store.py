@@ -15,7 +15,7 @@ Invariants
 1. `synced` ≤ `written` ≤ `end`.
 2. After a failed sync, or a failed write that could not be undone, nothing more is appended.
 
-Threads: one, but for `SyncJob.run`, `FillJob.run` and the calls that `maintain_steps` and
+Threads: one, except for `SyncJob.run`, `FillJob.run` and the calls that `maintain_steps` and
 `clean_steps` give (see `base.steps`).
 """
 
@@ -274,7 +274,7 @@ class Store:
         """Put into the queues what consumers may see; say what has come since the last call.
 
         Raises:
-            DiskFull, DiskFailed: The messages are stored all the same; the next call tries again.
+            DiskFull, DiskFailed: The messages are stored anyway; the next call tries again.
         """
         self._dispatch_now()
         return self._dispatch.take_fresh(someone_waits=someone_waits)
@@ -326,7 +326,7 @@ class Store:
             own_from=self._dispatch.began_at,
         )
         if cause is not None and offset >= got.max_offset:
-            raise cause  # the message may be there all the same
+            raise cause  # the message may be there anyway
         return got
 
     def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[UnitRead]:
@@ -436,7 +436,7 @@ class Store:
         Raises:
             StoreError: Something could not be written or synced. Messages that were stored are
                 stored; the checkpoint stays behind. After a sync of queues or index failed it
-                stays there for good, since what reached the disk is unknown: appends and reads
+                stays there permanently, since what reached the disk is unknown: appends and reads
                 go on, the next opening makes queues and index again from the log.
         """
         if self._can_keep:
@@ -550,7 +550,7 @@ class Store:
     def close(self) -> None:
         """Stop cleanly: all is written, synced and dispatched, `abort` removed, the lock released.
 
-        If any of that fails, the lock is released all the same and the next open recovers.
+        If any of that fails, the lock is released anyway and the next open recovers.
 
         Raises:
             StoreError: What failed.

@@ -107,7 +107,7 @@ class Damage(Struct, frozen=True):
 
 
 class Misplaced(Struct, frozen=True):
-    """A record that is intact but for the place that it names.
+    """A record that is intact except for the place that it names.
 
     Attributes:
         place: Where it lies.
@@ -529,7 +529,7 @@ def _leading(good: "columns.Mask") -> int:
 
 
 class Glance(Struct, frozen=True):
-    """What a record's first bytes say, unchecked but for magic and place."""
+    """What a record's first bytes say, unchecked except for magic and place."""
 
     size: int
     stored_at_ms: int

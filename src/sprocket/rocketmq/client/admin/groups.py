@@ -136,7 +136,7 @@ class GroupAdmin:
         return decoded(address, command, group_bodies.decode_group_table).groups
 
     async def topics(self, name: str) -> list[str]:
-        """Return the topics in which a group has committed, but for its retry topic, sorted.
+        """Return the topics in which a group has committed, except for its retry topic, sorted.
 
         Raises:
             NoSuchGroup: No broker knows it; the text names the nearest.

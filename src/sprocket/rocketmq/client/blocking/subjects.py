@@ -122,7 +122,7 @@ class GroupAdmin:
         return self._run.call(self._awaited.get, name)
 
     def topics(self, name: str) -> list[str]:
-        """Return the topics in which a group has committed, but for its retry topic, sorted."""
+        """Return the topics in which a group has committed, except for its retry topic, sorted."""
         return self._run.call(self._awaited.topics, name)
 
     def progress(self, name: str, topic: str | None = None) -> ConsumeStats:

@@ -105,7 +105,7 @@ class Queue(Protocol):
 
         Returns:
             One or more units; fewer than `count` at the end of the queue, and where the engine
-            would have to begin anew (a file ends).
+            would have to begin again (a file ends).
 
         Raises:
             OffsetTooSmall: The unit is gone.

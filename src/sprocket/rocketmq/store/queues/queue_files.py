@@ -204,7 +204,7 @@ class QueueFiles:
             self._new_folder = True
 
     def drop_before_steps(self, position: int) -> Steps:
-        """Delete the files that end at `position` or before, but for the newest one."""
+        """Delete the files that end at `position` or before, except for the newest one."""
         try:
             yield from self._files.drop_before_steps(position)
         finally:

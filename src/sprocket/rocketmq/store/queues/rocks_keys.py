@@ -61,7 +61,7 @@ CHECKPOINT_KEY = offset_key(CHECKPOINT_TOPIC, 0, MAX)
 
 
 class OffsetRecord(NamedTuple):
-    """A record of the family `offset`, but for the checkpoint."""
+    """A record of the family `offset`, except for the checkpoint."""
 
     topic: str
     queue_id: int
