@@ -328,3 +328,19 @@ def plain_name(requirement: str) -> str:
     found = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert found is not None, requirement
     return re.sub(r"[-_.]+", "-", found.group()).lower()
+
+
+def test_fragments_of_the_changelog_have_a_known_type() -> None:
+    """Each file in `changes/` is `<name>.<type>.md` and says something; see `changes/README.md`."""
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    known = {one["directory"] for one in written["tool"]["towncrier"]["type"]}
+    wrong = []
+    for path in (p for p in tracked() if p.parent.name == "changes"):
+        if path.name in ("README.md", "template.jinja"):
+            continue
+        parts = path.name.split(".")
+        if len(parts) != 3 or not parts[0] or parts[1] not in known or parts[2] != "md":
+            wrong.append(f"{path.name} is not <name>.<type>.md with a type of {sorted(known)}")
+        elif not path.read_text(encoding="utf-8").strip():
+            wrong.append(f"{path.name} is empty")
+    assert wrong == []
