@@ -1,4 +1,4 @@
-# Everything a person does with this folder. `make help` lists it.
+# Every command for this folder. `make help` lists them.
 # No target needs root or a compiler; `setup` needs Python 3.11+, `run` and `test` also Java 17.
 
 SHELL := /bin/bash
@@ -36,7 +36,7 @@ $(STAMP): constraints.txt
 run: $(STAMP) ## the main job: a year of flights through the log into Spark
 	@$(BIN)/python -m examples.flights
 
-test: $(STAMP) ## every test but the nightly ones; each that could not run is named
+test: $(STAMP) ## every test except the nightly ones; each that could not run is named
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not nightly" -rs
 
 check: $(STAMP) ## format, lint, types, import contracts, the tidy test
@@ -46,7 +46,7 @@ check: $(STAMP) ## format, lint, types, import contracts, the tidy test
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/test_tidy.py
 
-format: $(STAMP) ## let the formatter and the linter repair what they can
+format: $(STAMP) ## repair what the formatter and the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

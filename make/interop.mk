@@ -1,4 +1,4 @@
-# The judges: the real RocketMQ 5.3.3, its Java client, and processes killed under load.
+# Tests with the real RocketMQ 5.3.3 and its clients, and with processes killed under load.
 # These need Java 17 (a JDK) and, the first time, Maven and about 110 MB from Maven's registry; the Go
 # client needs Go 1.21 and, the first time, about 10 MB from Go's module proxy.
 
@@ -7,7 +7,7 @@ ROCKETMQ_JAR := $(ROCKETMQ)/lib/rocketmq-broker-5.3.3.jar
 CLIENT_4 := .peers/rocketmq-4.9.8
 CLIENT_4_JAR := $(CLIENT_4)/lib/rocketmq-client-4.9.8.jar
 GO_PEER := .peers/go/peer
-# Nothing is fetched for who says where the jars are, or the program with the Go client.
+# If these variables say where the jars are, or the program with the Go client, nothing is fetched.
 PEERS := $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) $(if $(SPROCKET_ROCKETMQ_4_LIB),,$(CLIENT_4_JAR))
 PEERS_GO := $(if $(SPROCKET_GO_PEER),,$(GO_PEER))
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
@@ -37,13 +37,13 @@ $(GO_PEER): $(wildcard tests/interop/go/*)
 	@mkdir -p $(dir $@)
 	@cd tests/interop/go && go build -o $(CURDIR)/$(GO_PEER) .
 
-interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the real broker against ours
+interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the real broker against Sprocket
 	@$(BIN)/python -m pytest tests/interop -m interop -v -rs --deselect tests/interop/test_go_client.py
 
-interop-client: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## our Python client, the same tests against ours and the real RocketMQ 5.3.3
+interop-client: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## our Python client, the same tests against Sprocket and the real RocketMQ 5.3.3
 	@$(BIN)/python -m pytest tests/interop/test_client_*.py -m interop -v -rs
 
-interop-go: $(STAMP) $(PEERS_GO) ## the official Go client against ours
+interop-go: $(STAMP) $(PEERS_GO) ## the official Go client against Sprocket
 	@$(BIN)/python -m pytest tests/interop/test_go_client.py -m interop -v -rs
 
 bench-rocketmq: $(STAMP) $(PEERS) ## messages per second and per CPU second, ours and RocketMQ's, broker and client

@@ -1,4 +1,4 @@
-# What takes longer than a plain test may: minutes, not hours.
+# Tests that are too long for `make test`: minutes, not hours.
 
 .PHONY: nightly
 
