@@ -24,6 +24,7 @@ HOLD_MS = 10_000
 
 
 @over_the_wire
+@logs.logged
 def consume(
     remote: Remote,
     topic: TopicName,

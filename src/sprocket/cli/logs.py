@@ -1,11 +1,13 @@
 """The log of a running command: lines on stderr, for people and for files."""
 
+import inspect
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from functools import wraps
+from typing import Annotated, Any
 
 import structlog
 import typer
@@ -27,18 +29,16 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-FormatOption = Annotated[
-    LogFormat,
-    typer.Option(
-        "--log-format",
-        envvar="SPROCKET_LOG_FORMAT",
-        help="Log lines for people, or one JSON object a line.",
-    ),
-]
-LevelOption = Annotated[
-    LogLevel,
-    typer.Option("--log-level", envvar="SPROCKET_LOG_LEVEL", help="The least grave that is told."),
-]
+_FORMAT = typer.Option(
+    "--log-format",
+    envvar="SPROCKET_LOG_FORMAT",
+    help="Log lines for people, or one JSON object a line.",
+)
+_LEVEL = typer.Option(
+    "--log-level", envvar="SPROCKET_LOG_LEVEL", help="The least grave that is told."
+)
+FormatOption = Annotated[LogFormat, _FORMAT]
+LevelOption = Annotated[LogLevel, _LEVEL]
 
 
 def log_to_stderr(log_format: LogFormat = LogFormat.TEXT, level: LogLevel = LogLevel.INFO) -> None:
@@ -65,6 +65,56 @@ def _renderer(log_format: LogFormat) -> structlog.typing.Processor:
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
 
 
+def logged(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of those that serve, `--log-format` and `--log-level`.
+
+    With one of them its log lines are as a server's while it runs. Without, they stay what they
+    are: what the client warns of is a line of the command, see `warnings_as_lines`.
+    """
+
+    @wraps(command)
+    def run(
+        *args: Any, log_format: LogFormat | None, log_level: LogLevel | None, **options: Any
+    ) -> None:
+        with _told_as(log_format, log_level):
+            command(*args, **options)
+
+    own = list(inspect.signature(command).parameters.values())
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (
+            ("log_format", Annotated[LogFormat | None, _FORMAT]),
+            ("log_level", Annotated[LogLevel | None, _LEVEL]),
+        )
+    ]
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    return run
+
+
+@contextmanager
+def _told_as(log_format: LogFormat | None, level: LogLevel | None) -> Iterator[None]:
+    """Send log lines to stderr for a while, if one of the two was asked for."""
+    if log_format is None and level is None:
+        yield
+        return
+    with _structlog_kept():
+        log_to_stderr(log_format or LogFormat.TEXT, level or LogLevel.INFO)
+        yield
+
+
+@contextmanager
+def _structlog_kept() -> Iterator[None]:
+    """Have structlog afterwards as it is now."""
+    before = structlog.get_config() if structlog.is_configured() else None
+    try:
+        yield
+    finally:
+        if before is None:
+            structlog.reset_defaults()
+        else:
+            structlog.configure(**before)
+
+
 @contextmanager
 def only_errors() -> Iterator[None]:
     """Leave out what the client warns of, for a command that brings it about on purpose."""
@@ -72,7 +122,11 @@ def only_errors() -> Iterator[None]:
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with _structlog_kept():
+            if structlog.is_configured():
+                only = structlog.make_filtering_bound_logger(logging.ERROR)
+                structlog.configure(wrapper_class=only)
+            yield
     finally:
         logger.setLevel(before)
 

@@ -16,7 +16,7 @@ from sprocket.base.errors import (
     RequestTimeout,
     SettingsError,
 )
-from sprocket.cli import output
+from sprocket.cli import logs, output
 from sprocket.cli.options import AsJson, TopicName
 from sprocket.cli.wire import Remote, over_the_wire
 
@@ -37,6 +37,7 @@ INTERRUPTED = 130
 
 
 @over_the_wire
+@logs.logged
 def produce(
     remote: Remote,
     topic: TopicName,

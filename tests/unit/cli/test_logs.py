@@ -8,10 +8,16 @@ from datetime import datetime
 
 import pytest
 import structlog
+import typer
+from tests.unit.cli.running import done
+from typer.testing import CliRunner
 
 from sprocket.base.log import get_logger
 from sprocket.cli import logs
-from sprocket.cli.logs import LogFormat, LogLevel, log_to_stderr
+from sprocket.cli.logs import LogFormat, LogLevel, log_to_stderr, logged
+from sprocket.testing.local_broker import LocalBroker
+
+TOLD = get_logger("sprocket.rocketmq.client.push")
 
 
 def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,3 +95,84 @@ def test_warnings_can_be_left_out_for_a_while(caplog: pytest.LogCaptureFixture) 
         log.error("not meant")
     log.warning("later")
     assert [record.message for record in caplog.records] == ["not meant", "later"]
+
+
+def client(*, leaves: bool = False) -> typer.Typer:
+    """Return a command that uses the client, which tells three things meanwhile."""
+    app = typer.Typer()
+
+    @app.command()
+    @logged
+    def command(topic: str, count: int = 1) -> None:
+        with logs.only_errors() if leaves else logs.warnings_as_lines():
+            TOLD.debug("looked", topic=topic, count=count)
+            TOLD.warning("slow")
+            TOLD.error("lost")
+        typer.echo("done")
+
+    return app
+
+
+def told(*options: str, env: dict[str, str] | None = None, leaves: bool = False) -> list[str]:
+    """Run the command; return its lines on stderr."""
+    result = CliRunner().invoke(client(leaves=leaves), ["orders", *options], env=env)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "done\n"
+    return result.stderr.splitlines()
+
+
+def test_a_command_that_was_not_asked_to_log_shows_warnings_as_its_own_lines() -> None:
+    """As before it had the options."""
+    assert told() == ["sprocket: slow", "sprocket: lost"]
+
+
+def test_a_command_logs_as_a_server_does_where_that_was_asked_for() -> None:
+    """By options or variables; each of the two has the default of a server if only one is given."""
+    lines = [json.loads(line) for line in told("--log-format", "json", "--count", "3")]
+    assert [(line["level"], line["event"]) for line in lines] == [
+        ("warning", "slow"),
+        ("error", "lost"),
+    ]
+    lines = [
+        json.loads(line)
+        for line in told(
+            "--count", "3", env={"SPROCKET_LOG_FORMAT": "json", "SPROCKET_LOG_LEVEL": "debug"}
+        )
+    ]
+    assert lines[0].items() >= {"event": "looked", "topic": "orders", "count": 3}.items()
+    assert [line["event"] for line in lines] == ["looked", "slow", "lost"]
+    (line,) = told("--log-level", "error")
+    assert re.match(r"\d{4}-\d\d-\d\dT.* \[error +] lost", line)
+
+
+def test_what_a_command_brings_about_is_left_out_of_its_log_too() -> None:
+    """Only what is graver is told meanwhile."""
+    (line,) = told("--log-format", "json", "--log-level", "debug", leaves=True)
+    assert json.loads(line)["event"] == "lost"
+
+
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_the_log_of_a_command_ends_with_it(
+    is_configured: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever runs it in their own program, as tests do, has their own log afterwards."""
+    try:
+        if is_configured:
+            log_to_stderr(LogFormat.JSON)
+        before = structlog.get_config()
+        told("--log-level", "debug")
+        told("--log-level", "debug", leaves=True)
+        assert structlog.is_configured() is is_configured
+        assert structlog.get_config() == before
+    finally:
+        structlog.reset_defaults()
+    capsys.readouterr()
+
+
+def test_messages_are_sent_and_shown_with_a_log(broker: LocalBroker) -> None:
+    """Stdout has what scripts read, whatever is logged."""
+    options = ("--log-format", "json", "--log-level", "debug")
+    assert "offset 0" in done(broker, "produce", "orders", "hello", *options)
+    shown = done(broker, "consume", "orders", "--from", "first", "--count", 1, *options)
+    assert "hello" in shown
+    assert not structlog.is_configured()
