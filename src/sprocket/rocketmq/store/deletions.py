@@ -10,6 +10,11 @@ The order of a deletion: the place is written down; the queues are removed; what
 the topic is removed (`then`); the entry is marked as finished. The next opening finishes what a
 crash leaves unfinished: the queues here, the rest by the owner, who asks for `pending`.
 
+The table is written whole, twice for each deletion, here and now. That is 0.6 ms of CPU for 10,000
+topics (560 KB), beside two times two syncs, which are some 20 ms however short it is: a journal
+would save neither much of the one nor any of the other. A table of 100,000 topics, of which all are
+deleted while the log has records of them, would be the sign that it wants one.
+
     {"ends":{"topic":4711},"pending":[]}
 """
 
