@@ -48,7 +48,12 @@ Encoded: TypeAlias = "bytes | batch_rows.Rows"
 ROWS_BYTES_MAX = 512 * KIB
 """So much is written as rows at once: what stays in a core's cache between the steps of that."""
 
-_CRC_TAIL_BACKWARDS = b"\x02%010d" + CRC_NAME[::-1]
+_DIGITS = [(b"%03d" % number)[::-1] for number in range(1000)]
+_FIRST_DIGITS = [CRC_NAME + digits for digits in _DIGITS]
+_LAST_DIGITS = [(b"%04d" % number)[::-1] + b"\x02" for number in range(2148)]
+"""The parts of a CRC tail, whose ten digits begin with the last: three, three and four of them.
+Tables cost 0.4 µs a record less than a format that is turned round; larger ones are not in a core's
+cache when they are wanted."""
 
 
 @lru_cache(maxsize=4096)
@@ -146,7 +151,7 @@ def encode_all(
     join, pack_length = b"".join, I16.pack
     tail_bytes = CRC_TAIL_BYTES if crc_tail else 0
     topic_name, magic, topic = "", 0, b""
-    last_born_host = last_store_host = None
+    born_bytes = store_bytes = -1
     fixed, pack, wide_hosts = FIXED_V4, FIXED_V4.pack, 0
     for record, queue_offset in zip(records, queue_offsets, strict=True):
         if record.topic != topic_name or not topic:
@@ -157,8 +162,8 @@ def encode_all(
         if CRC_MARK in stored or (stored[-1:] != b"\x02" and (crc_tail or stored[-1:] == b"\0")):
             stored = _stored_properties(stored, crc_tail)
         length = len(stored) + tail_bytes
-        if born_host is not last_born_host or store_host is not last_store_host:
-            last_born_host, last_store_host = born_host, store_host
+        if len(born_host) != born_bytes or len(store_host) != store_bytes:
+            born_bytes, store_bytes = len(born_host), len(store_host)
             fixed = _fixed_part(born_host, store_host)
             pack, wide_hosts = fixed.pack, FIXED.index(fixed) << 4
         body_bytes = len(body)
@@ -188,7 +193,9 @@ def encode_all(
                 raise PropertiesTooLarge(text) from error
             raise MessageTooLarge(f"a field of the record does not fit: {error}") from error
         if crc_tail:
-            data += (_CRC_TAIL_BACKWARDS % (crc32(data) & 0x7FFFFFFF))[::-1]
+            crc = crc32(data) & 0x7FFFFFFF
+            first, middle, last = crc % 1000, crc // 1000 % 1000, crc // 1_000_000
+            data = join((data, _FIRST_DIGITS[first], _DIGITS[middle], _LAST_DIGITS[last]))
         encoded.append(data)
         place += size
         places.append(place)
@@ -350,16 +357,15 @@ def _encode_alike(
     ends = [b"".join((behind_body[len(text)], text, added)) for text in texts]
     columns = [heads, bodies, ends]
     if crc_tail:
-        columns.append(_crc_tails(map(crc32, ends, map(crc32, bodies, map(crc32, heads)))))
+        found = map(crc32, ends, map(crc32, bodies, map(crc32, heads)))
+        columns.append(_crc_tails([crc & 0x7FFFFFFF for crc in found]))
     return [b"".join(chain.from_iterable(zip(*columns, strict=True)))], places
 
 
 def _crc_tails(crcs: Iterable[int]) -> list[bytes]:
-    """Return the property that ends each record, given the checksum of all before it.
-
-    It is written backwards and turned round, as its digits are to begin with the last.
-    """
-    return [(_CRC_TAIL_BACKWARDS % (crc & 0x7FFFFFFF))[::-1] for crc in crcs]
+    """Return the property that ends each record, given the checksum of all before it."""
+    parts = [(crc % 1000, crc // 1000 % 1000, crc // 1_000_000) for crc in crcs]
+    return [_FIRST_DIGITS[a] + _DIGITS[b] + _LAST_DIGITS[c] for a, b, c in parts]
 
 
 def blank(size: int) -> bytes:

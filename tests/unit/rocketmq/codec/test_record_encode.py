@@ -6,7 +6,7 @@ from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.base.checksum import crc32
 from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
-from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.codec import ids, properties, record, record_encode
 from sprocket.rocketmq.model.message import NewBatch
 
 
@@ -32,6 +32,42 @@ def test_a_crc_property_of_the_producer_is_dropped() -> None:
         assert record.encoded_size(new, tail) == len(stored(new, crc_tail=tail))
 
 
+@pytest.mark.parametrize(
+    "checksum",
+    [0, 7, 999, 1000, 999_999, 1_000_000, 999_999_999, 1_000_000_000, (1 << 31) - 1, (1 << 32) - 1],
+)
+def test_a_crc_tail_has_ten_digits_that_begin_with_the_last(
+    checksum: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a record by itself, and of each record of a batch that is written as columns."""
+    monkeypatch.setattr(record_encode, "crc32", lambda *_: checksum)
+    digits = f"{checksum & 0x7FFFFFFF:010}"[::-1]
+    expected = f"__CRC32#\x01{digits}\x02".encode()
+    assert stored(new_record(), crc_tail=True)[-20:] == expected
+    texts = [b"a\x011\x02", b"a\x0122\x02"]
+    batch = NewBatch(
+        new_record(body=b"", properties=b""), [0, 0], [b"1", b"2"], texts, b"k\x01v\x02"
+    )
+    encoded, places = record.encode_batch(batch, 0, 0, 0, True)
+    whole = b"".join(record.finish(encoded))
+    assert [whole[end - 20 : end] for end in places[1:]] == [expected] * 2
+
+
+def test_records_of_one_turn_keep_their_hosts() -> None:
+    """IPv4 and IPv6 on either side, in any order, as each by itself; no wrong one among them."""
+    four, six = ids.host_bytes("10.0.0.1", 1), ids.host_bytes("::1", 1)
+    other = ids.host_bytes("10.0.0.2", 2)
+    pairs = [(four, four), (other, four), (six, four), (six, six), (four, six), (four, four)]
+    records = [new_record(born_host=born, store_host=store) for born, store in pairs]
+    encoded, places = record.encode_all(records, range(6), 0, 5, True)
+    for number, (new, place) in enumerate(zip(records, places[:-1], strict=True)):
+        assert encoded[number] == record.encode(
+            new, queue_offset=number, physical_offset=place, stored_at_ms=5, crc_tail=True
+        )
+    with pytest.raises(WireError, match="not 8 or 20"):
+        record.encode_all([*records, new_record(born_host=b"1234567")], range(7), 0, 5, True)
+
+
 def test_limits_are_errors_of_their_own() -> None:
     """Properties, topic, numbers and hosts that the layout cannot hold."""
     longest = b"a\x01" + b"x" * (32767 - 3) + b"\x02"
@@ -46,7 +82,11 @@ def test_limits_are_errors_of_their_own() -> None:
     ]:
         with pytest.raises(MessageTooLarge, match=message):
             stored(new, crc_tail=tail)
-    for bad in (new_record(born_host=b"1234567"), new_record(store_host=bytes(16))):
+    for bad in (
+        new_record(born_host=b"1234567"),
+        new_record(store_host=bytes(16)),
+        new_record(born_host=b"", store_host=b""),
+    ):
         with pytest.raises(WireError, match="not 8 or 20"):
             stored(bad)
     with pytest.raises(WireError, match="Unicode"):
