@@ -50,6 +50,7 @@ REGION = "DefaultRegion"
 _NOT_SHARED = REWRITTEN | {properties.UNIQ_KEY}
 """What the parts of a batch do not get from it."""
 
+_UNIQUE_CHARACTERS = len(UNIQUE)
 _SPECIAL_FLAGS = TRANSACTION_MASK | INNER_BATCH
 _CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 """The hosts say what they are; a client that sets these bits would break the record."""
@@ -93,6 +94,8 @@ class Sender:
         *,
         below: Callable[[int], int] = random.randrange,
     ) -> None:
+        self.knows = topics.knows
+        """Whether a topic is there already."""
         self._topics = topics
         self._groups = groups
         self._locks = locks
@@ -107,10 +110,6 @@ class Sender:
             properties.CLUSTER: broker.cluster,
         }
         self._suffix = properties.encode(self._added).decode()
-
-    def knows(self, topic: str) -> bool:
-        """Whether a topic is there already."""
-        return self._topics.get(topic) is not None
 
     def records(self, sends: Sequence[Send]) -> list[NewRecord | Exception]:
         """Return the record of each message, ready to be appended, or why there is none.
@@ -130,7 +129,7 @@ class Sender:
             if plain_queues is None:
                 plain_queues = queues[topic] = self._plain_queues(topic)
             sys_flag, body = header.sys_flag, request.body
-            key_at = text.rfind(UNIQUE) + len(UNIQUE)
+            key_at = text.rfind(UNIQUE) + _UNIQUE_CHARACTERS
             if (
                 0 <= queue_id < plain_queues
                 and body
@@ -138,7 +137,7 @@ class Sender:
                 and text[-1:] == "\x02"
                 and (are_ascii or text.isascii())
                 and (are_plain or plain.are_plain("\x02" + text, 1))
-                and (key_at >= len(UNIQUE) or text.startswith(UNIQUE_NAME))
+                and (key_at >= _UNIQUE_CHARACTERS or text.startswith(UNIQUE_NAME))
             ):
                 made.append(
                     NewRecord(

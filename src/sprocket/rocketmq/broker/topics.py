@@ -164,6 +164,10 @@ class Topics:
         """Return the topic, None when there is none of that name."""
         return self._table.get(name)
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a topic of that name."""
+        return name in self._table
+
     def all(self) -> Iterable[TopicConfig]:
         """Return every topic, in no particular order."""
         return self._table.values()

@@ -103,6 +103,8 @@ class Connection:
                 decode(mark >> 24, data[header_at:body_at], data[body_at:final], self.next_opaque)
             )
             position = final
+        if position == end:
+            return position
         self._wanted_bytes = PREFIX_BYTES
         if end - position >= LENGTH_BYTES:
             frame.check_length(data, position, self._frame_bytes_max)
