@@ -99,7 +99,7 @@ SENDS: Mapping[Row, Mapping[str, Limits]] = {
 }
 PULLS: Mapping[str, Limits] = {
     PULL: Limits(cpu=0.50, rate=1.0),
-    LONG_PULL: Limits(cpu=0.50, rate=1.0, p99=None),
+    LONG_PULL: Limits(cpu=0.35, rate=1.5, p99=None),
 }
 """Of a backlog in four queues; flushing has no part in it, so it is measured in async mode only.
 One of our long answers has up to 26 times as many messages as RocketMQ's, and takes its time."""
