@@ -51,6 +51,7 @@ from sprocket.base.steps import Steps
 _log = log.get_logger(__name__)
 
 E = TypeVar("E", bound=tuple[Any, ...])
+E_co = TypeVar("E_co", bound=tuple[Any, ...], covariant=True)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -98,7 +99,7 @@ class Journaled(Protocol):
     """A table that is a snapshot and a journal."""
 
     @property
-    def journal(self) -> "Journal[Any]":
+    def journal(self) -> "Journal[tuple[object, ...]]":
         """What came since the last snapshot was begun."""
 
     def flush_steps(self) -> Steps:
@@ -109,7 +110,7 @@ class Journaled(Protocol):
         """
 
 
-class Journal(Generic[E]):
+class Journal(Generic[E_co]):
     """The lines that the table's snapshot does not cover yet.
 
     Args:
@@ -125,7 +126,7 @@ class Journal(Generic[E]):
     Threads: event loop only, except for jobs and steps.
     """
 
-    def __init__(self, disk: Disk, path: str, decode: Callable[[bytes], E]) -> None:
+    def __init__(self, disk: Disk, path: str, decode: Callable[[bytes], E_co]) -> None:
         self.sequence = 0
         self.durable = 0
         self.bytes_since_roll = 0
@@ -140,7 +141,7 @@ class Journal(Generic[E]):
         self._doubtful_to = 0
         self._is_torn = False
 
-    def replay(self, covered: int | None) -> list[E]:
+    def replay(self, covered: int | None) -> list[E_co]:
         """Return the lines that the snapshot lacks; called once, before the first `append`.
 
         Args:
@@ -148,7 +149,7 @@ class Journal(Generic[E]):
                 because somebody else has written the snapshot since. Then a snapshot of the
                 owner's must be durable before a line counts again.
         """
-        found: list[E] = []
+        found: list[E_co] = []
         last = covered or 0
         lost: list[str] = []
         for number in self._numbers:

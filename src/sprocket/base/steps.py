@@ -13,13 +13,19 @@ Invariants
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 Call: TypeAlias = Callable[[], Any]
 """A step that may wait for the disk."""
 
 Steps: TypeAlias = Generator[Call, Any, None]
 """Work in steps; it gives calls, and is given what they returned."""
+
+StepsTo: TypeAlias = Generator[Call, Any, T]
+"""Work in steps that returns something. What comes back at a yield is of the type that the call
+there returns, which is more than the type of a generator can say."""
 
 
 def advance(

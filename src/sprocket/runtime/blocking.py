@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from sprocket.base.errors import NotConnected
 from sprocket.runtime.driver import new_event_loop
@@ -50,7 +50,7 @@ class Portal:
 
     def call(
         self,
-        function: Callable[P, Coroutine[Any, Any, T]],
+        function: Callable[P, Coroutine[object, None, T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,
@@ -73,7 +73,7 @@ class Portal:
 
     async def acall(
         self,
-        function: Callable[P, Coroutine[Any, Any, T]],
+        function: Callable[P, Coroutine[object, None, T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,
@@ -83,7 +83,7 @@ class Portal:
 
     def _begin(
         self,
-        function: Callable[P, Coroutine[Any, Any, T]],
+        function: Callable[P, Coroutine[object, None, T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,

@@ -28,7 +28,7 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, TypeVar, cast
+from typing import Annotated, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -99,6 +99,9 @@ Greet = Callable[["Peer"], asyncio.Protocol]
 OnEvent = Callable[["Peer", E], None]
 """Handles one event; a plain function that may call `Peer.send` now or later."""
 
+_SocketName: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
+"""Address and port; of IPv6 also flow information and scope."""
+
 
 class Peer(asyncio.Protocol):
     """One connection to somebody; made by `serve` and `connect` only.
@@ -108,15 +111,15 @@ class Peer(asyncio.Protocol):
 
     def __init__(
         self,
-        connection: Carried[Any],
-        on_event: OnEvent[Any],
+        connection: Carried[E],
+        on_event: OnEvent[E],
         settings: ConnectionSettings,
         peers: "set[Peer]",
         pressure: Pressure | None = None,
         *,
         is_server: bool,
     ) -> None:
-        self.connection: Any = connection
+        self.connection: Carried[object] = connection
         """The connection object without I/O, as its factory made it."""
         self.on_close: list[Callable[[Peer], None]] = []
         """Called once each when the connection is gone, whoever ended it."""
@@ -128,14 +131,15 @@ class Peer(asyncio.Protocol):
         self.is_open = False
         self.quiet_seconds = 0.0
         """Time since something was read or written, in whole sweeps; kept by the carrier."""
-        self._on_event = on_event
+        # It gets what this connection gives, and nothing else.
+        self._on_event = cast("OnEvent[object]", on_event)
         self._settings = settings
         self._peers = peers
         self._transport = cast("asyncio.Transport", None)
         self._carrier = carrier()
         self._queue: list[Buffer] = []
         self._queued_bytes = 0
-        self._backlog: list[Any] = []
+        self._backlog: list[object] = []
         self._is_server = is_server
         self._pressure = pressure
         self._unanswered_bytes = 0
@@ -288,7 +292,7 @@ class Peer(asyncio.Protocol):
             except Exception:
                 _log.exception("a close callback failed", peer=self.address)
 
-    def _handle(self, events: Iterable[Any]) -> None:
+    def _handle(self, events: Iterable[object]) -> None:
         """Hand events to the handler until one of them made too many answers wait."""
         remaining = iter(events)
         on_event = self._on_event
@@ -594,13 +598,13 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+def run(main: Coroutine[object, None, T]) -> T:
     """Run `main` to its end in a new event loop, as `asyncio.run` does."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
-def _address(name: tuple[Any, ...] | None) -> tuple[str, bytes]:
+def _address(name: _SocketName | None) -> tuple[str, bytes]:
     """Return a socket's name as text and as bytes; IPv4 that came through IPv6 counts as IPv4."""
     host, port = name[:2] if name else ("0.0.0.0", 0)  # noqa: S104 - the peer is gone already
     host = host.removeprefix("::ffff:") if "." in host else host.partition("%")[0]

@@ -13,12 +13,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from sprocket.base import log
 from sprocket.base.steps import Steps, advance
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Done = Callable[[T | None, BaseException | None], None]
 """Takes what a job returned and None, or None and what it raised."""
 
@@ -28,8 +29,8 @@ JOBS_MAX = 1000
 _log = log.get_logger(__name__)
 
 
-class _Job:
-    """A job, and how it went.
+class _Job(Generic[T_co]):
+    """A job, and how it went; any is a `_Job[object]`, since nobody gives it another `run`.
 
     Args:
         run: What to do.
@@ -42,10 +43,10 @@ class _Job:
 
     __slots__ = ("done", "ended", "error", "is_awaited", "is_over", "lock", "result", "run")
 
-    def __init__(self, run: Callable[[], Any], done: Done[Any], *, is_awaited: bool) -> None:
+    def __init__(self, run: Callable[[], T_co], done: Done[T_co], *, is_awaited: bool) -> None:
         self.run = run
         self.done = done
-        self.result: Any = None
+        self.result: T_co | None = None
         self.error: BaseException | None = None
         self.is_awaited, self.is_over = is_awaited, False
         if is_awaited:
@@ -53,7 +54,7 @@ class _Job:
             self.ended.acquire()
 
 
-def _noting_its_start(one: _Job) -> threading.Lock:
+def _noting_its_start(one: _Job[T]) -> threading.Lock:
     """Have a job release a lock when it begins.
 
     It would not begin while the loop works: only one thread at a time runs Python, and that one has
@@ -62,7 +63,7 @@ def _noting_its_start(one: _Job) -> threading.Lock:
     begun, run = threading.Lock(), one.run
     begun.acquire()
 
-    def noted() -> Any:
+    def noted() -> T:
         begun.release()
         return run()
 
@@ -85,7 +86,7 @@ class DiskThread:
         self, name: str = "sprocket-disk", *, threads: int = 1, jobs_max: int = JOBS_MAX
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[_Job | Callable[[], None]] = SimpleQueue()
+        self._jobs: SimpleQueue[_Job[object] | Callable[[], None]] = SimpleQueue()
         self._jobs_max = jobs_max
         self._waiting_count = 0
         self._is_stopped = False
@@ -120,7 +121,8 @@ class DiskThread:
         Raises:
             RuntimeError: The thread was stopped, or too many jobs wait.
         """
-        self._give(_Job(job, done, is_awaited=False))
+        one = _Job(job, done, is_awaited=False)
+        self._give(one)
 
     def run_within(
         self,
@@ -150,7 +152,7 @@ class DiskThread:
         finally:
             self._wait(one, seconds)
 
-    def _wait(self, one: _Job, seconds: float) -> None:
+    def _wait(self, one: _Job[object], seconds: float) -> None:
         """Wait for a job and hand it back; one that takes longer is handed back by the thread."""
         if not one.ended.acquire(timeout=seconds):
             with one.lock:
@@ -159,7 +161,7 @@ class DiskThread:
                     return
         self._hand_back(one)
 
-    def _give(self, one: _Job) -> None:
+    def _give(self, one: _Job[object]) -> None:
         if self._is_stopped:
             raise RuntimeError("the disk thread is stopped")
         if self._waiting_count >= self._jobs_max:
@@ -182,7 +184,7 @@ class DiskThread:
                 was closed.
         """
 
-        def go_on(result: Any, error: BaseException | None) -> None:
+        def go_on(result: object, error: BaseException | None) -> None:
             if self._is_stopped:
                 work.close()
                 return
@@ -237,6 +239,6 @@ class DiskThread:
                 return
         self._loop.call_soon_threadsafe(one)
 
-    def _hand_back(self, one: _Job) -> None:
+    def _hand_back(self, one: _Job[object]) -> None:
         self._waiting_count -= 1
         one.done(one.result, one.error)

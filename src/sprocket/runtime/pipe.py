@@ -8,11 +8,11 @@ water marks as a socket's.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import cast
 
 from sprocket.base.errors import NotConnected
 from sprocket.base.units import KIB
-from sprocket.runtime.driver import Carried, ConnectionSettings, E, OnEvent, Peer, Server
+from sprocket.runtime.driver import Buffer, Carried, ConnectionSettings, E, OnEvent, Peer, Server
 from sprocket.runtime.pressure import Pressure
 
 READ_BYTES = 256 * KIB
@@ -123,7 +123,7 @@ class PipeTransport(asyncio.Transport):
         """Return the bytes that the other side has not read yet."""
         return self._sent_bytes
 
-    def write(self, data: Any) -> None:
+    def write(self, data: Buffer) -> None:
         """Queue bytes for the other side."""
         if data and not self._is_closing:
             self._sent.append(memoryview(bytes(data)))
@@ -133,7 +133,7 @@ class PipeTransport(asyncio.Transport):
                 self._protocol.pause_writing()
             self._schedule()
 
-    def writelines(self, list_of_data: Iterable[Any]) -> None:
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         """Queue buffers for the other side."""
         self.write(b"".join(list_of_data))
 

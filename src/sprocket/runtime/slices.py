@@ -11,20 +11,21 @@ anew. What lies between the calls sees the world as it is then: it may have chan
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import DiskBusy
+from sprocket.base.steps import Call, StepsTo
 from sprocket.runtime.cold_reads import ColdReads
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
-Call: TypeAlias = Callable[[], Any]
-"""A piece of the work; it may end at any read and be begun anew, see `base.nonblocking`."""
+Sliced: TypeAlias = StepsTo[T]
+"""Work in pieces: it gives calls, is given what they returned, and returns what came of it all.
 
-Sliced: TypeAlias = Generator[Call, Any, T]
-"""Work in pieces: it gives calls, is given what they returned, and returns what came of it all."""
+A call may end at any read and be begun anew, see `base.nonblocking`."""
 
 SLICE_SECONDS = 0.003
 """How long the loop is held in one turn, but for the rest of the last call."""
@@ -33,8 +34,8 @@ WORKS_MAX = 100
 """How much may be under way; each has a large answer in the making."""
 
 
-class _Work(Generic[T]):
-    """Some work, and what its last call gave.
+class _Work(Generic[T_co]):
+    """Some work, and what its last call gave; any is a `_Work[object]`.
 
     Attributes:
         is_called: The last call has ended; if not, it waits for the disk.
@@ -43,12 +44,15 @@ class _Work(Generic[T]):
     __slots__ = ("done", "error", "failed", "is_called", "is_parked", "pieces", "result")
 
     def __init__(
-        self, pieces: Sliced[T], done: Callable[[T], None], failed: Callable[[Exception], None]
+        self,
+        pieces: Sliced[T_co],
+        done: Callable[[T_co], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self.pieces = pieces
         self.done = done
         self.failed = failed
-        self.result: Any = None
+        self.result: object = None
         self.error: Exception | None = None
         self.is_called, self.is_parked = True, False
 
@@ -70,8 +74,8 @@ class Slices:
         self._reads = reads
         self._call_soon = call_soon
         self._clock = clock
-        self._ready: deque[_Work[Any]] = deque()
-        self._works: set[_Work[Any]] = set()
+        self._ready: deque[_Work[object]] = deque()
+        self._works: set[_Work[object]] = set()
         self._is_due = self._is_stopped = False
 
     def run(
@@ -101,7 +105,7 @@ class Slices:
             one.pieces.close()
         self._works.clear()
 
-    def _wake(self, one: _Work[Any]) -> None:
+    def _wake(self, one: _Work[object]) -> None:
         if self._is_stopped:
             return
         self._ready.append(one)
@@ -120,7 +124,7 @@ class Slices:
                     self._wake(one)
                     return
 
-    def _go_on(self, one: _Work[Any]) -> bool:
+    def _go_on(self, one: _Work[object]) -> bool:
         """Make one more call; say whether the next one may be made."""
         try:
             call = one.pieces.send(one.result) if one.error is None else one.pieces.throw(one.error)
@@ -137,11 +141,11 @@ class Slices:
         one.is_parked = not one.is_called
         return one.is_called
 
-    def _call(self, one: _Work[Any], call: Call) -> None:
+    def _call(self, one: _Work[object], call: Call) -> None:
         def attempt() -> None:
             end(call(), None)
 
-        def end(result: Any, error: Exception | None) -> None:
+        def end(result: object, error: Exception | None) -> None:
             one.result, one.error, one.is_called = result, error, True
             if one.is_parked:
                 self._wake(one)

@@ -7,7 +7,6 @@ sync the journals too with `begin_sync`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError
@@ -22,7 +21,7 @@ Done = Callable[[StoreError | None], None]
 class TableSync:
     """Makes durable what the journals of some tables hold when it is begun."""
 
-    def __init__(self, jobs: Sequence[tuple[Journal[Any], SyncJob]]) -> None:
+    def __init__(self, jobs: Sequence[tuple[Journal[tuple[object, ...]], SyncJob]]) -> None:
         self._jobs = jobs
 
     def run(self) -> None:

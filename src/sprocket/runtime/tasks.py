@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sprocket.base import log
 
@@ -54,7 +54,7 @@ async def unless(event: asyncio.Event, work: Awaitable[T], end_seconds: float) -
         working.cancel()
 
 
-def is_end_of(task: "asyncio.Task[Any] | None", error: BaseException) -> bool:
+def is_end_of(task: "asyncio.Task[object] | None", error: BaseException) -> bool:
     """Say whether an error ends a task from outside, and was not raised by the code it runs.
 
     A cancellation and the closing of a coroutine look, to who runs a user's code, like something
@@ -82,13 +82,13 @@ class Tasks:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+    def spawn(self, work: Coroutine[object, None, T], name: str) -> asyncio.Task[T]:
         """Start `work`; it is cancelled when the group closes.
 
         Raises:
@@ -112,13 +112,13 @@ class Tasks:
         if others:
             await asyncio.wait(others)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a task failed", task=task.get_name(), exc_info=error)
 
 
-def _running_task() -> "asyncio.Task[Any] | None":
+def _running_task() -> "asyncio.Task[object] | None":
     try:
         return asyncio.current_task()
     except RuntimeError:  # no loop runs: what is left of it is being closed

@@ -15,10 +15,9 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Iterable
-from typing import Any
 
 from sprocket.base.units import KIB
-from sprocket.runtime.driver import Peer
+from sprocket.runtime.driver import Buffer, Peer
 
 HANDSHAKE = 22
 """The content type of a TLS record that begins a connection; no frame of RocketMQ begins with it,
@@ -75,7 +74,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     # What the peer calls.
 
-    def writelines(self, list_of_data: Iterable[Any]) -> None:
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         """Encrypt buffers and write them; joined first, or each would be a record of its own."""
         rest = memoryview(b"".join(list_of_data))
         while rest:

@@ -56,6 +56,7 @@ class RawClient:
         version: int | None = None,
     ) -> "asyncio.Future[Command]":
         """Send a request and return the future of its answer."""
+        assert isinstance(self.peer.connection, Connection)
         opaque = self.peer.connection.next_opaque()
         extra = {name: str(value) for name, value in (ext or {}).items()}
         answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()

@@ -23,7 +23,7 @@ from sprocket.runtime import carrier, driver
     ],
 )
 def test_addresses_as_text_and_bytes(
-    name: tuple[object, ...] | None, text: str, packed: bytes
+    name: tuple[str, int] | tuple[str, int, int, int] | None, text: str, packed: bytes
 ) -> None:
     """IPv4, IPv4 that came through IPv6, IPv6 with a zone, and a peer that has gone already."""
     assert driver._address(name) == (text, packed)

@@ -298,6 +298,7 @@ class _Link:
         if peer is None or not peer.is_open:
             raise NotConnected("the NameServer closed the connection")
         self._answer = asyncio.get_running_loop().create_future()
+        assert isinstance(peer.connection, Connection)
         opaque = peer.connection.next_opaque()
         peer.send(command.request(code, opaque, header, body))
         try:

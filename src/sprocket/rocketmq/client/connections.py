@@ -112,6 +112,7 @@ class Channel:
         """Begin to use the connection that the driver has made."""
         self._peer = peer
         self.write = peer.send
+        assert isinstance(peer.connection, Connection)
         self.next_opaque = peer.connection.next_opaque
 
     def received(self, peer: Peer, command: Command) -> None:

@@ -117,6 +117,7 @@ class Cluster:
         """Tell a member that the members have changed."""
         header = headers.NotifyConsumerIdsChanged(consumer_group=group)
         peer = self.peers[client_id]
+        assert isinstance(peer.connection, Connection)
         opaque = peer.connection.next_opaque()
         peer.send(request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque, header, oneway=True))
 
@@ -125,6 +126,7 @@ class Cluster:
     ) -> None:
         """Send a client a request."""
         peer = self.peers[client_id]
+        assert isinstance(peer.connection, Connection)
         peer.send(request(code, peer.connection.next_opaque(), header, body, **how))
 
     def store(

@@ -11,6 +11,7 @@ from sprocket.rocketmq.codec import client_bodies, command
 from sprocket.rocketmq.codec.client_bodies import ConsumerData
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import (
     GetConsumerList,
     HeartbeatAnswer,
@@ -123,6 +124,7 @@ class ClientHandlers:
 def notify_ids_changed(link: Link, group: str) -> None:
     """Tell one consumer that its group has changed; it shares the queues anew."""
     assert isinstance(link, Peer)
+    assert isinstance(link.connection, Connection)
     link.send(
         command.request(
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
