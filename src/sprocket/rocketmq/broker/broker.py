@@ -7,7 +7,6 @@ needs.
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -178,14 +177,14 @@ class Broker:
                 except StoreError as error:
                     _log.error("a topic has no batch queues", topic=topic.name, why=str(error))
 
-    def settings_users(self) -> dict[str, Callable[[Any], None]]:
+    def settings_users(self) -> dict[str, Callable[[Settings], None]]:
         """Return what takes up new settings while the broker runs, by the name of their group."""
         return {
-            "topics": self.topics.use,
-            "groups": self.groups.use,
-            "pull": self._use_pull,
-            "members": self.members.use,
-            "retention": self.upkeep.use,
+            "topics": lambda changed: self.topics.use(changed.topics),
+            "groups": lambda changed: self.groups.use(changed.groups),
+            "pull": lambda changed: self._use_pull(changed.pull),
+            "members": lambda changed: self.members.use(changed.members),
+            "retention": lambda changed: self.upkeep.use(changed.retention),
         }
 
     def _use_pull(self, settings: PullSettings) -> None:

@@ -5,7 +5,6 @@ A change lasts until the broker stops; to keep it, put it into the settings file
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
 import msgspec
 
@@ -30,8 +29,8 @@ class Config:
         settings: As the broker was started with.
         folder: Of the store.
         clock: For the version.
-        users: By the name of a group of settings, what takes a new one up; the other groups
-            cannot be changed while the broker runs.
+        users: By the name of a group of settings, what takes it up when it has changed; the other
+            groups cannot be changed while the broker runs.
     Threads: event loop only.
     """
 
@@ -40,7 +39,7 @@ class Config:
         settings: Settings,
         folder: str,
         clock: Clock,
-        users: Mapping[str, Callable[[Any], None]],
+        users: Mapping[str, Callable[[Settings], None]],
     ) -> None:
         self.now = settings
         self.version = DataVersion.new(clock.now_ms())
@@ -89,7 +88,8 @@ class Config:
         except ValueError as error:
             _log.warning("a setting was not changed", name=name, value=text, why=str(error))
             return
-        self._users[group](new)
-        self.now = replace(self.now, **{group: new})
+        changed = replace(self.now, **{group: new})
+        self._users[group](changed)
+        self.now = changed
         self.version = self.version.next(self._clock.now_ms())
         _log.info("a setting was changed", name=setting, value=value)

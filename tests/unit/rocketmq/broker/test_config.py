@@ -20,7 +20,8 @@ def used() -> dict[str, Any]:
 def config(used: dict[str, Any]) -> Config:
     """Settings with two groups that can be changed."""
     users = {
-        name: lambda new, name=name: used.update({name: new}) for name in ("retention", "topics")
+        name: lambda new, name=name: used.update({name: getattr(new, name)})
+        for name in ("retention", "topics")
     }
     return Config(Settings(), "/store", FakeClock(), users)
 
