@@ -104,7 +104,7 @@ class Rocks:
 
 def still(family: str) -> Any:
     """Return options under which RocksDB does nothing by itself, so that a folder can be copied."""
-    options = OPTIONS(family)
+    options: Any = OPTIONS(family)
     options.set_disable_auto_compactions(True)
     return options
 

@@ -10,8 +10,8 @@ since (`base.journal`). The snapshot says in a member of ours, `codec.tables.SEQ
 it covers the journal.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -21,9 +21,11 @@ from sprocket.base.errors import FileMissing, ForeignStore, WireError
 from sprocket.base.snapshot import BACKUP, replace_steps
 from sprocket.base.steps import Steps
 from sprocket.rocketmq.codec import fastjson
+from sprocket.rocketmq.codec.fastjson import JsonObject, JsonValue
 
 _log = log.get_logger(__name__)
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -36,23 +38,23 @@ class ConfigFile:
         missing: Gives the content if neither of the two is there.
     """
 
-    def __init__(self, disk: Disk, path: str, missing: Callable[[], dict[str, Any]] = dict) -> None:
+    def __init__(self, disk: Disk, path: str, missing: Callable[[], JsonObject] = dict) -> None:
         self._disk = disk
         self.path = path
         self._missing = missing
 
-    def load(
-        self,
-        interpret: Callable[[Any], T],
-        shape: Any = dict[str, Any],
-    ) -> T:
+    def load(self, interpret: Callable[[JsonObject], T]) -> T:
+        """Do what `load_as` does, for an object of any members."""
+        return self.load_as(fastjson.Members, interpret)
+
+    def load_as(self, shape: type[S], interpret: Callable[[S], T]) -> T:
         """Return what `interpret` makes of the content, of what `missing` gives if there is none.
 
         Args:
-            interpret: Turns the object, of type `shape`, into a value; may raise WireError,
-                ValueError or TypeError, which count as damage.
             shape: What the object must be, as msgspec knows types: it is read the faster, the more
                 is known.
+            interpret: Turns the object into a value; may raise WireError, ValueError or TypeError,
+                which count as damage.
 
         Raises:
             ForeignStore: The file is damaged, and so is its backup if there is one. RocketMQ would
@@ -80,7 +82,7 @@ class ConfigFile:
         return interpret(msgspec.convert(self._missing(), shape))
 
     @staticmethod
-    def encode(value: Mapping[str, Any]) -> bytes:
+    def encode(value: Mapping[str, JsonValue]) -> bytes:
         """Return the text of the file."""
         return fastjson.write(value, int_keys_unquoted=True, pretty=True)
 
@@ -92,7 +94,7 @@ class ConfigFile:
         """
         steps.run(replace_steps(self._disk, self.path, [content]))
 
-    def replace_steps(self, members: Mapping[str, Any]) -> Steps:
+    def replace_steps(self, members: "Mapping[str, JsonValue | Iterator[str]]") -> Steps:
         """Give the file a new content, which is made and written piece by piece.
 
         Args:

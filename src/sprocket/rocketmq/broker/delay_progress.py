@@ -20,7 +20,7 @@ Source: RocketMQ `ScheduleMessageService`, `DelayOffsetSerializeWrapper`.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,7 @@ from sprocket.base.journal import Journal
 from sprocket.base.steps import Steps
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec import tables, values
+from sprocket.rocketmq.codec.fastjson import JsonObject
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.store.layout import StoreLayout
 
@@ -179,7 +180,7 @@ class DelayProgress:
         finally:
             self.journal.close()
 
-    def _interpret(self, content: dict[str, Any]) -> int | None:
+    def _interpret(self, content: JsonObject) -> int | None:
         """Take in what the file says; return up to where it covers the journal."""
         version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
         found = values.mapping(content.get("offsetTable"), "offsetTable")

@@ -8,7 +8,6 @@ makes it durable.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -22,6 +21,7 @@ from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.broker.topics import NAME
 from sprocket.rocketmq.codec import fastjson, tables, values
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.fastjson import JsonObject
 from sprocket.rocketmq.codec.tables import DataVersion, GroupLine
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
@@ -235,7 +235,7 @@ class Groups:
             yield fastjson.entry(str(group), topics)
 
     def _note(
-        self, groups: dict[str, dict[str, Any] | None], forbidden: dict[str, dict[str, int]]
+        self, groups: "dict[str, JsonObject | None]", forbidden: dict[str, dict[str, int]]
     ) -> None:
         """Write a line, before the table is changed."""
         version = self.version.next(self._clock.now_ms())
@@ -243,14 +243,14 @@ class Groups:
         self.version = version
         self._is_changed = True
 
-    def _take(self, groups: dict[str, dict[str, Any] | None]) -> None:
+    def _take(self, groups: "dict[str, JsonObject | None]") -> None:
         for name, members in groups.items():
             if members is None:
                 self._table.pop(name, None)
             else:
                 self._table[name] = tables.group_from_json(name, members)
 
-    def _interpret(self, content: dict[str, Any]) -> int | None:
+    def _interpret(self, content: JsonObject) -> int | None:
         """Take in what the file says; return up to where it covers the journal."""
         version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
         found = values.mapping(content.get("subscriptionGroupTable"), "subscriptionGroupTable")

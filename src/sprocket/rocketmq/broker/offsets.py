@@ -27,7 +27,7 @@ Invariants
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -64,7 +64,7 @@ _INT64_MAX = (1 << 63) - 1
 class _File(msgspec.Struct):
     """The members of `consumerOffset.json` that are read; groupTopicMap follows from the table."""
 
-    dataVersion: Any = None  # noqa: N815  # RocketMQ's names, as are the next two
+    dataVersion: object = None  # noqa: N815  # RocketMQ's names, as are the next two
     offsetTable: dict[str, dict[int, int] | None] | None = None  # noqa: N815
     sprocketSequence: int | None = None  # noqa: N815
 
@@ -92,7 +92,7 @@ class ConsumerOffsets:
         """Which commits have no line, by the number of the change."""
         self._version = DataVersion.new(clock.now_ms())
         self._changes = 0
-        covered = self._file.load(self._interpret, _File)
+        covered = self._file.load_as(_File, self._interpret)
         self.journal = Journal(disk, layout.offset_journal, _decode)
         lines = self.journal.replay(covered)
         for _, key, queue_id, offset in lines:

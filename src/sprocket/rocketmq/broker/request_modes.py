@@ -5,13 +5,13 @@ they are kept, logged, and pull.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec import relay_bodies, values
+from sprocket.rocketmq.codec.fastjson import JsonObject
 from sprocket.rocketmq.codec.relay_bodies import PULL, RequestMode
 from sprocket.rocketmq.store.layout import StoreLayout
 
@@ -57,7 +57,7 @@ class RequestModes:
             self._table = old
             raise
 
-    def _interpret(self, content: dict[str, Any]) -> None:
+    def _interpret(self, content: JsonObject) -> None:
         """Take in what the file says."""
         found = values.mapping(content.get("messageRequestModeMap"), "messageRequestModeMap")
         self._table = {

@@ -9,7 +9,6 @@ durable. Whoever registers topics with the NameServers is told of it.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -23,6 +22,7 @@ from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec import fastjson, tables
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.fastjson import JsonObject
 from sprocket.rocketmq.codec.tables import DataVersion, TopicLine
 from sprocket.rocketmq.model.internal import SYSTEM_PREFIX, SYSTEM_TOPICS
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
@@ -129,7 +129,7 @@ class Topics:
         with NameServers sets it."""
         self.version = DataVersion.new(clock.now_ms())
         self._table: dict[str, TopicConfig] = {}
-        self._unknown: dict[str, Any] = {}
+        self._unknown: JsonObject = {}
         covered = self._file.load(self._interpret)
         self.journal = Journal(disk, layout.topic_journal, _decode)
         lines = self.journal.replay(covered)
@@ -347,14 +347,14 @@ class Topics:
         for name, topic in list(self._table.items()):
             yield fastjson.entry(name, tables.topic_to_json(topic))
 
-    def _note(self, topics: dict[str, dict[str, Any] | None]) -> None:
+    def _note(self, topics: "dict[str, JsonObject | None]") -> None:
         """Write a line, before the table is changed."""
         version = self.version.next(self._clock.now_ms())
         self.journal.append(version.counter, version.timestamp, topics)
         self.version = version
         self._is_changed = True
 
-    def _interpret(self, content: dict[str, Any]) -> int | None:
+    def _interpret(self, content: JsonObject) -> int | None:
         """Take in what the file says; members that we do not know are kept for writing.
 
         Returns:

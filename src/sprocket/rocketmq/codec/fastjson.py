@@ -12,13 +12,25 @@ what references may expand to keep any input from taking long.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
+
+JsonValue: TypeAlias = (
+    "str | int | float | Sequence[JsonValue]"
+    " | Mapping[str, JsonValue] | Mapping[int, JsonValue] | None"
+)
+"""What `read` returns and `write` takes; a key may be an integer."""
+
+JsonObject: TypeAlias = "dict[str, JsonValue]"
+"""An object whose keys are texts."""
+
+Members = dict[str, Any]
+"""`JsonObject`, as `read_large` has to be told it."""
 
 DEPTH_MAX = 64
 """Objects and arrays in each other; RocketMQ's own bodies have fewer than ten."""

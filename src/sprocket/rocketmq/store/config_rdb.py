@@ -16,13 +16,13 @@ Source: RocketMQ `ConfigStorage`, `ConfigHelper`, `TableId`, `RecordPrefix`.
 """
 
 import struct
-from typing import Any
 
 from msgspec import Struct, field
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, WireError
 from sprocket.rocketmq.codec import fastjson, tables
+from sprocket.rocketmq.codec.fastjson import JsonObject, JsonValue
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -77,27 +77,27 @@ def read(disk: Disk, layout: StoreLayout) -> ConfigTables:
     return found
 
 
-def topics_json(disk: Disk, layout: StoreLayout) -> dict[str, Any]:
+def topics_json(disk: Disk, layout: StoreLayout) -> JsonObject:
     """Return what `topics.json` would hold; empty without a database."""
     found = read(disk, layout)
     entries = {name: tables.topic_to_json(topic) for name, topic in found.topics.items()}
     return _json(found, TOPICS, topicConfigTable=entries)
 
 
-def groups_json(disk: Disk, layout: StoreLayout) -> dict[str, Any]:
+def groups_json(disk: Disk, layout: StoreLayout) -> JsonObject:
     """Return what `subscriptionGroup.json` would hold; empty without a database."""
     found = read(disk, layout)
     entries = {name: tables.group_to_json(group) for name, group in found.groups.items()}
     return _json(found, GROUPS, subscriptionGroupTable=entries)
 
 
-def offsets_json(disk: Disk, layout: StoreLayout) -> dict[str, Any]:
+def offsets_json(disk: Disk, layout: StoreLayout) -> JsonObject:
     """Return what `consumerOffset.json` would hold; empty without a database."""
     found = read(disk, layout)
     return _json(found, OFFSETS, offsetTable=found.offsets)
 
 
-def _json(found: ConfigTables, table: int, **members: dict[str, Any]) -> dict[str, Any]:
+def _json(found: ConfigTables, table: int, **members: JsonValue) -> JsonObject:
     version = found.versions.get(table)
     if version is None:
         return {name: value for name, value in members.items() if value}

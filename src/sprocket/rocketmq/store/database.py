@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NoReturn, TypeVar
+from typing import NewType, NoReturn, Protocol, TypeVar
 
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import (
@@ -41,6 +41,55 @@ except ImportError:  # the light install
     rocksdict = None
 
 T = TypeVar("T")
+
+Handle = NewType("Handle", object)
+"""What a batch knows a family by."""
+
+_Options = NewType("_Options", object)
+
+
+class Batch(Protocol):
+    """Changes that are made together. Without a handle they are about the default family."""
+
+    def put(self, key: bytes, value: bytes, handle: Handle | None = None, /) -> None:
+        """Give a key a value."""
+
+    def delete(self, key: bytes, handle: Handle | None = None, /) -> None:
+        """Take a key away."""
+
+    def delete_range(self, start: bytes, end: bytes, handle: Handle | None = None, /) -> None:
+        """Take away the keys from `start` on that lie before `end`."""
+
+    def __len__(self) -> int:
+        """Return how many changes there are."""
+
+
+class _Cursor(Protocol):
+    """A place in a family: before a key, at it, or behind the last."""
+
+    def seek(self, key: bytes) -> None: ...
+    def seek_for_prev(self, key: bytes) -> None: ...
+    def next(self) -> None: ...
+    def prev(self) -> None: ...
+    def valid(self) -> bool: ...
+    def key(self) -> bytes: ...
+    def status(self) -> None: ...
+
+
+class _Family(Protocol):
+    """The part of `rocksdict.Rdict` that is used; the database is its default family."""
+
+    def get_column_family(self, name: str) -> "_Family": ...
+    def get_column_family_handle(self, name: str) -> Handle: ...
+    def write(self, batch: Batch, options: object) -> None: ...
+    def get(self, keys: list[bytes]) -> list[bytes | None]: ...
+    def items(
+        self, *, backwards: bool = False, from_key: bytes | None = None
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+    def iter(self) -> _Cursor: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
 
 CURRENT = "CURRENT"
 """The file that makes a folder a database; it names the newest manifest."""
@@ -100,22 +149,23 @@ class Database:
         self._unsynced.disable_wal = True
         self._is_dirty = False
 
-    def _open(self, disk: Disk, folder: str, families: Sequence[str], *, write: bool) -> Any:
+    def _open(self, disk: Disk, folder: str, families: Sequence[str], *, write: bool) -> _Family:
         access = rocksdict.AccessType
         try:
             found = set(families)
             if is_database(disk, folder):
                 found.update(rocksdict.Rdict.list_cf(folder, _options(DEFAULT)))
-            return rocksdict.Rdict(
+            opened: _Family = rocksdict.Rdict(
                 folder,
                 _options(DEFAULT),
                 {name: _options(name) for name in found},
                 access.read_write() if write else access.read_only(False),
             )
+            return opened
         except Exception as error:
             _refuse(error, "open", self.folder)
 
-    def _open_links(self, disk: Disk, folder: str) -> Any:
+    def _open_links(self, disk: Disk, folder: str) -> _Family:
         for left in reversed(range(_OPEN_TRIES)):
             self._temporary = tempfile.mkdtemp(prefix="sprocket-")
             try:
@@ -128,18 +178,16 @@ class Database:
                     raise
         raise AssertionError
 
-    def handle(self, family: str) -> Any:
+    def handle(self, family: str) -> Handle:
         """Return what a batch knows a family by; not to be kept, or `close` cannot."""
         return self._handles[family]
 
-    def batch(self) -> Any:
-        """Return an empty batch: `put(key, value, handle)`, `delete`, `delete_range(from, to)`.
+    def batch(self) -> Batch:
+        """Return an empty batch."""
+        batch: Batch = rocksdict.WriteBatch(raw_mode=True)
+        return batch
 
-        Without a handle they are about the default family.
-        """
-        return rocksdict.WriteBatch(raw_mode=True)
-
-    def write(self, batch: Any) -> None:
+    def write(self, batch: Batch) -> None:
         """Make all changes of a batch, or none.
 
         Raises:
@@ -158,7 +206,7 @@ class Database:
 
     def _get(self, keys: list[bytes], family: str) -> list[bytes | None]:
         try:
-            found: list[bytes | None] = self._families[family].get(keys)
+            found = self._families[family].get(keys)
         except Exception as error:
             _refuse(error, "get", self.folder)
         return found
@@ -241,7 +289,7 @@ def read_all(disk: Disk, folder: str) -> Mapping[bytes, bytes]:
         database.close()
 
 
-def _check_end(rows: Any, last: bytes, *, backwards: bool) -> None:
+def _check_end(rows: _Family, last: bytes, *, backwards: bool) -> None:
     """Raise if a walk ended at the key `last` for another reason than that there is no more.
 
     The package's own iterators end silently where RocksDB finds damage.
@@ -276,7 +324,7 @@ OPEN_FILES_MAX = 64
 """Tables that RocksDB has open; by itself it opens all, and a process may have no more than 256."""
 
 
-def _options(family: str) -> Any:
+def _options(family: str) -> _Options:
     """Return how a family is kept: as RocketMQ 5.3.3 does, but with smaller buffers."""
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
@@ -298,7 +346,7 @@ def _options(family: str) -> Any:
     else:
         options.set_compression_type(rocksdict.DBCompressionType.none())
     options.set_block_based_table_factory(table)
-    return options
+    return _Options(options)
 
 
 _REFUSALS: tuple[tuple[str, type[StoreError]], ...] = (

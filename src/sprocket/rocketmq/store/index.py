@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import takewhile
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from sprocket.base import steps
 from sprocket.base.checksum import abs_hash, hash32
@@ -39,8 +39,13 @@ try:
 except ImportError:  # the light install; plain Python does the same
     np = None  # type: ignore[assignment]
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # it needs numpy
+    import numpy.typing as npt
+
+    from sprocket.rocketmq.codec.columns import Ints
     from sprocket.rocketmq.codec.record_batch import RecordBatch
+
+_Words: TypeAlias = "npt.NDArray[np.uint32]"
 
 ARRAY_KEYS_MIN = 16
 """From this many keys in a round on numpy is quicker than plain Python."""
@@ -90,7 +95,7 @@ def _key_hash(topic_hash: int, key: str) -> int:
     return abs_hash(value - (1 << 32) if value >> 31 else value)
 
 
-def _key_hashes(topic_hashes: Any, keys: Sequence[str]) -> Any:
+def _key_hashes(topic_hashes: "Ints", keys: Sequence[str]) -> "Ints":
     """Return what `_key_hash` does for each pair, as an i64 array; `topic_hashes` is one too.
 
     Keys lie in the rows of a matrix, padded with zeros behind. Its product with the powers of 31
@@ -109,14 +114,14 @@ def _key_hashes(topic_hashes: Any, keys: Sequence[str]) -> Any:
     return _absolute(sums)
 
 
-def _absolute(hashes: Any) -> Any:
+def _absolute(hashes: _Words) -> "Ints":
     """Return `abs_hash` of u32 hashes, as i64."""
-    absolute = np.abs(hashes.view(np.int32).astype(np.int64))
+    absolute: Ints = np.abs(hashes.view(np.int32).astype(np.int64))
     absolute[absolute == 1 << 31] = 0
     return absolute
 
 
-def _powers(highest: int) -> Any:
+def _powers(highest: int) -> _Words:
     """Return the powers of 31 up to one, as u32."""
     if highest < _POWERS_MAX:
         return _power_array()
@@ -124,16 +129,16 @@ def _powers(highest: int) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _power_array() -> Any:
+def _power_array() -> _Words:
     return np.array(_POWERS, dtype=np.uint32)
 
 
 @lru_cache(maxsize=1)
-def _inverse_powers() -> Any:
+def _inverse_powers() -> _Words:
     return np.array([pow(power, -1, 1 << 32) for power in _POWERS], dtype=np.uint32)
 
 
-def batch_hashes(batch: "RecordBatch", start: int) -> tuple[Any, Any]:
+def batch_hashes(batch: "RecordBatch", start: int) -> "tuple[Ints, Ints]":
     """Return what the index has of the records of a batch that lie at `start` or behind it.
 
     Returns:
@@ -325,7 +330,7 @@ class Indexes:
         self.put_hashes(hashes, batch.physical_offset[row], batch.stored_at_ms[row])
         return 1 + int(np.count_nonzero(row[1:] != row[:-1]))
 
-    def put_hashes(self, hashes: Any, offsets: Any, times: Any) -> None:
+    def put_hashes(self, hashes: "Ints", offsets: "Ints", times: "Ints") -> None:
         """Put one unit for each key: `abs_hash`, place and store time in ms, as i64 arrays."""
         done = 0
         while done < len(hashes):

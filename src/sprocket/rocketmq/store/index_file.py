@@ -20,9 +20,9 @@ import mmap
 import struct
 import sys
 from array import array
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ from sprocket.base import steps
 from sprocket.base.disk import Disk, File
 from sprocket.base.files import read_written
 from sprocket.base.nonblocking import following
-from sprocket.base.steps import Call
+from sprocket.base.steps import StepsTo
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 
@@ -38,6 +38,9 @@ try:
     import numpy as np
 except ImportError:  # the light install; plain Python does the same
     np = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:  # it needs numpy
+    from sprocket.rocketmq.codec.columns import Ints
 
 HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size
@@ -192,7 +195,7 @@ class IndexFile:
         self._advance(offsets, times, fresh_slots, len(units))
         return len(units)
 
-    def put_arrays(self, hashes: Any, offsets: Any, times: Any) -> int:
+    def put_arrays(self, hashes: "Ints", offsets: "Ints", times: "Ints") -> int:
         """Do what `put` does, with numpy: i64 arrays of one length in, the same bytes out."""
         header, slots = self.header, self._loaded_slots()
         first = header.next_unit
@@ -227,19 +230,27 @@ class IndexFile:
         self._advance(offsets, times, fresh_slots, count)
         return count
 
-    def _seconds(self, times: Any) -> Any:
+    def _seconds(self, times: "Ints") -> "Ints":
         """Return seconds after begin; the first unit of a file still counts from the preset."""
         begin = self.header.begin_at_ms
         if self.header.next_unit > 1:
-            seconds = np.maximum(times - begin, 0) // 1000
-            return np.minimum(seconds, SECONDS_MAX) if begin > 0 else 0 * times
-        seconds = np.clip((times - times[0]) // 1000, 0, SECONDS_MAX)
+            if begin <= 0:
+                return np.zeros_like(times)
+            after: Ints = np.minimum(np.maximum(times - begin, 0) // 1000, SECONDS_MAX)
+            return after
+        seconds: Ints = np.clip((times - times[0]) // 1000, 0, SECONDS_MAX)
         if times[0] <= 0:
             seconds[:] = 0
         seconds[0] = min(max((int(times[0]) - begin) // 1000, 0), SECONDS_MAX) if begin > 0 else 0
         return seconds
 
-    def _advance(self, offsets: Any, times: Any, fresh_slots: int, count: int) -> None:
+    def _advance(
+        self,
+        offsets: "Sequence[int] | Ints",
+        times: "Sequence[int] | Ints",
+        fresh_slots: int,
+        count: int,
+    ) -> None:
         header = self.header
         if header.next_unit == 1:
             header.begin_offset, header.begin_at_ms = int(offsets[0]), int(times[0])
@@ -380,7 +391,7 @@ class IndexFile:
         """Do `flush_steps` here and now."""
         steps.run(self.flush_steps(slots=slots))
 
-    def flush_steps(self, *, slots: bool) -> Generator[Call, Any, bool]:
+    def flush_steps(self, *, slots: bool) -> StepsTo[bool]:
         """Make durable the units that were put before this begins.
 
         Args:

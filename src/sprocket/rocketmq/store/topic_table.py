@@ -5,7 +5,6 @@ changed.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -26,7 +25,7 @@ def read(disk: Disk, layout: StoreLayout) -> dict[str, TopicConfig] | None:
     """Return every topic by name; None if there is no table that can be read."""
     for path in (layout.topics, layout.topics + BACKUP):
         try:
-            content = fastjson.read_large(read_file(disk, path), dict[str, Any])
+            content = fastjson.read_large(read_file(disk, path), fastjson.Members)
             found = tables.topics_from_json(content)
             covered = tables.covered_by(content)
             for *_, changed in journal.read_lines(disk, layout.topic_journal, covered, _decode):

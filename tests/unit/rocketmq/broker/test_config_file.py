@@ -33,7 +33,7 @@ def fresh() -> SimulatedDisk:
 
 def load(disk: SimulatedDisk) -> Any:
     """Return the member `v` of the file, as a number."""
-    return ConfigFile(disk, PATH).load(lambda content: int(content.get("v", -1)))
+    return ConfigFile(disk, PATH).load(lambda content: int(str(content.get("v", -1))))
 
 
 def test_nothing_there_is_an_empty_object() -> None:
@@ -109,12 +109,12 @@ def test_tables_of_rocketmq_come_back_as_they_were() -> None:
     """What we read as typed values is written as the real broker wrote it, byte for byte."""
     disk = Recorded("12a-config-json").in_memory()
     layout = StoreLayout("/store")
-    topics = ConfigFile(disk, layout.topics).load(dict)
+    topics: dict[str, Any] = ConfigFile(disk, layout.topics).load(dict)
     table = topics["topicConfigTable"]
     assert len(table) > 10
     topics["topicConfigTable"] = {n: topic_to_json(topic_from_json(n, v)) for n, v in table.items()}
     assert ConfigFile.encode(topics) == read_file(disk, layout.topics)
-    groups = ConfigFile(disk, layout.subscription_groups).load(dict)
+    groups: dict[str, Any] = ConfigFile(disk, layout.subscription_groups).load(dict)
     table = groups["subscriptionGroupTable"]
     assert len(table) > 10
     made = {n: group_to_json(group_from_json(n, v)) for n, v in table.items()}

@@ -140,4 +140,5 @@ def test_a_version_is_three_numbers(tmp_path: Path) -> None:
     value = "0000000000000001 0000000000000002 0000000000000003"
     layout = written(tmp_path, "01000401" + b"data_version".hex(), value)
     assert config_rdb.read(DISK, layout).versions == {config_rdb.GROUPS: DataVersion(3, 2, 1)}
-    assert config_rdb.groups_json(DISK, layout)["dataVersion"]["counter"] == 3
+    told = {"counter": 3, "stateVersion": 1, "timestamp": 2}
+    assert config_rdb.groups_json(DISK, layout)["dataVersion"] == told

@@ -5,8 +5,6 @@ message at a time. A put costs about as much as opening a file, however many uni
 numpy.
 """
 
-from typing import Any
-
 import numpy as np
 
 from sprocket.rocketmq.codec.columns import Ints
@@ -36,7 +34,7 @@ class GatheredUnits:
             np.repeat([numbers.setdefault(key, len(numbers)) for key in part.keys], part.counts)
             for part in parts
         ]
-        queues: Any = np.concatenate(queue) if queue else np.zeros(0, np.int64)
+        queues: Ints = np.concatenate(queue) if queue else np.zeros(0, np.int64)
         order = np.argsort(queues, kind="stable")
         for name in _COLUMNS:
             column = [getattr(part, name) for part in parts]

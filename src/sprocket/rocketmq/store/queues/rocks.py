@@ -23,7 +23,7 @@ Invariants
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sprocket.base import steps
 from sprocket.base.disk import Disk
@@ -33,7 +33,7 @@ from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
-from sprocket.rocketmq.store.database import Database, is_database
+from sprocket.rocketmq.store.database import Batch, Database, is_database
 from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.queues import rocks_keys as keys
 from sprocket.rocketmq.store.queues.engine import FILLER, QUEUES_PER_STEP, LastUnit, QueueKey
@@ -240,7 +240,7 @@ class RocksQueues:
         end = max([self._end, *[run.end for run in runs.values()]])
         return self._commit(written, runs, end)
 
-    def _commit(self, batch: Any, runs: "dict[QueueKey, Run]", end: int) -> int:
+    def _commit(self, batch: Batch, runs: "dict[QueueKey, Run]", end: int) -> int:
         """Write a round with the records that go with it, then change what is in memory."""
         changed = [(key, run) for key, run in runs.items() if run.count]
         if not changed:
@@ -295,7 +295,7 @@ class RocksQueues:
             self._put_records(batch, queue)
             self._database.write(batch)
 
-    def _put_records(self, batch: Any, queue: RocksQueue) -> None:
+    def _put_records(self, batch: Batch, queue: RocksQueue) -> None:
         """Put what says the range of a queue into a batch."""
         for key, value in queue.records():
             batch.put(key, value, self._database.handle(OFFSETS))
@@ -312,9 +312,10 @@ class RocksQueues:
         for number, queue in enumerate(queues):
             step("queues whose first message was looked for", number, len(queues))
             firsts += _firsts((queue,), min_physical)
-        batch = self._raise_minima(queues, firsts)
-        if len(batch) and self._write:
-            self._database.write(batch)
+        if queues:
+            batch = self._raise_minima(queues, firsts)
+            if len(batch) and self._write:
+                self._database.write(batch)
 
     def between(
         self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
@@ -339,9 +340,9 @@ class RocksQueues:
             if len(batch):
                 self._database.write(batch)
 
-    def _raise_minima(self, queues: Iterable[RocksQueue], firsts: Iterable[_First]) -> Any:
+    def _raise_minima(self, queues: Iterable[RocksQueue], firsts: Iterable[_First]) -> Batch:
         """Raise the minima in memory; return the batch that says so."""
-        batch = self._database.batch() if self._queues else []
+        batch = self._database.batch()
         for queue, (offset, place) in zip(queues, firsts, strict=True):
             queue.min_offset = offset
             if place is not None and place != queue.first_place:
