@@ -30,7 +30,9 @@ def broker(
     ] = None,
     nameserver: Annotated[
         str | None,
-        typer.Option("--nameserver", "-n", metavar="HOST:PORT;…", help="Whom to register with."),
+        typer.Option(
+            "--nameserver", "-n", metavar="HOST:PORT;…", help="NameServer to register with."
+        ),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option("--port", help="0 is any free port.")] = None,

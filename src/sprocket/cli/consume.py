@@ -34,13 +34,13 @@ def consume(
     start: Annotated[
         str,
         typer.Option(
-            "--from", help="Begin at the `first` message, behind the `last`, or at a time."
+            "--from", help="Begin at the `first` message, after the `last`, or at a time."
         ),
     ] = "last",
     tag: Tags = "*",
     count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="End when everything there is was shown.")
+        bool, typer.Option("--until-end", help="End when all messages that are there were shown.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -35,7 +35,7 @@ _FORMAT = typer.Option(
     help="Log lines for people, or one JSON object a line.",
 )
 _LEVEL = typer.Option(
-    "--log-level", envvar="SPROCKET_LOG_LEVEL", help="The least grave that is told."
+    "--log-level", envvar="SPROCKET_LOG_LEVEL", help="The lowest level that is logged."
 )
 FormatOption = Annotated[LogFormat, _FORMAT]
 LevelOption = Annotated[LogLevel, _LEVEL]

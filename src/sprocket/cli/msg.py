@@ -114,7 +114,7 @@ def resend_message(
     topic: Topic,
     target: Annotated[
         str | None,
-        typer.Option("--to", help="Topic to send it to; by default where it was sent first."),
+        typer.Option("--to", help="Topic to send it to; by default its original topic."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -24,7 +24,7 @@ def nameserver(
     port: Annotated[int | None, typer.Option("--port", help="0 is any free port.")] = None,
     data: Annotated[
         str,
-        typer.Option("--data", metavar="DIR", help="Folder of what tools leave with it."),
+        typer.Option("--data", metavar="DIR", help="Folder for what tools store in it."),
     ] = "sprocket-names",
     overrides: SetOption = None,
     log_format: FormatOption = LogFormat.TEXT,

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, an object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, one object on each line.")]
 WithInternal = Annotated[
-    bool, typer.Option("--all", "-a", help="Also what is internal: the system's own, and retries.")
+    bool,
+    typer.Option("--all", "-a", help="Also show internal ones: of the system, and of retries."),
 ]
 TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
 Tags = Annotated[

@@ -42,11 +42,11 @@ def produce(
     remote: Remote,
     topic: TopicName,
     body: Annotated[
-        str | None, typer.Argument(help="The body; without it each line of stdin is one.")
+        str | None, typer.Argument(help="The body; without it each line of stdin is a message.")
     ] = None,
     file: Annotated[str | None, typer.Option(help="Send the content of this file.")] = None,
     key: Annotated[
-        list[str] | None, typer.Option(help="A key to find it by; may be repeated.")
+        list[str] | None, typer.Option(help="A key by which it can be found; may be repeated.")
     ] = None,
     tag: Annotated[str, typer.Option(help="Its tag.")] = "",
     prop: Annotated[
@@ -54,14 +54,14 @@ def produce(
         typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
     ] = None,
     delay: Annotated[
-        int, typer.Option(min=0, help="Delay level: 1 is 1 s, 2 is 5 s, 18 is 2 h; 0 is at once.")
+        int, typer.Option(min=0, help="Delay level: 1 is 1 s, 2 is 5 s, 18 is 2 h; 0 is no delay.")
     ] = 0,
     sharding_key: Annotated[
         str | None, typer.Option(help="Messages with one such key stay in one queue, in order.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Send each so often.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Send each message this many times.")] = 1,
     timeout_ms: Annotated[
-        int, typer.Option(min=1, help="Give up on a message that nobody has stored by then.")
+        int, typer.Option(min=1, help="Give up a message that is not stored within this time.")
     ] = 10_000,
     as_json: AsJson = False,
 ) -> None:

@@ -93,7 +93,10 @@ def _as_row(finding: "Finding", folder: str) -> dict[str, Any]:
 def recover_store(
     folder: Folder,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Look at the whole log, and make all else from it.")
+        bool,
+        typer.Option(
+            "--whole", help="Check the whole log, and make queues and index again from it."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -83,7 +83,7 @@ def settings(
     config: FileOption = None,
     overrides: SetOption = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the page of all settings instead.")
+        bool, typer.Option("--markdown", help="Print all settings as a Markdown page instead.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Look into a store's folder, find damage, and mend it. Only `recover` and `convert` "
+    help="Look into a store's folder, find damage, repair it. Only `recover` and `convert` "
     "change the store; all others read it, also while a broker has it open.",
 )
 app.command("recover")(repair.recover_store)
@@ -53,8 +53,12 @@ def opened(folder: str) -> "Iterator[Store]":
 @app.command("ls")
 def list_store(
     folder: Folder,
-    topics: Annotated[bool, typer.Option("--topics", help="A line a topic instead.")] = False,
-    files: Annotated[bool, typer.Option("--files", help="A line a file instead.")] = False,
+    topics: Annotated[
+        bool, typer.Option("--topics", help="Print a line for each topic instead.")
+    ] = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="Print a line for each file instead.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the queues, or topics, or files: offsets, counts, sizes, times."""

@@ -65,7 +65,7 @@ def update_topic(
     ] = None,
     read_queues: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Queues to read from, if not as many."),
+        typer.Option(min=1, max=1024, help="Queues to read from, if the number differs."),
     ] = None,
     perm: Annotated[
         str | None, typer.Option(metavar="r|w|rw|none", help="What is allowed.")

@@ -62,7 +62,7 @@ TlsCert = Annotated[
     typer.Option(
         "--tls-cert",
         metavar="FILE",
-        help="PEM file of our own certificate, where one is asked for; encrypts.",
+        help="PEM file of the client certificate, if servers ask for one; encrypts.",
         envvar="SPROCKET_TLS_CERT",
         rich_help_panel=_PANEL,
     ),
@@ -82,7 +82,7 @@ TlsKeyPassword = Annotated[
     typer.Option(
         "--tls-key-password",
         metavar="TEXT",
-        help="Of the key; better given by the variable.",
+        help="Password of the key; better given by the variable.",
         envvar="SPROCKET_TLS_KEY_PASSWORD",
         rich_help_panel=_PANEL,
     ),

@@ -22,11 +22,15 @@ class ClientSettings:
 
     tls: Annotated[
         ssl.SSLContext | None,
-        Meta(description="Encrypts connections; None: none are. `tls_context` makes it of files."),
+        Meta(
+            description="Encrypts connections; None: they are not encrypted. `tls_context` makes "
+            "one from files."
+        ),
     ] = None
 
     request_timeout_ms: Annotated[
-        int, Meta(ge=1, description="Wait this long for an answer that no other setting governs.")
+        int,
+        Meta(ge=1, description="Wait this long for an answer if no other setting says how long."),
     ] = 3_000
     connect_timeout_ms: Annotated[
         int, Meta(ge=1, description="Give up a TCP connection attempt after this time.")
@@ -50,7 +54,8 @@ class ClientSettings:
         Meta(
             ge=1,
             le=60_000,
-            description="Tell every broker this often who we are; brokers forget us after 120 s.",
+            description="Send every broker a heartbeat this often; brokers forget clients after "
+            "120 s.",
         ),
     ] = 30_000
     unit_name: Annotated[
@@ -71,20 +76,20 @@ class ProducerSettings:
         int,
         Meta(
             ge=1,
-            description="Deadline of a whole send with all its tries, unless the call says another;"
-            " set it longer than a broker may take to restart.",
+            description="Deadline of a whole send with all its tries, unless the call has its "
+            "own; set it longer than a broker may take to restart.",
         ),
     ] = 10_000
     try_timeout_ms: Annotated[
-        int, Meta(ge=1, description="Longest wait for the answer to one try, then it is repeated.")
+        int, Meta(ge=1, description="Longest wait for the answer to one try; then it is repeated.")
     ] = 3_000
     tries_when_refused: Annotated[
         int,
         Meta(
             ge=1,
-            description="How often a message is tried that a broker refuses with a code that may"
-            " pass; lost connections, missing answers and busy brokers count only towards"
-            " `timeout_ms`.",
+            description="How often a message is tried that a broker refuses with a code that may "
+            "be temporary; for lost connections, missing answers and busy brokers "
+            "only `timeout_ms` counts.",
         ),
     ] = 3
     unanswered_messages_max: Annotated[
@@ -92,7 +97,11 @@ class ProducerSettings:
         Meta(ge=1, description="Messages accepted and not yet answered; beyond it senders wait."),
     ] = 10_000
     unanswered_bytes_max: Annotated[
-        int, Meta(ge=1, description="Bytes of bodies accepted and not yet answered, likewise.")
+        int,
+        Meta(
+            ge=1,
+            description="Bytes of bodies accepted and not yet answered; beyond it senders wait.",
+        ),
     ] = 64 * MIB
     body_bytes_max: Annotated[
         int,
@@ -102,21 +111,23 @@ class ProducerSettings:
         int,
         Meta(
             ge=0,
-            description="Refuse a higher delay level before sending: a broker would take it for"
-            " its highest. More for brokers whose `store.delay_levels` have more than 18.",
+            description="Refuse a higher delay level before sending, as a broker would use its "
+            "highest instead. Set it higher for brokers whose `store.delay_levels` "
+            "have more than 18.",
         ),
     ] = 18
     compress_bytes_min: Annotated[
-        int, Meta(ge=1, description="Bodies from this size on are packed.")
+        int, Meta(ge=1, description="Bodies of this size or more are compressed.")
     ] = 4 * KIB
     compress_method: Annotated[
         Literal["zlib", "lz4", "zstd"],
         Meta(
-            description="How they are packed; consumers older than RocketMQ 5.0 know zlib only.",
+            description="How they are compressed; consumers older than RocketMQ 5.0 know zlib "
+            "only.",
         ),
     ] = "zlib"
     compress_level: Annotated[
-        int, Meta(ge=1, le=9, description="Higher packs smaller and slower.")
+        int, Meta(ge=1, le=9, description="A higher level makes them smaller, and takes longer.")
     ] = 5
     retry_when_not_ok: Annotated[
         bool,
@@ -129,9 +140,9 @@ class ProducerSettings:
     avoid_slow_brokers: Annotated[
         bool,
         Meta(
-            description="Send to brokers that answer late, or not at all, for a while only where"
-            " there is no other: 2 s after an answer of 550 ms, up to 30 s after one of 15 s."
-            " Messages with a key go where they belong all the same.",
+            description="For a while, send to a broker that was slow or did not answer only if "
+            "there is no other: 2 s after an answer of 550 ms, up to 30 s after one "
+            "of 15 s. Messages with a key always go to their queue.",
         ),
     ] = False
     probe_brokers: Annotated[
@@ -151,13 +162,16 @@ class ProducerSettings:
         int,
         Meta(
             ge=1,
-            description="Sends to one ordered queue that wait for the one before them go on"
-            " together in one request of at most this size.",
+            description="Sends to one ordered queue that wait for the one before them are sent "
+            "together, in one request of at most this size.",
         ),
     ] = 128 * KIB
     topic_queues: Annotated[
         int,
-        Meta(ge=1, description="Queues of a topic that the broker creates by our first send."),
+        Meta(
+            ge=1,
+            description="Queues of a topic that the broker creates at this client's first send.",
+        ),
     ] = 4
 
 
@@ -174,8 +188,8 @@ class ConsumerSettings:
         Meta(
             ge=1,
             le=1000,
-            description="Calls of an `async` listener under way at once; an orderly consumer has"
-            " one for each queue instead.",
+            description="Calls of an `async` listener that run at the same time; an orderly "
+            "consumer has one for each queue instead.",
         ),
     ] = 20
     pull_messages_max: Annotated[
@@ -183,8 +197,8 @@ class ConsumerSettings:
         Meta(
             ge=1,
             le=8192,
-            description="Most messages asked for at once; brokers may give less: RocketMQ's give"
-            " 32, Sprocket's a MiB of them.",
+            description="Most messages asked for at once; brokers may return fewer: RocketMQ's "
+            "return 32, Sprocket's up to a MiB of them.",
         ),
     ] = PULL_MESSAGES
     hold_ms: Annotated[
@@ -206,50 +220,56 @@ class ConsumerSettings:
     all_cached_messages_max: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="Share of each queue in so many messages, at least one, where that is less"
-            " than `cached_messages_max`; bounds what the consumer has of all its queues.",
+            description="Limit for all queues of the consumer together: each queue may have an "
+            "equal share of it, at least one message, if that is less than "
+            "`cached_messages_max`.",
         ),
     ] = None
     all_cached_bytes_max: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="The same in bytes, beside `cached_bytes_max`."),
+        Meta(description="The same in bytes, for `cached_bytes_max`."),
     ] = None
     span_messages_max: Annotated[
         int,
         Meta(
             ge=1,
-            description="Stop pulling a queue whose oldest message not yet done lies this many"
-            " offsets back; bounds what is delivered twice after a crash.",
+            description="Stop pulling a queue whose oldest message not yet done is this many "
+            "offsets back; limits what is delivered twice after a crash.",
         ),
     ] = 2_000
     commit_ms: Annotated[
         int,
-        Meta(ge=1, description="Store offsets this often; a crash repeats at most that much."),
+        Meta(
+            ge=1,
+            description="Commit offsets this often; after a crash at most the messages of this "
+            "time come again.",
+        ),
     ] = 5_000
     rebalance_ms: Annotated[
-        int, Meta(ge=1, description="Share out the queues anew at least this often.")
+        int, Meta(ge=1, description="Divide the queues again at least this often.")
     ] = 20_000
     redeliver_ms: Annotated[
         int,
         Meta(
             ge=1,
-            description="Pause before messages whose listener failed are handed out again, where"
-            " the broker does not take them back.",
+            description="Pause before the listener gets failed messages again, if the broker does "
+            "not take them back.",
         ),
     ] = 5_000
     retries_max: Annotated[
         Annotated[int, Meta(ge=0)] | None,
         Meta(
-            description="How often a message is delivered again before it goes to the dead"
-            " letters; by default 16 times, and by an orderly consumer without end.",
+            description="How often a message is delivered again before it is a dead letter; by "
+            "default 16 times, and for an orderly consumer without end.",
         ),
     ] = None
     consume_timeout_ms: Annotated[
         int,
         Meta(
             ge=1_000,
-            description="Give messages back that the listener has had for so long, for delivery"
-            " to another; not done by orderly consumers, nor when broadcasting.",
+            description="Give messages back that the listener has had for so long, so that "
+            "another consumer gets them; not done by orderly consumers, nor when "
+            "broadcasting.",
         ),
     ] = 900_000
     suspend_ms: Annotated[
@@ -271,13 +291,13 @@ class ConsumerSettings:
     ] = 20_000
     close_wait_ms: Annotated[
         int,
-        Meta(ge=0, description="At close, wait this long for listeners that are at work."),
+        Meta(ge=0, description="At close, wait this long for listeners that are running."),
     ] = 10_000
     broadcast_folder: Annotated[
         str,
         Meta(
             min_length=1,
-            description="Where consumers that broadcast keep their offsets, each in a folder of"
-            " its own; `~` is the user's home. Java's clients have theirs there too.",
+            description="Where broadcasting consumers keep their offsets, each in a folder of its "
+            "own; `~` is the user's home. Java's clients keep theirs there too.",
         ),
     ] = "~/.rocketmq_offsets"
