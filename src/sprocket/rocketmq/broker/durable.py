@@ -78,6 +78,13 @@ for the index waits until the next answers are sent: otherwise it would make the
 clients that send one message at a time. What the log's tail has dropped by then, after twice so
 many bytes, has to be read again."""
 
+QUEUES_AT_ONCE = 32
+"""Queues that are written before the clock is looked at: 0.4 ms, or 2 if all are new."""
+
+DISPATCH_HOLD_SECONDS = 0.003
+"""How long units are written before others have their turn. For 2,000 queues in one round they take
+25 ms, and 120 where the queues are new."""
+
 READY_BESIDE = 32
 """Records from which on answers are made while the disk writes what they answer. Having it begin
 early costs some 27 µs, and saves the sync what answers take, or the writing of a large batch."""
@@ -182,7 +189,7 @@ class Durable:
         self._late_timer: Timer | None = None
         self._commit_is_due = False
         self._undispatched, self._round_to = 0, store.written
-        self._is_index_due = False
+        self._is_index_due = self._is_rest_due = False
         self._gathered = self._gather_turns = self._committed = 0
         self._round_timer: Timer | None = None
         self._round_begun_at: float | None = None
@@ -530,15 +537,33 @@ class Durable:
         return self._half_round if is_due else None
 
     def _dispatch(self) -> None:
-        try:
-            fresh = self._store.dispatch(someone_waits=self.someone_waits())
-        except StoreError as error:
-            _log.error("queues could not be written; trying again", why=str(error))
-            return
-        for put in fresh.puts:
-            self._stats.arrived(put)
-        for arrival in fresh.arrivals:
-            self._arrived(arrival)
+        """Write queue units, for some milliseconds; what is left comes in the next turns."""
+        until = self._clock.monotonic() + DISPATCH_HOLD_SECONDS
+        while True:
+            try:
+                fresh = self._store.dispatch(
+                    someone_waits=self.someone_waits(), max_queues=QUEUES_AT_ONCE
+                )
+            except StoreError as error:
+                _log.error("queues could not be written; trying again", why=str(error))
+                return
+            for put in fresh.puts:
+                self._stats.arrived(put)
+            for arrival in fresh.arrivals:
+                self._arrived(arrival)
+            if self._store.is_dispatched:
+                return
+            if self._clock.monotonic() >= until:
+                break
+        if not self._is_rest_due:
+            self._is_rest_due = True
+            self._timers.call_soon(self._dispatch_rest)
+
+    def _dispatch_rest(self) -> None:
+        self._is_rest_due = False
+        if not self._is_closed:
+            self._half_round()
+            self._begin_round()
 
     def _begin_round(self) -> None:
         if self._round_timer is None:

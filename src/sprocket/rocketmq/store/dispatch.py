@@ -96,6 +96,7 @@ class Dispatch:
         self._fresh: list[Sequence[Entry] | _Columns] = []
         self.began_at = self._queued_to = position
         self._queued_at_ms = 0
+        self._is_wide = False  # the last records were in many queues, so those to come may be, too
         self._indexed_to = position
         self._last: Part | None = None  # what the queues got last, if the index lacks just that
 
@@ -132,26 +133,38 @@ class Dispatch:
                 arrivals += _arrivals(units) if someone_waits else ()
         return Fresh(puts, arrivals)
 
-    def to_queues(self, limit: int, max_count: int | None = None) -> None:
+    def to_queues(
+        self, limit: int, max_count: int | None = None, *, max_queues: int = _ALL
+    ) -> None:
         """Put into the queues what lies before `limit` in the log; see `take_fresh`.
 
         Args:
             limit: Physical offset up to which consumers may see; a record that was written ends
                 there.
             max_count: Records to take at most; all by default.
+            max_queues: Stop when about so many queues were written; all by default. A write costs
+                some 12 µs, and 60 if the queue is new, however little it brings.
 
         Raises:
             DiskFull, DiskFailed: Nothing is forgotten; the next call tries again.
             CorruptRecord: The log does not hold what was written to it, or a queue has a gap.
         """
         left = _ALL if max_count is None else max_count
-        while self._queued_to < limit and left > 0:
-            part = follow.next_part(self._tail, self._queued_to, limit, left, with_keys=False)
+        left_queues = max_queues
+        while self._queued_to < limit and left > 0 and left_queues > 0:
+            few = min(left, left_queues)  # so few records are in no more queues
+            most = few if self._is_wide else left
+            part = follow.next_part(self._tail, self._queued_to, limit, most, with_keys=False)
+            if part is not None and _queue_count(part) > left_queues:
+                part = follow.next_part(self._tail, self._queued_to, limit, few, with_keys=False)
             if part is None:
                 self._queued_to = limit
             else:
+                count = _queue_count(part)
+                self._is_wide = count > left_queues // 2
                 self._put(part)
                 left -= len(part.records)
+                left_queues -= count
         if self._index is None:
             self._tail.drop(self._queued_to)
         elif self.index_backlog_bytes > INDEX_BACKLOG_BYTES_MAX:
@@ -254,6 +267,14 @@ class _Columns(NamedTuple):
             )
             for topic, queue_id, rows in self.runs
         ]
+
+
+def _queue_count(part: Part) -> int:
+    """Return how many queues get units of the records."""
+    records = part.records
+    if isinstance(records, list):
+        return len({(entry.topic, entry.queue_id) for entry in records})
+    return len(records.by_queue.first)
 
 
 def _puts(entries: Sequence[Entry]) -> list[Put]:

@@ -270,17 +270,35 @@ class Store:
 
     # From the log to queues and index.
 
-    def dispatch(self, *, someone_waits: bool = True) -> Fresh:
+    def dispatch(self, *, someone_waits: bool = True, max_queues: int | None = None) -> Fresh:
         """Put into the queues what consumers may see; say what has come since the last call.
+
+        Args:
+            someone_waits: See `Dispatch.take_fresh`.
+            max_queues: Stop when about so many queues were written; `is_dispatched` says if that
+                was all.
 
         Raises:
             DiskFull, DiskFailed: The messages are stored anyway; the next call tries again.
         """
-        self._dispatch_now()
+        if max_queues is None:
+            self._dispatch_now()
+        elif not self.is_dispatched:
+            limit = self._visible_end
+            outside(self._disk, lambda: self._dispatch.to_queues(limit, max_queues=max_queues))
         return self._dispatch.take_fresh(someone_waits=someone_waits)
 
+    @property
+    def is_dispatched(self) -> bool:
+        """Whether the queues have all that consumers may see."""
+        return self._dispatch.queued_to >= self._visible_end
+
+    @property
+    def _visible_end(self) -> PhysicalOffset:
+        return self._flush.synced if self._is_sync else self._log.written
+
     def _dispatch_now(self) -> None:
-        limit = self._flush.synced if self._is_sync else self._log.written
+        limit = self._visible_end
         if self._dispatch.queued_to < limit:
             outside(self._disk, lambda: self._dispatch.to_queues(limit))
 

@@ -66,7 +66,7 @@ class FakeStore:
         self.is_due = True
         self.arrivals: list[Arrival] = []
         self.dispatched = self.behind = 0
-        self.index_left = 0
+        self.index_left = self.dispatch_parts = self.dispatch_ms = 0
         self.fills = self.files = 0
         self.blocks = False
         self.while_syncing: Callable[[], None] = lambda: None
@@ -141,9 +141,17 @@ class FakeStore:
         self.is_syncing = False
         self.failed = error is not None
 
-    def dispatch(self, *, someone_waits: bool) -> Fresh:
+    @property
+    def is_dispatched(self) -> bool:
+        """Whether the test wants no further part of a round."""
+        return self.dispatch_parts == 0
+
+    def dispatch(self, *, someone_waits: bool, max_queues: int) -> Fresh:
         """Give what arrived, if somebody waits for it."""
+        assert max_queues > 0
         self.done.append("dispatch")
+        self.clock.advance(self.dispatch_ms)
+        self.dispatch_parts = max(0, self.dispatch_parts - 1)
         arrivals, self.arrivals = self.arrivals, []
         return Fresh([], arrivals if someone_waits else [])
 
@@ -1074,3 +1082,18 @@ def test_a_log_file_that_takes_too_long_to_make_refuses_who_needs_it() -> None:
     bench.append("b")
     bench.timers.drain()
     assert bench.answers[1:] == [("b", None)]
+
+
+def test_a_round_for_many_queues_lets_others_go_on() -> None:
+    """It ends after some milliseconds; the next turn of the loop goes on."""
+    bench = Bench()
+    bench.append("a")
+    bench.timers.drain()
+    bench.store.dispatch_parts, bench.store.dispatch_ms = 5, 2
+    bench.store.done.clear()
+    turns: list[int] = []
+    bench.timers.call_later(ROUND_MS / 1000, lambda: turns.append(len(bench.store.done)))
+    bench.timers.advance(ROUND_MS)
+    bench.timers.drain()
+    assert turns == [2]
+    assert bench.store.done == ["dispatch"] * 5

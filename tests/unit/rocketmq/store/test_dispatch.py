@@ -297,6 +297,36 @@ def test_a_round_may_be_bounded() -> None:
     assert world.queues.max_offset("t", 0) == 5
 
 
+def test_a_round_may_be_bounded_by_its_queues() -> None:
+    """However many records one has; those of a few queues go at once."""
+    world = World()
+    for number in range(20):
+        world.add(number // 5, "t", number % 5)
+    end = world.log.write()
+    world.dispatch.to_queues(end, max_queues=5)
+    assert world.dispatch.queued_to == end
+    for number in range(60):
+        world.add(number // 20, "u", number % 20)
+    end = world.log.write()
+    parts = []
+    while world.dispatch.queued_to < end:
+        before = world.dispatch.queued_to
+        world.dispatch.to_queues(end, max_queues=8)
+        parts.append(sum(before < one <= world.dispatch.queued_to for one in world.ends))
+    assert max(parts) == 8
+    assert [len(world.places("u", number)) for number in range(20)] == [3] * 20
+    assert world.dispatch.to_index() == 80
+
+
+def test_the_first_records_of_many_queues_are_bounded_too() -> None:
+    """Though nothing said before that they would be of many."""
+    world = World()
+    for number in range(20):
+        world.add(0, "t", number)
+    world.dispatch.to_queues(world.log.write(), max_queues=8)
+    assert world.dispatch.queued_to == world.ends[7]
+
+
 def test_files_of_the_log_follow_each_other() -> None:
     """Behind the blank of one the next one goes on, and where it ends is where the queues are."""
     world = World()
