@@ -38,7 +38,7 @@ Invariants
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -46,7 +46,7 @@ from sprocket.base.errors import DiskFailed, StoreError, StoreFailed, SyncLate
 from sprocket.rocketmq.broker import waiting
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import Timer, Timers
-from sprocket.rocketmq.broker.waiting import Answer, Answers, Asker, Ready, Waiting
+from sprocket.rocketmq.broker.waiting import Answer, Answers, Asker, Ready, Sent, Waiting
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.dispatch import Arrival
 from sprocket.rocketmq.store.flush import FillJob, SyncJob
@@ -56,6 +56,7 @@ from sprocket.runtime.pressure import Pressure
 
 _log = log.get_logger(__name__)
 
+A = TypeVar("A")
 T = TypeVar("T")
 R = TypeVar("R")
 P = TypeVar("P", bound=Asker)
@@ -182,10 +183,10 @@ class Durable:
         self._is_sync = store.settings.flush == "sync"
         self._wait_seconds = sync_wait_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
-        self._asked: list[Any] = []
-        self._new: list[Waiting] = []
-        self._written: list[Waiting] = []
-        self._syncing: list[Waiting] = []
+        self._asked: list[Sent] = []
+        self._new: list[Waiting[object]] = []
+        self._written: list[Waiting[object]] = []
+        self._syncing: list[Waiting[object]] = []
         self._late_timer: Timer | None = None
         self._commit_is_due = False
         self._undispatched, self._round_to = 0, store.written
@@ -199,7 +200,7 @@ class Durable:
         self._mean_seconds = self._mean_records = 0.0
         self._is_closed = False
         self.someone_waits: Callable[[], bool] = lambda: False
-        self.take_up: Callable[[list[Any]], None] = lambda _: None
+        self.take_up: Callable[[list[Sent]], None] = lambda _: None
         """Makes records of what was asked for and appends them; see `ask`."""
 
     def start(self) -> None:
@@ -207,7 +208,7 @@ class Durable:
         self._fill()
         self._begin_round()
 
-    def ask(self, asked: object) -> None:
+    def ask(self, asked: Sent) -> None:
         """Have `take_up` called with this, and with all else that is asked in these turns."""
         self._asked.append(asked)
         if not self._commit_is_due:
@@ -234,7 +235,7 @@ class Durable:
         self.append_all([record], waiting.one, [(answer, asker, request)])
 
     def append_all(
-        self, records: Sequence[NewRecord], answers: Answers, asked: Sequence[Any]
+        self, records: Sequence[NewRecord], answers: Answers[A], asked: Sequence[A]
     ) -> None:
         """Append records, each by itself, and each answered as `append` says.
 
@@ -247,15 +248,17 @@ class Durable:
             stored = self._store.append_all(records)
         except StoreError as error:
             if len(records) == 1:
-                waiting.tell([Waiting(answers, asked, None, 1)], error)
+                refused = Waiting(answers, asked, None, 1)
+                waiting.tell([refused], error)
                 return
             for number in range(len(records)):
                 part = slice(number, number + 1)
                 self.append_all(records[part], answers, asked[part])
             return
-        self._wait(Waiting(answers, asked, stored, len(records)))
+        new = Waiting(answers, asked, stored, len(records))
+        self._wait(new)
 
-    def append_batch(self, batch: NewBatch, answers: Answers, asked: Sequence[Any]) -> None:
+    def append_batch(self, batch: NewBatch, answers: Answers[A], asked: Sequence[A]) -> None:
         """Append messages as one: all of them are stored, at consecutive offsets, or none.
 
         There is one answer, of which `answers` gets the only element of `asked`.
@@ -263,11 +266,13 @@ class Durable:
         try:
             stored = self._store.append_batch(batch)
         except StoreError as error:
-            waiting.tell([Waiting(answers, asked, None, 1)], error)
+            refused = Waiting(answers, asked, None, 1)
+            waiting.tell([refused], error)
             return
-        self._wait(Waiting(answers, asked, stored, len(stored)))
+        new = Waiting(answers, asked, stored, len(stored))
+        self._wait(new)
 
-    def _wait(self, one: Waiting) -> None:
+    def _wait(self, one: Waiting[object]) -> None:
         self._new.append(one)
         if not self._commit_is_due:
             self._commit_is_due = True
@@ -279,7 +284,7 @@ class Durable:
         return len(self._asked) + sum(len(one.asked) for one in self.unanswered)
 
     @property
-    def unanswered(self) -> list[Waiting]:
+    def unanswered(self) -> list[Waiting[object]]:
         """Who waits with records that were appended, the oldest first."""
         return self._syncing + self._written + self._new
 
@@ -396,7 +401,7 @@ class Durable:
         self,
         job: SyncJob | None,
         tables: TableSync | None,
-        group: list[Waiting],
+        group: list[Waiting[object]],
         ready: Ready | None,
         wait_seconds: float,
     ) -> None:
@@ -443,7 +448,7 @@ class Durable:
             self._late_timer = self._timers.call_later(self._timeout_seconds, self._late)
 
     def _answer(
-        self, group: list[Waiting], error: StoreError | None, ready: Ready | None = None
+        self, group: list[Waiting[object]], error: StoreError | None, ready: Ready | None = None
     ) -> None:
         if error is not None:
             _log.critical(

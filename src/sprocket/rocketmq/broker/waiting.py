@@ -2,15 +2,23 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from sprocket.base import log
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.store.append import Appended, Places
+from sprocket.runtime.driver import Peer
 
 _log = log.get_logger(__name__)
 
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 R = TypeVar("R")
 P = TypeVar("P", bound="Asker")
 
@@ -22,6 +30,9 @@ class Asker(Protocol):
         """Take one or more answers, and send them without waiting."""
 
 
+Sent: TypeAlias = tuple[Peer, Command, SendMessage]
+"""A message that is to be taken up with others: who sent it, the request, and its header."""
+
 Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]
 """Makes an answer, given who asked and what for, what was stored, or why not; with both when only
 its sync is late. What it returns is sent when the time has come; it has no effect of its own, since
@@ -30,13 +41,15 @@ it is called before the sync is over and once more if that fails."""
 Ready: TypeAlias = defaultdict[Asker, list[Buffer]]
 """Answers that wait for their time, in order."""
 
-Answers: TypeAlias = Callable[[Sequence[Any], Places | None, StoreError | None, Ready], None]
+Answers: TypeAlias = Callable[[Sequence[A], Places | None, StoreError | None, Ready], None]
 """The same for several at once: adds the answers, given what was asked for, and what was stored of
 each, or why nothing was."""
 
 
-class Waiting(NamedTuple):
+class Waiting(Struct, Generic[A_co], frozen=True, eq=False):
     """Those who wait for records that were appended together.
+
+    Any are a `Waiting[object]`: its `answers` gets nothing but its `asked`.
 
     Attributes:
         answers: Makes their answers.
@@ -45,13 +58,13 @@ class Waiting(NamedTuple):
         records: How many that were.
     """
 
-    answers: Answers
-    asked: Sequence[Any]
+    answers: Answers[A_co]
+    asked: Sequence[A_co]
     stored: Places | None
     records: int
 
 
-def longest_ms(groups: Sequence[Waiting], now_ms: int) -> int:
+def longest_ms(groups: Sequence[Waiting[object]], now_ms: int) -> int:
     """Return for how long those of some groups have waited at most; 0 if there are none.
 
     Args:
@@ -65,7 +78,7 @@ def longest_ms(groups: Sequence[Waiting], now_ms: int) -> int:
 
 
 def one(
-    asked: Sequence[tuple[Answer[Any, Any], Asker, Any]],
+    asked: Sequence[tuple[Answer[P, R], P, R]],
     stored: Places | None,
     error: StoreError | None,
     found: Ready,
@@ -75,12 +88,12 @@ def one(
     found[asker] += answer(asker, request, stored[0] if stored else None, error)
 
 
-def ready(group: Iterable[Waiting], error: StoreError | None) -> Ready:
+def ready(group: Iterable[Waiting[object]], error: StoreError | None) -> Ready:
     """Make the answers of a group; one that fails does not keep the others waiting."""
     found: Ready = defaultdict(list)
-    for answers, asked, stored, _ in group:
+    for each in group:
         try:
-            answers(asked, stored, error, found)
+            each.answers(each.asked, each.stored, error, found)
         except Exception:
             _log.exception("an answer could not be given")
     return found
@@ -93,11 +106,11 @@ def send(answers: Ready) -> None:
             asker.send_now(buffers)
 
 
-def tell(group: Iterable[Waiting], error: StoreError | None) -> None:
+def tell(group: Iterable[Waiting[object]], error: StoreError | None) -> None:
     """Answer everybody, with what was stored or with an error."""
     send(ready(group, error))
 
 
-def refuse(group: Iterable[Waiting], error: StoreError) -> None:
+def refuse(group: Iterable[Waiting[object]], error: StoreError) -> None:
     """Answer everybody with why nothing was stored."""
-    tell([each._replace(stored=None) for each in group], error)
+    tell([replace(each, stored=None) for each in group], error)

@@ -20,6 +20,7 @@ from sprocket.rocketmq.broker.durable import (
     Durable,
 )
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.waiting import Sent
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.dispatch import Arrival, Fresh
@@ -411,11 +412,11 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
             bench.append(one)
 
     bench.durable.take_up = take_up
-    bench.durable.ask("a")
-    bench.durable.ask("b")
+    bench.durable.ask(cast("Sent", "a"))
+    bench.durable.ask(cast("Sent", "b"))
     assert taken == []
     bench.timers.turn()
-    bench.durable.ask("c")
+    bench.durable.ask(cast("Sent", "c"))
     assert bench.durable.waiting_count == 3
     assert bench.answers == []
     bench.timers.drain()
@@ -423,7 +424,7 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
     assert bench.store.done == ["write", "sync"][: 1 + (flush == "sync")]
     assert bench.answers == [("a", None), ("b", None), ("c", None)]
     assert bench.durable.waiting_count == 0
-    bench.durable.ask("d")
+    bench.durable.ask(cast("Sent", "d"))
     bench.durable.take_up_now()
     bench.append("e")
     bench.timers.drain()
@@ -433,8 +434,8 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
 def test_what_is_asked_of_a_broker_that_stops_is_answered() -> None:
     """It is taken up, so that who asked hears that it was not stored."""
     bench = Bench()
-    bench.durable.take_up = lambda asked: bench.append(*asked)
-    bench.durable.ask("a")
+    bench.durable.take_up = lambda asked: bench.append(*cast("list[str]", asked))
+    bench.durable.ask(cast("Sent", "a"))
     bench.durable.close()
     assert bench.answers == [(None, "StoreFailed")]
 
@@ -946,7 +947,7 @@ def test_who_has_waited_for_longest_comes_first() -> None:
         if records != "ef":
             bench.timers.drain()
     waiting = [asked for one in bench.durable.unanswered for asked in one.asked]
-    assert ["".join(asked) for asked in waiting] == ["bc", "d", "ef"]
+    assert ["".join(cast("str", asked)) for asked in waiting] == ["bc", "d", "ef"]
     assert bench.durable.waiting_count == 3
     while bench.thread.jobs:
         bench.thread.work()
@@ -958,7 +959,7 @@ def test_who_has_waited_for_longest_comes_first() -> None:
 def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> None:
     """Under load somebody always waits; what was only asked for yet counts as well."""
     bench = Bench()
-    bench.durable.take_up = lambda asked: bench.append(*asked)
+    bench.durable.take_up = lambda asked: bench.append(*cast("list[str]", asked))
 
     async def come() -> None:
         for number in range(1000):
@@ -967,7 +968,10 @@ def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> 
             bench.timers.turn()
 
     async def stop() -> None:
-        (bench.append if is_taken_up else bench.durable.ask)("a")
+        if is_taken_up:
+            bench.append("a")
+        else:
+            bench.durable.ask(cast("Sent", "a"))
         coming = asyncio.ensure_future(come())
         await bench.durable.settle()
         assert ("a", None) in bench.answers

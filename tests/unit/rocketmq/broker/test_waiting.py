@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.rocketmq.broker import waiting
 from sprocket.rocketmq.broker.waiting import Waiting
@@ -30,17 +32,18 @@ def _said(
     return [request, b"refused" if stored is None else b"stored", str(error).encode()]
 
 
-def _one(asker: Asker, request: bytes) -> Waiting:
-    return Waiting(waiting.one, [(_said, asker, request)], PLACES, 1)
+def _one(asker: Asker, request: bytes) -> Waiting[object]:
+    asked = [(_said, asker, request)]
+    return Waiting(waiting.one, asked, PLACES, 1)
 
 
 def test_the_first_has_waited_for_longest() -> None:
     """Nobody waits in the future, nor without others or records."""
     first = _one(Asker(), b"a")
-    later = first._replace(stored=Places([2], [3], 8))
+    later = replace(first, stored=Places([2], [3], 8))
     assert waiting.longest_ms([first, later], 10) == 7
     assert waiting.longest_ms([later], 5) == 0
-    assert waiting.longest_ms([later._replace(stored=None), first], 10) == 0
+    assert waiting.longest_ms([replace(later, stored=None), first], 10) == 0
     assert waiting.longest_ms([], 10) == 0
 
 

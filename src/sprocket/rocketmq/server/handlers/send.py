@@ -15,7 +15,7 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.broker.durable import Durable
 from sprocket.rocketmq.broker.send import Sender
-from sprocket.rocketmq.broker.waiting import Ready
+from sprocket.rocketmq.broker.waiting import Ready, Sent
 from sprocket.rocketmq.codec import properties, quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
@@ -26,8 +26,6 @@ from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
 from sprocket.rocketmq.store.append import Places
 from sprocket.runtime.driver import Peer
-
-_Send: TypeAlias = tuple[Peer, Command, SendMessage]
 
 _Asked: TypeAlias = tuple[Peer, Command, int, str]
 """Who sent what, and what the answer names: the queue and the unique key."""
@@ -80,7 +78,7 @@ class SendHandlers:
             asked = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
             self._durable.append_batch(batch, self._stored_batch, [asked])
 
-    def _take_up(self, sends: list[_Send]) -> None:
+    def _take_up(self, sends: list[Sent]) -> None:
         """Append what was sent in some turns of the loop."""
         records: list[NewRecord] = []
         asked: list[_Asked] = []
