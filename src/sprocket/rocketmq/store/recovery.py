@@ -2,7 +2,8 @@
 
 The log is the truth; queues and index are made to agree with it. In this order:
 
-1. *Mark.* `abort` is written before anything changes, so that a crash from here on is known.
+1. *Mark.* `abort` is written before anything changes, so that a crash from here on is known. It
+   says that the store is ours only if it was: until the last pass the checkpoint may be RocketMQ's.
 2. *Load.* A log file that is too short gets its length, zeros standing for what it lacks; then
    nothing is trusted. Log files, checkpoint, queues and index are taken up as they are; queues of
    deleted topics go (`deletions`).
@@ -17,7 +18,8 @@ The log is the truth; queues and index are made to agree with it. In this order:
    again for us and for RocketMQ; that costs its first 88 bytes and its last few.
 6. *Rebuild.* A queue that misses units from before the start, or does not agree with the last
    records there (`agree`), is made again from the whole log; the index too.
-7. *Seal.* All is synced, then the checkpoint is written, then the report.
+7. *Seal.* All is synced, then the checkpoint is written, now `abort` says that it is ours, then the
+   report.
 
 Queues and index never stop a start: if the disk cannot read one of their files, that file is
 deleted, and everything begins again without it.
@@ -181,10 +183,21 @@ class Parts:
         self.files.close()
 
 
-def mark_open(disk: Disk, layout: StoreLayout, process_id: int, *, doubtful: bool = False) -> None:
-    """Write `abort`, durable; RocketMQ keeps its process id there, and so do we, with our mark."""
+def mark_open(
+    disk: Disk, layout: StoreLayout, process_id: int, *, ours: bool = True, doubtful: bool = False
+) -> None:
+    """Write `abort`, durable; RocketMQ keeps its process id there, and so do we.
+
+    Args:
+        disk: Where the store lies.
+        layout: Its paths.
+        process_id: That of this process.
+        ours: The checkpoint is, so it is never ahead of what is durable; our mark says so.
+        doubtful: A sync of the log failed, see `mark_doubtful`.
+    """
+    mark = _ABORT_MARK if ours else b"\n"
     doubt = _DOUBT_MARK if doubtful else b""
-    replace_file(disk, layout.abort, b"%d%s%s" % (process_id, _ABORT_MARK, doubt))
+    replace_file(disk, layout.abort, b"%d%s%s" % (process_id, mark, doubt))
 
 
 def mark_doubtful(disk: Disk, layout: StoreLayout) -> None:
@@ -275,7 +288,7 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
     """
     began = clock.monotonic()
     life = _last_life(parts.disk, parts.layout)
-    mark_open(parts.disk, parts.layout, process_id, doubtful=life.doubtful)
+    mark_open(parts.disk, parts.layout, process_id, ours=life.ours, doubtful=life.doubtful)
     filled_up = _fill_up(parts)
     if filled_up:
         life = replace(life, clean=False, note=None, checkpoint=Checkpoint())
@@ -607,7 +620,7 @@ def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
                     mend.write_again(segment, walk.start, walk.end)
                 segment.file.sync()
     if life.doubtful:
-        mark_open(parts.disk, parts.layout, process_id)
+        mark_open(parts.disk, parts.layout, process_id, ours=life.ours)
     parts.disk.sync_folder(parts.layout.commitlog)
     parts.queues.flush()
     if parts.index is not None:
@@ -625,5 +638,7 @@ def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
         confirmed_offset=max(0, walk.last_start),
     )
     checkpoints.save(parts.disk, parts.layout.checkpoint, new)
+    if not life.ours:
+        mark_open(parts.disk, parts.layout, process_id)
     if parts.disk.exists(parts.layout.clean):
         parts.disk.remove(parts.layout.clean)

@@ -13,12 +13,12 @@ from tests.stores import ROOT, filled, new, open_store
 from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.base.files import read_file
 from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.store import check, checkpoint, recovery
+from sprocket.rocketmq.store import agree, check, checkpoint, recovery
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.disk import SimulatedDisk
+from sprocket.testing.disk import CHANGES, SimulatedDisk
 
 COUNT = 60
 
@@ -305,3 +305,38 @@ def test_marks() -> None:
     layout = StoreLayout(ROOT)
     recovery.mark_open(disk, layout, 4711)
     assert read_file(disk, layout.abort) == b"4711 sprocket\n"
+
+
+def test_a_recovery_of_what_rocketmq_left_that_is_cut_off_does_not_make_its_checkpoint_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Units that the checkpoint ran ahead of are put by the next one, wherever that began."""
+    nothing = dict.fromkeys(agree.COMPARED_BYTES, 0)
+    monkeypatch.setattr(agree, "COMPARED_BYTES", nothing)
+    disk, store = filled(COUNT)
+    clock = FakeClock(record.decode(list(store.records())[-1][1]).stored_at_ms)
+    store.close()
+    store = open_store(disk, clock=clock)
+    for _ in range(2):
+        store.append(new("other", name="OTHER"))
+    for number in range(5):
+        store.write()
+        clock.advance(2000)
+        store.append(new("last", name=f"L{number}"))
+    store.write()
+    store.sync()
+    store.maintain()
+    disk = disk.kill()
+    disk.remove(f"{ROOT}/abort")
+    disk.open(f"{ROOT}/abort", write=True, create=True).write([b"4711"], 0)
+    disk.remove(f"{ROOT}/config/queues.json")
+    lost = disk.open(f"{ROOT}/consumequeue/other/0/{0:020d}", write=True)
+    lost.write([bytes(20)], 20)
+    cut_off: list[SimulatedDisk] = []
+    again = disk.kill()
+    again.before = lambda call, _path: cut_off.append(again.kill()) if call in CHANGES else None
+    open_store(again)
+    assert len(cut_off) > 10
+    for number, found in enumerate(cut_off):
+        store = open_store(found)
+        assert store.queue_range("other", 0).max == 2, f"cut off at change {number}"
