@@ -24,6 +24,7 @@ from sprocket.rocketmq.codec.record_batch import RecordBatch
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store import database
+from sprocket.rocketmq.store.queues import gathered
 from sprocket.rocketmq.store.queues.engine import (
     FILLER_SIZE,
     LastUnit,
@@ -321,6 +322,21 @@ def test_columns_may_begin_a_queue_anywhere_but_not_leave_out_messages(engine: E
     assert span(engine.queues) == (5, 7)
     assert engine.queues.put_batch(part(made, 1, 4)) == 2
     assert span(engine.queues) == (5, 9)
+
+
+def test_columns_may_leave_out_what_is_lost_and_has_fillers_already(engine: Engine) -> None:
+    """Recovery puts what a queue has again, gathered with what follows it."""
+    made = batch(*[("T", 0, n) for n in range(8)])
+    entries = made.entries()
+    queues = engine.queues
+    queues.put_round(entries[:5])
+    queues.fill_to("T", 0, 6)
+    found = gathered.GatheredUnits(
+        [gathered.Part(part(made, 4, 5)), gathered.Part(part(made, 6, 8))]
+    )
+    assert queues.put_batch(found) == 2
+    assert span(queues) == (0, 8)
+    assert [unit[0] for unit in units(only(queues), 6)] == [e.physical_offset for e in entries[6:]]
 
 
 def test_a_gap_is_an_error_and_shifts_nothing(engine: Engine) -> None:

@@ -201,7 +201,7 @@ class Queues(Protocol):
 
         Args:
             batch: Its records are their own units, see `Units.are_records`, and the offsets of each
-                queue have no gap in it.
+                queue have no gap in it, but among those that the queue has already.
             step: Told how far it is.
 
         Returns:

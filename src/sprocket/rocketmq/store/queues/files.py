@@ -317,10 +317,10 @@ class FileQueues:
         data, offset = units.tobytes(), batch.queue_offset[rows]
         ends = place + batch.size[rows]
         stop = np.append(first[1:], len(rows))
-        assert (offset[stop - 1] - offset[first] == stop - first - 1).all(), "a queue has a gap"
-        columns = (first, stop, offset[first], place[first], ends[stop - 1])
+        has_gap = offset[stop - 1] - offset[first] != stop - first - 1
+        columns = (first, stop, offset[first], place[first], ends[stop - 1], has_gap)
         count = 0
-        for number, (run, start, end, at, begin, reaches) in enumerate(
+        for number, (run, start, end, at, begin, reaches, gap) in enumerate(
             zip(batch.runs, *(column.tolist() for column in columns), strict=True)
         ):
             step("queues written", number, len(stop))
@@ -334,6 +334,8 @@ class FileQueues:
                     continue
                 start += int(fresh.argmax())
                 at = int(offset[start])
+                gap = gap and int(offset[end - 1]) - at != end - start - 1
+            assert not gap, "a queue has a gap"
             self._dirty.add(queue)
             if isinstance(queue, FileQueue) and queue.is_plain:
                 queue.append_units(at, data[start * UNIT_BYTES : end * UNIT_BYTES], reaches)
