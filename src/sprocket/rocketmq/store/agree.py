@@ -11,7 +11,6 @@ been deleted and made again. Then the newer records decide.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall, WireError
@@ -167,7 +166,9 @@ def _is_at(files: SegmentFiles, place: int, size: int, key: tuple[str, int, int]
     return found == key and (entry.physical_offset, entry.size) == (place, size)
 
 
-def index_is_wrong(files: SegmentFiles, index: Indexes, start: int, until: int) -> bool:
+def index_is_wrong(
+    files: SegmentFiles, index: Indexes, start: int, until: int, step: Step = unwatched
+) -> bool:
     """Say whether the index lacks a file, or keys of records in a range of the log.
 
     Args:
@@ -175,13 +176,18 @@ def index_is_wrong(files: SegmentFiles, index: Indexes, start: int, until: int) 
         index: It should have every key of the records before `until`.
         start: As for `wrong_queues`.
         until: As for `wrong_queues`.
+        step: Told how far it is.
     """
-    return _lacks_a_file(files, index) or any(
-        not _is_found(index, entry) for entry in _sample(files, start, until)
-    )
+    if _lacks_a_file(files, index, step):
+        return True
+    for number, entry in enumerate(_sample(files, start, until, step)):
+        step("keys looked up", number, _LOOKUPS_MAX)
+        if not _is_found(index, entry):
+            return True
+    return False
 
 
-def _lacks_a_file(files: SegmentFiles, index: Indexes) -> bool:
+def _lacks_a_file(files: SegmentFiles, index: Indexes, step: Step) -> bool:
     """Say whether a record with keys lies between what two index files have, or before the first.
 
     Where none is missing the next record with keys is the first one of the next file.
@@ -194,40 +200,45 @@ def _lacks_a_file(files: SegmentFiles, index: Indexes) -> bool:
             walk = Walk(
                 files.segments, max(end, files.first), check_crc=False, until=header.begin_offset
             )
-            if any(place > end for found in walk.batches() for place, _ in _keyed(found)):
-                return True
+            for found in walk.batches():
+                step("bytes of log compared with the index", walk.position - files.first)
+                if any(place > end for place in _keyed(found).places):
+                    return True
         end = max(end, header.end_offset)
     return False
 
 
-def _keyed(found: Found) -> list[tuple[int, Callable[[], Entry]]]:
-    """Return where the records lie that the index must have, each with what gives its entry."""
+class _Keyed(NamedTuple):
+    """Where the records lie that the index must have, and what gives the entry of each."""
+
+    places: Sequence[int]
+    entry: Callable[[int], Entry]
+
+
+def _keyed(found: Found) -> _Keyed:
+    """Return which records the index must have."""
     if isinstance(found, list):
-        return [
-            (entry.physical_offset, partial(_same, entry))
-            for entry in found
-            if entry.keys and is_indexable(entry.sys_flag)
-        ]
+        entries = [entry for entry in found if entry.keys and is_indexable(entry.sys_flag)]
+        return _Keyed([entry.physical_offset for entry in entries], entries.__getitem__)
     rows = sorted(set(found.keys.row[found.indexable[found.keys.row]].tolist()))
     places = found.physical_offset[rows].tolist() if rows else []
-    return [(place, partial(found.entry, row)) for place, row in zip(places, rows, strict=True)]
+    return _Keyed(places, lambda number: found.entry(rows[number]))
 
 
-def _same(entry: Entry) -> Entry:
-    return entry
-
-
-def _sample(files: SegmentFiles, start: int, until: int) -> Iterable[Entry]:
+def _sample(files: SegmentFiles, start: int, until: int, step: Step = unwatched) -> Iterable[Entry]:
     """Return some of the records with keys in a range of the log, evenly spread.
 
     Of what a walk found no more is kept meanwhile: it would be hundreds of MB.
     """
     sample: list[Entry] = []
     every, count = 1, 0
-    for found in Walk(files.segments, start, check_crc=False, until=until).batches():
+    walk = Walk(files.segments, start, check_crc=False, until=until)
+    for found in walk.batches():
+        step("bytes of log compared with the index", walk.position - start, until - start)
         keyed = _keyed(found)
-        sample += [entry() for _, entry in keyed[-count % every :: every]]
-        count += len(keyed)
+        numbers = range(-count % every, len(keyed.places), every)
+        sample += [keyed.entry(number) for number in numbers]
+        count += len(keyed.places)
         while len(sample) > _LOOKUPS_MAX:
             sample, every = sample[::2], 2 * every
     return sample

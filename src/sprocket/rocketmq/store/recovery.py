@@ -600,7 +600,9 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
         step=parts.step,
     )
     if parts.index is not None and not index_too:
-        index_too = agree.index_is_wrong(parts.files, parts.index, begin, min(until, end))
+        index_too = agree.index_is_wrong(
+            parts.files, parts.index, begin, min(until, end), parts.step
+        )
     if parts.index is not None and index_too:
         parts.index.reset()
     rebuild.from_whole_log(parts.files.segments, index_too=index_too)

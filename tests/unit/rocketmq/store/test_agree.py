@@ -173,3 +173,23 @@ def test_queues_that_were_just_put_are_not_looked_for(
             absent_too=True,
             put_from=put_from,
         )
+
+
+def test_a_comparison_with_the_index_can_be_ended(store: Store) -> None:
+    """It tells how far it is while it walks, and while it looks keys up."""
+
+    class EndedError(Exception):
+        pass
+
+    told: list[str] = []
+
+    def step(what: str, done: int, total: int = 0) -> None:
+        told.append(what)
+        if len(told) == 3:
+            raise EndedError
+
+    parts = _parts(store)
+    assert parts.index is not None
+    with pytest.raises(EndedError):
+        agree.index_is_wrong(parts.files, parts.index, 0, store.end, step)
+    assert "bytes of log compared with the index" in told
