@@ -25,7 +25,7 @@ from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk, _SimulatedFile
 
-SEEDS = 100
+SEEDS = 300
 SEEDS_RARE = 6000
 
 NEEDED = [
@@ -130,7 +130,7 @@ def test_every_sync_is_in_a_table(plant: Callable[[Look], None]) -> None:
         return True
 
     plant(look)
-    for seed in range(30):
+    for seed in range(80):
         run(seed)
     assert {*NEEDED, *RARE, *APART, *HARMLESS} == seen
 
