@@ -127,7 +127,7 @@ class Deletions:
             if queue.topic in self.ends:
                 is_old = _is_before(queue, self.ends[queue.topic])
                 (old if is_old else new).add(queue.topic)
-        for topic in old - new:
+        for topic in sorted(old - new):
             remove_files = queues.delete_topic(topic)
             if remove_files is not None:
                 remove_files()

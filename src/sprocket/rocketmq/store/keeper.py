@@ -60,9 +60,9 @@ class Keeper:
         durable = [at_ms for place, at_ms in self._reached if place <= self._flush.synced]
         if durable and durable[-1]:
             yield from self._derived_steps(closing=False)
-            self.kept_to = reached[0]
             if len(self._parts.queues) != self._queues_noted:
                 yield from self._queue_table_steps(closing=False)
+            self.kept_to = reached[0]
             yield from self._checkpoint_steps(durable[-1])
 
     def seal(self, last_record: int) -> None:

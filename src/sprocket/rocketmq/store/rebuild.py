@@ -247,7 +247,7 @@ class Rebuild:
         """
         if not self.missing and not index_too:
             return
-        for key in self.missing:
+        for key in sorted(self.missing):
             self._queues.remove(*key)
         index = self._index if index_too else None
         again = Rebuild(

@@ -351,8 +351,8 @@ def _recover(
     mend.name_places(parts.files, misplaced)
     parts.deletions.cut(PhysicalOffset(walk.end))
     rebuild.missing |= {key for path in made_again if (key := _queue_of(parts, path)) is not None}
-    _rebuild(parts, life, walk, rebuild)
-    _seal(parts, life, walk, process_id)
+    is_table_old = _rebuild(parts, life, walk, rebuild)
+    _seal(parts, life, walk, process_id, is_table_old=is_table_old)
     return _Recovered(walk, rebuild, damage, misplaced, cut)
 
 
@@ -576,8 +576,12 @@ def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:
 # Pass 6: rebuild.
 
 
-def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> None:
-    """Cut queues and index to the log, and make again what is missing from before the start."""
+def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> bool:
+    """Cut queues and index to the log, and make again what is missing from before the start.
+
+    Returns:
+        Whether the table of queues is to be written again.
+    """
     end = PhysicalOffset(walk.end)
     parts.queues.truncate(end, parts.step)
     # An index for a log that is no more: entries before the end may be wrong as well.
@@ -587,6 +591,7 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
             for queue_id, max_offset in queues.items():
                 if parts.queues.max_offset(topic, queue_id) < max_offset:
                     rebuild.missing.add((topic, queue_id))
+    is_table_old = not life.ours or bool(rebuild.missing)
     compared = agree.COMPARED_BYTES[life.clean, life.ours]
     begin, until = max(parts.files.first, walk.start - compared), walk.start + compared
     rebuild.missing |= agree.wrong_queues(
@@ -607,13 +612,20 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> Non
         parts.index.reset()
     rebuild.from_whole_log(parts.files.segments, index_too=index_too)
     parts.queues.correct_min(PhysicalOffset(parts.files.first), parts.step)
+    return is_table_old
 
 
 # Pass 7: seal.
 
 
-def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
-    """Sync everything, then say so in the checkpoint."""
+def _seal(
+    parts: Parts, life: _LastLife, walk: Walk, process_id: int, *, is_table_old: bool
+) -> None:
+    """Sync everything, then say so in the checkpoint.
+
+    The table of queues is old if a store of RocketMQ's has none yet, or if it says more than the
+    log has, of a topic that was deleted since and made again.
+    """
     if not life.clean:
         parts.queues.wipe_behind_ends(parts.step)
         for segment in parts.files.segments:
@@ -627,7 +639,7 @@ def _seal(parts: Parts, life: _LastLife, walk: Walk, process_id: int) -> None:
     parts.queues.flush()
     if parts.index is not None:
         parts.index.flush()
-    if not life.ours:
+    if is_table_old:
         table = queue_table(parts.queues, closing=False)
         save_queue_table(parts.disk, parts.layout, table)
     at_ms = walk.last_stored_at_ms

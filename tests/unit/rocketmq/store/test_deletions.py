@@ -165,6 +165,31 @@ def test_an_entry_goes_when_the_log_is_cleaned() -> None:
     assert list(check.check(disk, ROOT, SMALL)) == []
 
 
+def test_a_topic_made_again_goes_on_counting_when_its_messages_are_gone_and_power_fails_twice() -> (
+    None
+):
+    """What was noted of its queues at a clean stop, before it was deleted, says nothing more."""
+    clock = FakeClock()
+    disk = SimulatedDisk()
+    store = open_store(disk, clock=clock)
+    put(store, "topic", 2)
+    put(store, "other")
+    store.close()
+    store = open_store(disk, clock=clock)
+    delete(store, "topic")
+    assert put(store, "topic") == [0]
+    while store.end < 3 * SMALL.log.segment_bytes:
+        put(store, "other", 5)
+    disk = disk.kill()
+    store = open_store(disk, clock=clock)
+    clock.advance(1000 * 3600 * 1000)
+    store.clean(RetentionSettings(keep_hours=1), at_once=True)
+    assert ranges(store)["topic", 0] == (1, 1)
+    disk = disk.kill()
+    store = open_store(disk, clock=clock)
+    assert ranges(store)["topic", 0] == (1, 1)
+
+
 def test_what_the_owner_could_not_do_is_said() -> None:
     """The queues are gone all the same, and the deletion is not pending."""
     _, store = filled(4)

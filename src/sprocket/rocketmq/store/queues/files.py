@@ -122,7 +122,7 @@ class FileQueues:
         self._extends = False
         self._open_files = OpenFiles(queue_files.OPEN_FILES_MAX)
         self._queues: dict[QueueKey, FileQueue | BatchQueue] = {}
-        self._dirty: set[FileQueue | BatchQueue] = set()
+        self._dirty: dict[FileQueue | BatchQueue, None] = {}  # in order, as a set has none
         self._is_unsure = False
 
     def load(self, *, clean: bool = False, step: Step = unwatched) -> None:
@@ -336,7 +336,7 @@ class FileQueues:
                 at = int(offset[start])
                 gap = gap and int(offset[end - 1]) - at != end - start - 1
             assert not gap, "a queue has a gap"
-            self._dirty.add(queue)
+            self._dirty[queue] = None
             if isinstance(queue, FileQueue) and queue.is_plain:
                 queue.append_units(at, data[start * UNIT_BYTES : end * UNIT_BYTES], reaches)
             else:
@@ -351,11 +351,11 @@ class FileQueues:
             queue = run.queue
             if run.units:
                 assert isinstance(queue, FileQueue)  # no other is plain
-                self._dirty.add(queue)
+                self._dirty[queue] = None
                 queue.append_units(run.first, b"".join(run.units), run.end)
                 count += len(run.units)
             elif run.entries:
-                self._dirty.add(queue)
+                self._dirty[queue] = None
                 queue.append(run.first, run.entries, run.end)
                 count += len(run.entries)
         return count
@@ -368,7 +368,7 @@ class FileQueues:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return 0
-        self._dirty.add(queue)
+        self._dirty[queue] = None
         return queue.fill_to(offset)
 
     def begin(self, topic: str, queue_id: int, offset: int) -> None:
@@ -376,7 +376,7 @@ class FileQueues:
         if (topic, queue_id) not in self._queues:
             queue = self._make(topic, queue_id)
             queue.begin(offset)
-            self._dirty.add(queue)
+            self._dirty[queue] = None
 
     def correct_min(self, min_physical: PhysicalOffset, step: Step = unwatched) -> None:
         """Raise each queue's minimum to the first message that the log still has."""
@@ -412,7 +412,7 @@ class FileQueues:
         for queue in self._watched(step, "queues cut"):
             last = queue.truncate(physical_offset)
             if last is not None:
-                self._dirty.add(queue)
+                self._dirty[queue] = None
                 lasts[queue.topic, queue.queue_id] = last
         return lasts
 
@@ -420,7 +420,7 @@ class FileQueues:
         """Zero what lies behind the end of each queue; see `FileQueue.wipe_behind_end`."""
         for queue in self._watched(step, "queues whose ends were wiped"):
             if queue.wipe_behind_end():
-                self._dirty.add(queue)
+                self._dirty[queue] = None
 
     def _watched(self, step: Step, what: str) -> Iterator[FileQueue | BatchQueue]:
         """Give every queue, telling how far it is."""
@@ -432,7 +432,7 @@ class FileQueues:
         """Delete a queue with its files."""
         queue = self._queues.pop((topic, queue_id), None)
         if queue is not None:
-            self._dirty.discard(queue)
+            self._dirty.pop(queue, None)
             queue.remove(self._disk)
 
     def delete_topic(self, topic: str) -> Callable[[], None] | None:
@@ -442,7 +442,7 @@ class FileQueues:
         """
         for key in [key for key in self._queues if key[0] == topic]:
             queue = self._queues.pop(key)
-            self._dirty.discard(queue)
+            self._dirty.pop(queue, None)
             queue.close()
         folders = [self._folder]
         if self._others is not None:
@@ -494,11 +494,12 @@ class FileQueues:
         while waiting:
             part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
             taken = [(queue, queue.take_unsynced()) for queue in part]
-            self._dirty.difference_update(part)
+            for queue in part:
+                self._dirty.pop(queue, None)
             try:
                 yield partial(sync_all, self._disk, [one for _, each in taken for one in each])
             except BaseException:
-                self._dirty.update(part)
+                self._dirty.update(dict.fromkeys(part))
                 for queue, unsynced in taken:
                     queue.give_back(unsynced)
                 raise

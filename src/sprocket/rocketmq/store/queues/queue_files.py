@@ -47,7 +47,7 @@ def sync_all(disk: Disk, parts: Iterable[Unsynced]) -> None:
     """
     folders: dict[str, None] = {}
     for part in parts:
-        for segment in part.segments:
+        for segment in sorted(part.segments, key=lambda one: one.start):
             sync_file(disk, segment.path)
         if part.folder is not None:
             folders[part.folder] = None
