@@ -321,3 +321,15 @@ def test_a_folder_that_need_not_be_durable_yet_is_there_all_the_same(
     assert disk.list(f"{folder}/a/b") == ["c"]
     disk.sync_folder(f"{folder}/a")
     disk.sync_folder(folder)
+
+
+def test_folders_and_the_sizes_of_files_are_told_apart(disk: Disk, folder: str) -> None:
+    """Both sorted by name; what is missing, or no folder, has neither."""
+    for name, size in (("b", 7), ("a", 0)):
+        disk.open(f"{folder}/{name}", write=True, create=True, size=size).close()
+    for name in ("y", "x/z"):
+        disk.make_folder(f"{folder}/{name}")
+    assert list(disk.folders(folder)) == ["x", "y"]
+    assert list(disk.sizes(folder).items()) == [("a", 0), ("b", 7)]
+    for none in (f"{folder}/a", f"{folder}/missing"):
+        assert (list(disk.folders(none)), disk.sizes(none)) == ([], {})

@@ -20,6 +20,7 @@ from sprocket.rocketmq.store import agree, opening
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.queues.file_queue import FileQueue
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -201,7 +202,8 @@ def _no_steps(*_: object) -> Steps:
     ("owner", "call"),
     [
         (Indexes, "recover"),
-        (FileQueues, "truncate"),
+        (FileQueue, "_cut"),
+        (FileQueues, "wipe_behind_ends"),
         (FileQueues, "flush_steps"),
         (CommitLog, "zero"),
         (Deletions, "begin"),
@@ -211,6 +213,6 @@ def test_what_else_is_taken_out_is_noticed(
     owner: type, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps of recovery and of deletions, and all syncs of queues at once."""
-    monkeypatch.setattr(owner, call, _no_steps if "steps" in call else lambda *_: {})
+    monkeypatch.setattr(owner, call, _no_steps if "steps" in call else lambda *_: None)
     with pytest.raises((Lost, WireError)):
         run_seeds(SEEDS)

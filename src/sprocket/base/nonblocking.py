@@ -238,6 +238,8 @@ class NonblockingDisk:
         self.size = disk.size
         self.modified_at_ms = disk.modified_at_ms
         self.list = disk.list
+        self.folders = disk.folders
+        self.sizes = disk.sizes
         self.make_folder = disk.make_folder
         self.remove = disk.remove
         self.remove_tree = disk.remove_tree

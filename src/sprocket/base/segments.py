@@ -360,20 +360,15 @@ class SegmentFiles:
         """
         self.close()
         self._segments = []
-        names = [
-            name
-            for name in self._disk.list(self.folder)
-            if len(name) == NAME_DIGITS or not self._disk.is_folder(self._path(name))
-        ]
-        if derived:
-            names = [name for name in names if is_segment_name(name, 1)]
-        if names and self._disk.size(self._path(names[-1])) == 0:
+        sizes = self._disk.sizes(self.folder)
+        names = [name for name in sizes if not derived or is_segment_name(name, 1)]
+        if names and sizes[names[-1]] == 0:
             self._discard([names[-1]])
             dropped = [names.pop()]
         else:
             dropped = []
         for position, name in enumerate(names):
-            wrong = self._defect(name, may_be_short=not (derived or self._write))
+            wrong = self._defect(name, sizes[name], may_be_short=not (derived or self._write))
             if wrong is None:
                 self._segments.append(self._segment(int(name)))
             elif derived:
@@ -383,14 +378,13 @@ class SegmentFiles:
                 raise ForeignStore(f"{self._path(name)}: {wrong}")
         return dropped
 
-    def _defect(self, name: str, *, may_be_short: bool) -> str | None:
+    def _defect(self, name: str, size: int, *, may_be_short: bool) -> str | None:
         """Say what is wrong with a file."""
         if not is_segment_name(name, 1):
             return "the name is not an offset of 20 digits"
         start = int(name)
         if start % self.segment_bytes:
             return f"the name is no multiple of the file size {self.segment_bytes}"
-        size = self._disk.size(self._path(name))
         if size > self.segment_bytes or (size < self.segment_bytes and not may_be_short):
             return f"expected {self.segment_bytes} bytes, found {size}"
         if self._segments and start != self.end_of_files:
@@ -531,10 +525,10 @@ def short_files(disk: Disk, folder: str, segment_bytes: int) -> list[ShortFile]:
     empty last file is not among them: `SegmentFiles.load` knows what that is. Nor is any if there
     are names that do not fit: then the files are not what they seem.
     """
-    names = [name for name in disk.list(folder) if not disk.is_folder(f"{folder}/{name}")]
-    if not all(is_segment_name(name, segment_bytes) for name in names):
+    sizes = disk.sizes(folder)
+    if not all(is_segment_name(name, segment_bytes) for name in sizes):
         return []
-    found = [ShortFile(f"{folder}/{name}", disk.size(f"{folder}/{name}")) for name in names]
+    found = [ShortFile(f"{folder}/{name}", size) for name, size in sizes.items()]
     if found and found[-1].bytes == 0:
         found.pop()
     return [one for one in found if one.bytes < segment_bytes]

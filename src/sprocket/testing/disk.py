@@ -435,6 +435,20 @@ class SimulatedDisk:
     def list(self, folder: str) -> list[str]:
         """See `Disk.list`."""
         self._enter("list", folder)
+        return [*self._names(folder)]
+
+    def folders(self, folder: str) -> Sequence[str]:
+        """See `Disk.folders`."""
+        self._enter("folders", folder)
+        return [name for name in self._names(folder) if f"{folder}/{name}" in self._folders]
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """See `Disk.sizes`."""
+        self._enter("sizes", folder)
+        nodes = ((name, self._files.get(f"{folder}/{name}")) for name in self._names(folder))
+        return {name: len(node.data) for name, node in nodes if node is not None}
+
+    def _names(self, folder: str) -> Sequence[str]:
         prefix = folder.rstrip("/") + "/"
         inside = (p for p in [*self._files, *self._folders] if p.startswith(prefix) and p != prefix)
         return sorted({path[len(prefix) :].partition("/")[0] for path in inside})

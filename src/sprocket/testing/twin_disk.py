@@ -183,6 +183,14 @@ class TwinDisk:
         """See `Disk.list`."""
         return self._real.list(folder)
 
+    def folders(self, folder: str) -> Sequence[str]:
+        """See `Disk.folders`."""
+        return self._real.folders(folder)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """See `Disk.sizes`."""
+        return self._real.sizes(folder)
+
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         """See `Disk.make_folder`."""
         with self._changing("mkdir", path):

@@ -153,6 +153,8 @@ def test_a_kill_loses_nothing() -> None:
         ("size", lambda d, _f: d.size("/x/a")),
         ("modified_at_ms", lambda d, _f: d.modified_at_ms("/x/a")),
         ("list", lambda d, _f: d.list("/x")),
+        ("folders", lambda d, _f: d.folders("/x")),
+        ("sizes", lambda d, _f: d.sizes("/x")),
         ("lock", lambda d, _f: d.lock("/x/a")),
         ("used_ratio", lambda d, _f: d.used_ratio("/x")),
         ("any", lambda _d, f: f.read(0, 1)),

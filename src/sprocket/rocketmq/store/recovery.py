@@ -4,13 +4,14 @@ The log is the truth; queues and index are made to agree with it. In this order:
 
 1. *Mark.* `abort` is written before anything changes, so that a crash from here on is known. It
    says that the store is ours only if it was: until the last pass the checkpoint may be RocketMQ's.
-2. *Load.* A log file that is too short gets its length, zeros standing for what it lacks; then
-   nothing is trusted. Log files, checkpoint, queues and index are taken up as they are; queues of
-   deleted topics go (`deletions`).
-3. *Start.* Choose from where the log is looked at. After a clean stop that is its end, as the
-   queues or our own note tell it; after a crash the first record that is younger than the
+2. *Start.* A log file that is too short gets its length, zeros standing for what it lacks; then
+   nothing is trusted. Choose from where the log is looked at. After a clean stop that is its end,
+   as the queues or our own note tell it; after a crash the first record that is younger than the
    checkpoint (in a store that RocketMQ left: the file it begins in), or where queues or index end
-   if that is earlier. What they hold from there on is thrown away.
+   if that is earlier.
+3. *Load.* Queues and index are taken up as far as they are certain: after a crash nothing that they
+   hold from the start on is. What they have there stays on the disk until the last pass, as mostly
+   the same is put again. Queues of deleted topics go (`deletions`).
 4. *Walk.* Records are checked with all checksums, and put into queues and index again. Damage that
    is followed by intact records is passed over.
 5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
@@ -18,8 +19,8 @@ The log is the truth; queues and index are made to agree with it. In this order:
    again for us and for RocketMQ; that costs its first 88 bytes and its last few.
 6. *Rebuild.* A queue that misses units from before the start, or does not agree with the last
    records there (`agree`), is made again from the whole log; the index too.
-7. *Seal.* All is synced, then the checkpoint is written, now `abort` says that it is ours, then the
-   report.
+7. *Seal.* What lies behind the ends of queues is zeroed. All is synced, then the checkpoint is
+   written, `abort` says that it is ours, then the report.
 
 Queues and index never stop a start: if the disk cannot read one of their files, that file is
 deleted, and everything begins again without it.
@@ -58,12 +59,11 @@ from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
+from sprocket.rocketmq.store.queues.engine import ANYWHERE, LastUnit, QueueKey, Queues
 from sprocket.rocketmq.store.rebuild import Rebuild, reached
 from sprocket.rocketmq.store.units import Units
 from sprocket.rocketmq.store.walk import Damage, Misplaced, Walk, glance, intact_entry
 
-_ANYWHERE = 1 << 62
 _SKIP_BYTES = 256 * KIB
 """Read at once where only the heads of records are looked at."""
 _ABORT_MARK = b" sprocket\n"
@@ -341,10 +341,14 @@ def _recover(
     parts: Parts, life: _LastLife, process_id: int, made_again: Sequence[str]
 ) -> _Recovered:
     """Go through the passes, without files that were thrown away."""
-    _load(parts, clean=life.clean)
-    parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
-    start = _choose_start(parts, life)
-    lasts = _distrust(parts, life, start)
+    parts.files.load()
+    if life.clean:
+        start, lasts = _after_stop(parts, life)
+    else:
+        start = _start_by_time(parts.files, life, parts.step)
+        lasts = parts.queues.load(certain=start.scan, step=parts.step)
+        parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
+    _load_index(parts, life, start)
     walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
     cut = mend.cut(parts.files, walk)
     mend.pad(parts.files, damage)
@@ -404,8 +408,12 @@ def _queue_of(parts: Parts, path: str) -> QueueKey | None:
 def find_end(parts: Parts) -> Walk:
     """Find the end of a log without changing anything, for those who only read."""
     life = _last_life(parts.disk, parts.layout)
-    _load(parts, clean=True)
-    start = _choose_start(parts, life)
+    parts.files.load()
+    parts.queues.load(clean=True, step=parts.step)
+    if parts.index is not None:
+        parts.index.load()
+    by_time = _start_by_time(parts.files, life, parts.step) if not life.clean else None
+    start = by_time or _start_at_end(parts, life)
     walk = Walk(parts.files.segments, start.scan, check_crc=True)
     walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
     for _found in walk.batches():
@@ -413,23 +421,27 @@ def find_end(parts: Parts) -> Walk:
     return walk
 
 
-# Pass 2: load.
+# Passes 2 and 3: start and load.
 
 
-def _load(parts: Parts, *, clean: bool) -> None:
-    parts.files.load()
-    parts.queues.load(clean=clean, step=parts.step)
-    if parts.index is not None:
-        parts.index.load()
+def _after_stop(parts: Parts, life: _LastLife) -> tuple[_Start, dict[QueueKey, LastUnit]]:
+    """Take up queues that were stopped, and start where they say that the log ends.
+
+    If they led to no record that is the last one, what they hold from the start on is taken away.
+
+    Returns:
+        The start; the last unit that each queue had, of those that were cut.
+    """
+    parts.queues.load(clean=True, step=parts.step)
+    parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
+    start = _start_at_end(parts, life)
+    if start.last_record >= 0:
+        return start, {}
+    return start, parts.queues.truncate(PhysicalOffset(start.scan), parts.step)
 
 
-# Pass 3: start.
-
-
-def _choose_start(parts: Parts, life: _LastLife) -> _Start:
-    """Choose where the log is looked at; see the head of the module."""
-    if not life.clean:
-        return _start_by_time(parts.files, life, parts.step)
+def _start_at_end(parts: Parts, life: _LastLife) -> _Start:
+    """Start where the log ended at a clean stop, as the note or the queues tell."""
     if life.note is not None:
         start = _start_behind(parts.files, life.note.last_record, life.note.log_end)
         if start is not None:
@@ -486,29 +498,24 @@ def _skip_safe(segment: Segment, safe_at_ms: int, step: Step) -> _Start:
         step("bytes of a log file that need no check", position, segment.size)
 
 
-def _distrust(parts: Parts, life: _LastLife, start: _Start) -> dict[QueueKey, LastUnit]:
-    """Take away what queues and index hold from `start` on: a crash may have left any part.
+def _load_index(parts: Parts, life: _LastLife, start: _Start) -> None:
+    """Take up the index as far as it is certain.
 
-    After a clean stop too, if what they hold there led to no record that is the last one.
-
-    Our index never counts what is not on the disk, but its slots are there only after a clean stop
-    of which there is a note. RocketMQ's is only certain as far as the checkpoint says, which is up
-    to its last full file.
-
-    Returns:
-        The last unit that each queue had, of those that were cut.
+    Ours never counts what is not on the disk, but its slots are there only after a clean stop of
+    which there is a note. RocketMQ's is only certain as far as the checkpoint says, which is up to
+    its last full file.
     """
-    is_doubtful = not life.clean or start.last_record < 0
-    scan = PhysicalOffset(start.scan)
-    lasts = parts.queues.truncate(scan, parts.step) if is_doubtful else {}
-    if parts.index is not None and life.note is None:
-        certain = _ANYWHERE if life.clean else start.scan
-        if not life.clean and not life.ours:
-            for header in parts.index.headers:
-                if header.end_at_ms > life.checkpoint.index_at_ms:
-                    certain = min(certain, header.begin_offset)
-        parts.index.recover(PhysicalOffset(certain))
-    return lasts
+    if parts.index is None:
+        return
+    parts.index.load()
+    if life.note is not None:
+        return
+    certain = ANYWHERE if life.clean else start.scan
+    if not life.clean and not life.ours:
+        for header in parts.index.headers:
+            if header.end_at_ms > life.checkpoint.index_at_ms:
+                certain = min(certain, header.begin_offset)
+    parts.index.recover(PhysicalOffset(certain))
 
 
 # Pass 4: walk.

@@ -28,7 +28,7 @@ from sprocket.base.steps import Steps
 from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES
-from sprocket.rocketmq.store.queues.engine import LastUnit, UnitRead
+from sprocket.rocketmq.store.queues.engine import ANYWHERE, LastUnit, UnitRead
 from sprocket.rocketmq.store.queues.extension import ExtendedUnit
 from sprocket.rocketmq.store.queues.queue_files import QueueFiles, Unsynced
 
@@ -207,7 +207,7 @@ class BatchQueue:
 
     # Recovery and cleaning.
 
-    def load(self, *, clean: bool) -> None:
+    def load(self, *, clean: bool, certain: int = ANYWHERE) -> LastUnit | None:
         """Take up the files and find the end of the queue; see `FileQueue.load`."""
         self._files.load()
         newest = self._files.segments[-_RECOVER_FILES:]
@@ -216,7 +216,9 @@ class BatchQueue:
         self._scan()
         self._find_end()
         self.min_offset = QueueOffset(self._first(self._start) if self._stop > self._start else 0)
+        last = None if clean else self.truncate(certain)
         self._files.close()
+        return last
 
     def _scan(self) -> None:
         """Move the end over the units that are there."""
@@ -265,7 +267,7 @@ class BatchQueue:
         index = self._stop if self.min_offset >= self.max_offset else self._index(self.min_offset)
         yield from self._files.drop_before_steps(index * UNIT_BYTES)
 
-    def truncate(self, physical_offset: PhysicalOffset) -> LastUnit | None:
+    def truncate(self, physical_offset: int) -> LastUnit | None:
         """Take away the units of records at `physical_offset` or later; see `FileQueue`."""
         if self.end <= physical_offset and not self._doubtful:
             return None

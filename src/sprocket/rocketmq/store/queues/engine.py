@@ -37,6 +37,9 @@ FILLER_SIZE = 0x7FFF_FFFF
 FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 """Stands where a message was before the queue's first file began, or where one was lost."""
 
+ANYWHERE = 1 << 62
+"""Behind any place of a log."""
+
 QUEUES_PER_STEP = 16
 """Queues that one step of `flush_steps` or `clean_steps` looks at; syncs of the log wait for it."""
 
@@ -144,12 +147,19 @@ class Queues(Protocol):
     Threads: the one that owns the store.
     """
 
-    def load(self, *, clean: bool = False, step: Step = unwatched) -> None:
+    def load(
+        self, *, clean: bool = False, certain: int = ANYWHERE, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
         """Take up every queue that is on the disk; again, if there are some already.
 
         Args:
             clean: The last stop was clean. If not, the next `flush` syncs what was found here.
+            certain: Units of messages that lie there in the log or later are not taken up, as if
+                `truncate` followed; but they may stay on the disk until `wipe_behind_ends`.
             step: Told how far it is.
+
+        Returns:
+            As `truncate`.
 
         Raises:
             ForeignStore: What lies there is no queue of this engine and geometry.

@@ -15,6 +15,7 @@ from sprocket.base.steps import Steps
 from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queues.engine import (
+    ANYWHERE,
     FILLER,
     FILLER_SIZE,
     UNIT,
@@ -31,7 +32,7 @@ _AHEAD_UNITS = 256
 """So many are read at once: eight times what a consumer asks for mostly. They are kept for each of
 the files that are open, 5 KiB, and to read them takes no longer than to read a few."""
 _SCAN_BYTES = 64 * KIB // UNIT_BYTES * UNIT_BYTES
-_LAST_BYTES = 4 * KIB // UNIT_BYTES * UNIT_BYTES
+_LAST_BYTES = -(-4 * KIB // UNIT_BYTES) * UNIT_BYTES
 """What is looked at of a queue after a crash: mostly the only page that its file has."""
 
 
@@ -59,7 +60,7 @@ class FileQueue:
         "_corrected_to",
         "_extension",
         "_files",
-        "_has_rest",
+        "_rest_end",
         "_units_per_file",
         "end",
         "max_offset",
@@ -86,7 +87,7 @@ class FileQueue:
         self._files = files
         self._units_per_file = units_per_file
         self._extension = extension
-        self._has_rest = False
+        self._rest_end = 0
         self._corrected_to = -1
 
     @property
@@ -285,42 +286,55 @@ class FileQueue:
             self._extension.go_to(self._last_address())
             self._extension.close()
 
-    def load(self, *, clean: bool) -> None:
+    def load(self, *, clean: bool, certain: int = ANYWHERE) -> LastUnit | None:
         """Take up the files and find the end of the queue.
 
         It lies in the last file whose forerunner is full, at the first unit that is absent or does
         not lie behind the one before it; whatever follows is not part of the queue. After a clean
         stop that file is looked through. After a crash only the end of what was ever written of it
         is, or what a search by halves finds if that is empty: units from before the crash are
-        certain or are cut by `truncate`, which takes one that is absent for one to be cut.
+        certain, and of those that are not none is taken up. They stay on the disk, where mostly
+        the same are put again, until `wipe_behind_end`.
 
         Args:
             clean: The last stop was clean.
+            certain: Where in the log units stop being certain.
+
+        Returns:
+            As `truncate`.
         """
         self.end = PhysicalOffset(-1)
-        self._has_rest = False
+        self._rest_end = 0
+        last = None
         has_files = self._files.load()
         self.min_offset = self.max_offset = self.first_kept
         if has_files:
             first, stop = self._last_units()
             if not clean:
                 first = self._last_page(first, stop)
+                size = min((stop - first) * UNIT_BYTES, _LAST_BYTES)
+                self._files.hold(first * UNIT_BYTES, size)
             place = self._scan(first * UNIT_BYTES, stop * UNIT_BYTES)
             if self.end < 0:
                 self._find_end()
-            if first > self.min_offset or place is None:
+            if self.end > certain:
+                last = self._cut(certain)
+            if last is not None:
+                self._rest_end = max(self._rest_end, last.max_offset * UNIT_BYTES)
+            if first > self.min_offset or place is None or last is not None:
                 self.min_offset = self._after_fillers(self.min_offset)
                 place = 0 if self.min_offset == self.max_offset else self.unit(self.min_offset)[0]
             self._corrected_to = place
         self._load_extension()
         self._files.close()
+        return last
 
     def _last_units(self) -> tuple[int, int]:
         """Return the first offset of the file in which the queue ends, and of what is a hole."""
         starts = [segment.start for segment in self._files.segments]
         while len(starts) > 1 and not self._is_present(starts[-1] // UNIT_BYTES - 1):
             starts.pop()
-            self._has_rest = True
+            self._rest_end = self._files.end
         return starts[-1] // UNIT_BYTES, -(-self._files.data_end(starts[-1]) // UNIT_BYTES)
 
     def _last_page(self, first: int, stop: int) -> int:
@@ -354,7 +368,7 @@ class FileQueue:
             rest = data[present * UNIT_BYTES :]
         self.max_offset = QueueOffset(position // UNIT_BYTES)
         if position + len(rest) < stop or rest.count(0) < len(rest):
-            self._has_rest = True
+            self._rest_end = self._files.end
         return place
 
     def _find_end(self) -> None:
@@ -422,7 +436,7 @@ class FileQueue:
                 first = offset
         return QueueOffset(first)
 
-    def truncate(self, physical_offset: PhysicalOffset) -> LastUnit | None:
+    def truncate(self, physical_offset: int) -> LastUnit | None:
         """Take away the units of messages that lie at `physical_offset` or later.
 
         Bytes are zeroed and files that are left without a unit deleted, except for one that says
@@ -434,15 +448,20 @@ class FileQueue:
         if self.end <= physical_offset:
             return None
         old = self.max_offset
+        last = self._cut(physical_offset)
+        self._files.cut(self.max_offset * UNIT_BYTES, old * UNIT_BYTES)
+        if self._extension is not None:
+            self._extension.cut(self._last_address())
+        return last
+
+    def _cut(self, physical_offset: int) -> LastUnit | None:
+        """Do as `truncate`, but leave the bytes where they are."""
+        old = self.max_offset
         last = None if self.is_blank else LastUnit(old, self.unit(old - 1)[0])
         keep = self._after_fillers(self._first_at(physical_offset, self.first_kept))
-        position = keep * UNIT_BYTES
-        self._files.cut(position, old * UNIT_BYTES)
         self.max_offset = keep
         self.min_offset = min(self.min_offset, keep)
         self._find_end()
-        if self._extension is not None:
-            self._extension.cut(self._last_address())
         return last if keep < old else None
 
     def copy(self) -> "FileQueue":
@@ -463,15 +482,16 @@ class FileQueue:
         """Zero what follows the end, for RocketMQ's recovery takes it for units.
 
         Needed once after a load that followed a crash; costs nothing if that saw only zeros there,
-        else a read of what was ever written behind the end.
+        or units of which all were put again, else a read of what was written behind the end.
 
         Returns:
             Whether there was something to look at.
         """
-        has_rest = self._has_rest
+        position = self.max_offset * UNIT_BYTES
+        has_rest = position < self._rest_end
         if has_rest:
-            self._files.zero(self.max_offset * UNIT_BYTES, self._files.end)
-            self._has_rest = False
+            self._files.cut(position, self._rest_end)
+        self._rest_end = 0
         if self._extension is not None:
             self._extension.wipe_behind_end()
         return has_rest or self._extension is not None

@@ -44,6 +44,7 @@ from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic, trash
 from sprocket.rocketmq.store.queues import queue_files
 from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queues.engine import (
+    ANYWHERE,
     QUEUES_PER_STEP,
     UNIT,
     UNIT_BYTES,
@@ -125,7 +126,9 @@ class FileQueues:
         self._dirty: dict[FileQueue | BatchQueue, None] = {}  # in order, as a set has none
         self._is_unsure = False
 
-    def load(self, *, clean: bool = False, step: Step = unwatched) -> None:
+    def load(
+        self, *, clean: bool = False, certain: int = ANYWHERE, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
         """Take up every queue that is on the disk and find its end.
 
         Folders whose name is no number are not queues. After a clean stop a queue is as the note
@@ -134,7 +137,11 @@ class FileQueues:
 
         Args:
             clean: The last stop was clean. If not, the next `flush` syncs what was found here.
+            certain: Units of messages that lie there in the log or later are not taken up.
             step: Told how far it is.
+
+        Returns:
+            Of each queue that has such units, the last one.
 
         Raises:
             ForeignStore: A file has a name or a length that no queue of this geometry has.
@@ -148,35 +155,43 @@ class FileQueues:
         if others is not None:
             self._extends = others.extend or self._disk.is_folder(others.extension_folder)
             others.batch_topics.update(self._disk.list(others.batch_folder))
-            self._load(others.batch_folder, {}, 0, step, clean=clean)
+            folders = [others.batch_folder, self._folder]
+        else:
+            folders = [self._folder]
         noted, noted_at_ms = self._read_note() if clean else ({}, 0)
+        lasts: dict[QueueKey, LastUnit] = {}
         with uncollected():
-            self._load(self._folder, noted, noted_at_ms, step, clean=clean)
-
-    def _load(
-        self, folder: str, noted: _Note, noted_at_ms: int, step: Step, *, clean: bool
-    ) -> None:
-        for topic in self._disk.list(folder):
-            place = f"{folder}/{topic}"
-            known = noted.get(topic, {})
-            if not known or not self._is_older(place, noted_at_ms):
-                names = self._disk.list(place) if self._disk.is_folder(place) else ()
-                ids = [int(name) for name in names if name.isascii() and name.isdigit()]
-            else:
-                ids = list(known)  # no queue came or went since
-            for queue_id in ids:
+            for queue, ends in self._found(folders, noted, noted_at_ms):
                 step("queues found", len(self._queues))
-                ends = known.get(queue_id)
-                path = f"{place}/{queue_id}"
-                is_noted = ends is not None and self._is_as_noted(path, ends, noted_at_ms)
-                if is_noted or self._disk.is_folder(path):
+                if ends is not None and isinstance(queue, FileQueue):
+                    queue.resume(ends)
+                    continue
+                last = queue.load(clean=clean, certain=certain)
+                if last is not None:
+                    lasts[queue.topic, queue.queue_id] = last
+        return lasts
+
+    def _found(
+        self, folders: Iterable[str], noted: _Note, noted_at_ms: int
+    ) -> Iterator[tuple[FileQueue | BatchQueue, Ends | None]]:
+        """Give every queue that is in some folders, with its ends if they are as noted."""
+        for folder in folders:
+            for topic in self._disk.folders(folder):
+                place = f"{folder}/{topic}"
+                known = noted.get(topic, {}) if folder == self._folder else {}
+                if known and self._is_older(place, noted_at_ms):
+                    ids = list(known)  # no queue came or went since
+                else:
+                    names = self._disk.folders(place)
+                    ids = [int(name) for name in names if _is_queue_id(name)]
+                for queue_id in ids:
                     queue = self._make(topic, queue_id)
+                    path = f"{place}/{queue_id}"
                     if queue.folder != path:
                         raise ForeignStore(f"{path}: expected {queue.folder}, by the topic's kind")
-                    if is_noted and ends is not None and isinstance(queue, FileQueue):
-                        queue.resume(ends)
-                        continue
-                    queue.load(clean=clean)
+                    ends = known.get(queue_id)
+                    is_noted = ends is not None and self._is_as_noted(path, ends, noted_at_ms)
+                    yield queue, ends if is_noted else None
 
     def _read_note(self) -> tuple[_Note, int]:
         """Return the note, if it is there and whole, and when it was written."""
@@ -523,6 +538,10 @@ class FileQueues:
 
 _UNITS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
 """`UNIT` for numpy."""
+
+
+def _is_queue_id(name: str) -> bool:
+    return name.isascii() and name.isdigit() and name == str(int(name))
 
 
 def _minima(

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sprocket.base.disk import Disk
 from sprocket.base.files import sync_file
@@ -27,6 +27,10 @@ FOLDERS_ABOVE = 3
 """Folders around that of a queue: its topic, the kind of queue, the store."""
 
 _ZERO_BYTES = 64 * KIB
+
+
+_Held: TypeAlias = tuple[int, bytes]
+"""A position, and what lies from there on."""
 
 
 class Unsynced(NamedTuple):
@@ -66,11 +70,12 @@ class QueueFiles:
         files: Not loaded yet; all queues of a store share one bound of what is open.
     """
 
-    __slots__ = ("_dirty", "_files", "_new_folder")
+    __slots__ = ("_dirty", "_files", "_held", "_new_folder")
 
     def __init__(self, files: SegmentFiles) -> None:
         self._files = files
         self._dirty: set[Segment] = set()
+        self._held: _Held | None = None
         self._new_folder = False
 
     def load(self) -> bool:
@@ -133,6 +138,10 @@ class QueueFiles:
         Raises:
             OffsetTooSmall, OffsetTooLarge: There is no file for them.
         """
+        if self._held is not None:
+            start, data = self._held
+            if start <= position and position + size <= start + len(data):
+                return data[position - start : position - start + size]
         segment = self._files.segment(position)
         at = position - segment.start
         return segment.file.read(at, min(size, segment.size - at))
@@ -143,6 +152,13 @@ class QueueFiles:
         at = position - segment.start
         left = segment.size - at
         return segment.read_on(at, min(size, left), min(ahead, left))
+
+    def hold(self, position: int, size: int) -> None:
+        """Read a part of a file, and have `read` take it from memory until `close`.
+
+        For who looks at it more than once, and writes nothing meanwhile.
+        """
+        self._held = position, self.read(position, size)
 
     def write(self, position: int, data: bytes) -> None:
         """Write from a position on, one write a file; a file that is missing there is made.
@@ -227,6 +243,7 @@ class QueueFiles:
 
     def close(self) -> None:
         """Close the handles."""
+        self._held = None
         self._files.close()
 
 

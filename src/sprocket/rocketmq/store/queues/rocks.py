@@ -36,7 +36,13 @@ from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.store.database import Batch, Database, is_database
 from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.queues import rocks_keys as keys
-from sprocket.rocketmq.store.queues.engine import FILLER, QUEUES_PER_STEP, LastUnit, QueueKey
+from sprocket.rocketmq.store.queues.engine import (
+    ANYWHERE,
+    FILLER,
+    QUEUES_PER_STEP,
+    LastUnit,
+    QueueKey,
+)
 from sprocket.rocketmq.store.queues.rocks_keys import CHECKPOINT_KEY, I64, OFFSETS, UNITS, VALUE
 from sprocket.rocketmq.store.queues.rocks_queue import RocksQueue
 from sprocket.rocketmq.store.queues.rocks_run import Run, unit_values
@@ -72,7 +78,9 @@ class RocksQueues:
             self._opened = Database(self._disk, self._folder, (UNITS, OFFSETS), write=self._write)
         return self._opened
 
-    def load(self, *, clean: bool = False, step: Step = unwatched) -> None:
+    def load(
+        self, *, clean: bool = False, certain: int = ANYWHERE, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
         """Open the database and take up the range of every queue; see `engine.Queues.load`.
 
         A database that RocksDB or we find damaged is deleted, unless it is only read: recovery
@@ -84,7 +92,7 @@ class RocksQueues:
         """
         self.close()
         if not self._write and not is_database(self._disk, self._folder):
-            return
+            return {}
         try:
             self._load(step)
         except CorruptRecord:
@@ -92,8 +100,10 @@ class RocksQueues:
                 raise
             self.reset()
             self._load(step)
-        if not clean:
-            self._correct_max(step)
+        if clean:
+            return {}
+        self._correct_max(step)
+        return self.truncate(PhysicalOffset(certain), step)
 
     def _load(self, step: Step) -> None:
         for key, value in self._database.all(OFFSETS):
