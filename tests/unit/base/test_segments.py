@@ -215,6 +215,21 @@ def test_a_file_made_elsewhere_is_adopted() -> None:
     assert files.end_of_files == 200
 
 
+def test_a_file_that_is_made_durably_has_its_name_and_length_whatever_a_crash_keeps() -> None:
+    """One that is not may have neither."""
+    sizes = set()
+    for seed in range(40):
+        for is_durable in (True, False):
+            disk = SimulatedDisk()
+            disk.make_folder("/log")
+            create_segment(disk, f"/log/{segment_name(0)}", 100, durable=is_durable)
+            left = disk.crash(random.Random(seed).randrange)
+            size = left.size(f"/log/{segment_name(0)}") if left.list("/log") else -1
+            assert not is_durable or size == 100, seed
+            sizes.add(size)
+    assert sizes == {-1, 0, 100}
+
+
 def test_durable_deletions_leave_no_gap() -> None:
     """Whatever a crash keeps of them, the files that are left follow each other."""
     for seed in range(40):
