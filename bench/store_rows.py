@@ -30,9 +30,9 @@ from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, IndexGeometry, QueueGeometry, StoreSettings
-from sprocket.rocketmq.store.dispatch import Dispatch
+from sprocket.rocketmq.store.dispatch import Reput
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.index_file import SLOT_BYTES, UNIT, UNIT_BYTES
+from sprocket.rocketmq.store.index_file import INDEX_UNIT, SLOT_BYTES, UNIT_BYTES
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.store import Store
@@ -366,7 +366,7 @@ def index_puts(folder: Path) -> Iterator[Figure]:
         for number, key in enumerate(islice(raw_lone, count)):
             checksum = zlib.crc32(f"T#{key}".encode()) & 0x7FFF_FFFF
             slot = checksum % count
-            raw.write([UNIT.pack(checksum, place, 0, slots[slot])])
+            raw.write([INDEX_UNIT.pack(checksum, place, 0, slots[slot])])
             slots[slot] = number
         return count
 
@@ -437,7 +437,7 @@ def dispatch(folder: Path) -> Iterator[Figure]:
     ends = _ends(files, count)
     queues = FileQueues(RealDisk(), str(folder / "queues"), QueueGeometry())
     indexes = Indexes(RealDisk(), str(folder / "keys"), IndexGeometry(), SystemClock())
-    both = Dispatch(Tail(files), queues, indexes, 0)
+    both = Reput(Tail(files), queues, indexes, 0)
     raw = _RawWrites(folder / "raw", GIB)
     rounds = [*ends[ROUND - 1 : -1 : ROUND], ends[-1]]
     shares = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry, QueueGeometry
-from sprocket.rocketmq.store.units import Subscription
+from sprocket.rocketmq.store.units import GroupFilter
 from sprocket.testing.disk import SimulatedDisk
 
 _MEMORY_BYTES_MAX = 8 << 20
@@ -153,7 +153,7 @@ class Recorded:
         )
 
 
-def filters_of_10b(at_ms: int = 1 << 62) -> dict[str, list[Subscription]]:
+def filters_of_10b(at_ms: int = 1 << 62) -> dict[str, list[GroupFilter]]:
     """Return the filters of the case with extended units as they were at a time; all by default."""
 
     def number(properties: Mapping[str, str], name: str) -> float:
@@ -169,7 +169,7 @@ def filters_of_10b(at_ms: int = 1 << 62) -> dict[str, list[Subscription]]:
     }
     born_ms = {"Sql_g0": 1795262662529, "Sql_g1": 1795262662750, "Sql_g2": 1795262663011}
     found = [
-        Subscription(Bloom().positions(group, "Sql"), passes)
+        GroupFilter(Bloom().positions(group, "Sql"), passes)
         for group, passes in expressions.items()
         if at_ms >= born_ms[group]
     ]

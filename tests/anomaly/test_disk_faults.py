@@ -30,7 +30,7 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.by_time import Boundary
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.flush import SyncJob
+from sprocket.rocketmq.store.flush import LogSync
 from sprocket.rocketmq.store.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import SimulatedDisk
@@ -297,10 +297,10 @@ def test_every_call_fails_in_turn(part: int) -> None:
     _try([(nth, "space") for nth in places[part::PARTS]], stays_full=True)
 
 
-_run = SyncJob.run
+_run = LogSync.run
 
 
-def _believe(job: SyncJob) -> None:
+def _believe(job: LogSync) -> None:
     """Take a sync that failed for one that did not."""
     with contextlib.suppress(StoreError):
         _run(job)
@@ -310,7 +310,7 @@ def _believe(job: SyncJob) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "place"),
     [
-        (SyncJob, "run", _believe, "flush.SyncJob.run"),
+        (LogSync, "run", _believe, "flush.LogSync.run"),
         (Appender, "_take_back", lambda _: None, "commitlog.CommitLog.write"),
         (CommitLog, "_take_back", lambda *_: None, "commitlog.CommitLog.write"),
     ],

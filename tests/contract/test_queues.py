@@ -331,8 +331,8 @@ def test_columns_may_leave_out_what_is_lost_and_has_fillers_already(engine: Engi
     queues = engine.queues
     queues.put_round(entries[:5])
     queues.fill_to("T", 0, 6)
-    found = gathered.GatheredUnits(
-        [gathered.Part(part(made, 4, 5)), gathered.Part(part(made, 6, 8))]
+    found = gathered.UnitBatch(
+        [gathered.UnitPart(part(made, 4, 5)), gathered.UnitPart(part(made, 6, 8))]
     )
     assert queues.put_batch(found) == 2
     assert span(queues) == (0, 8)

@@ -30,7 +30,7 @@ SEEDS = 300
 SEEDS_RARE = 6000
 
 NEEDED = [
-    "sync flush.SyncJob.run",
+    "sync flush.LogSync.run",
     "sync queue_files.sync_all",
     "sync index_file.IndexFile.flush_steps",
     "sync deletions.Deletions._save",

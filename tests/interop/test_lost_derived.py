@@ -17,7 +17,7 @@ from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.index import key_string
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Walk
+from sprocket.rocketmq.store.walk import LogScanner
 from sprocket.testing.clock import FakeClock
 
 SPECIAL = {"10c-lmq", "10b-cq-ext-sql"}
@@ -129,7 +129,7 @@ def _open(recorded: Recorded, root: Path) -> Store:
 def _assert_whole(store: Store) -> None:
     """Every record of the log is in its queue and under its keys."""
     newest = {}
-    for entry in Walk(store._files.segments, store.first, check_crc=True):
+    for entry in LogScanner(store._files.segments, store.first, check_crc=True):
         if entry.queueable:
             newest[entry.topic, entry.queue_id, entry.queue_offset] = entry
         if is_indexable(entry.sys_flag):

@@ -16,7 +16,7 @@ from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b, in_our_name
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import SegmentFiles, Window
+from sprocket.base.segments import SegmentFiles, SegmentWindow
 from sprocket.base.units import PhysicalOffset
 from sprocket.cli.message import as_json
 from sprocket.rocketmq.codec import batch, properties, record
@@ -31,7 +31,7 @@ from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.rocketmq.store.reading import GetStatus
-from sprocket.rocketmq.store.units import Subscription, Units
+from sprocket.rocketmq.store.units import GroupFilter, QueueUnits
 
 DISK = RealDisk()
 CLEAN = [name for name in CASES if Recorded(name).stopped_cleanly]
@@ -85,11 +85,11 @@ class Log:
         """All of it is looked at without copying."""
         return 0
 
-    def window(self, offset: int, size: int) -> Window:
+    def window(self, offset: int, size: int) -> SegmentWindow:
         """Return what the file that holds a byte has, as the log of a store does."""
         self.slice(offset, min(size, 1))
         segment = self.files.segment(offset)
-        return Window(segment.view, segment.start, min(segment.end, self.end))
+        return SegmentWindow(segment.view, segment.start, min(segment.end, self.end))
 
 
 class Store:
@@ -166,7 +166,7 @@ def test_every_unit_is_one_that_its_record_gets(store: Store) -> None:
         (unit.topic, unit.queue_id, unit.queue_offset): unit
         for entry in store.log.entries
         if entry.queueable
-        for unit in Units().each(entry)
+        for unit in QueueUnits().each(entry)
     }
     count = 0
     for queue in store.queues:
@@ -217,7 +217,7 @@ def test_every_message_is_read_through_its_queue(store: Store) -> None:
             seen += [record.decode(stored).physical_offset for stored in result.records]
             result = read.get_messages(queue, store.log, result.next_offset, max_count=7)
         assert result.status in (GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE)
-    units = [u for e in store.log.entries if e.queueable for u in Units().each(e)]
+    units = [u for e in store.log.entries if e.queueable for u in QueueUnits().each(e)]
     assert [u.physical_offset for u in units if u.topic in topics] == sorted(seen)
 
 
@@ -308,8 +308,8 @@ def test_queues_made_from_the_log_are_the_same_files(store: Store, tmp_path: Pat
     others.batch_topics.update(store.case.batch_topics)
     queues = FileQueues(DISK, f"{made}/{folders[0]}", store.case.geometry.queue, others=others)
     queues.load(clean=True)
-    subscriptions: dict[str, list[Subscription]] = {}
-    units = Units(store.log.files, subscriptions=subscriptions)
+    subscriptions: dict[str, list[GroupFilter]] = {}
+    units = QueueUnits(store.log.files, subscriptions=subscriptions)
     size = 1 if is_extended else 50
     for first in range(0, len(store.log.entries), size):
         entries = store.log.entries[first : first + size]
@@ -332,7 +332,7 @@ def test_queues_made_from_the_log_are_the_same_keys(store: Store, tmp_path: Path
     """
     made = RocksQueues(DISK, str(tmp_path / "made"))
     for first in range(0, len(store.log.entries), 50):
-        made.put_round(Units().of(store.log.entries[first : first + 50]))
+        made.put_round(QueueUnits().of(store.log.entries[first : first + 50]))
     theirs = store.case.database("consumequeue")
     assert theirs["default"] == dict(made._database.all())
     ours = dict(made._database.all("offset"))

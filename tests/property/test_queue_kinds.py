@@ -16,15 +16,15 @@ from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.queues.engine import FILLER_SIZE
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.units import Subscription
+from sprocket.rocketmq.store.units import GroupFilter
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 BLOOM = Bloom()
 FILTERS = {
     "topic": [
-        Subscription(BLOOM.positions("even", "topic"), lambda p: int(p.get("N", "1")) % 2 == 0),
-        Subscription(BLOOM.positions("none", "topic"), lambda _: False),
+        GroupFilter(BLOOM.positions("even", "topic"), lambda p: int(p.get("N", "1")) % 2 == 0),
+        GroupFilter(BLOOM.positions("none", "topic"), lambda _: False),
     ]
 }
 STEPS = ("plain", "plain", "batch", "light", "delayed", "prepared", "write", "sync", "keep")

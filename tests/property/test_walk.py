@@ -19,9 +19,9 @@ from sprocket.rocketmq.codec.record_batch import RecordBatch
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import index, index_file, walk
-from sprocket.rocketmq.store.reading import QueueRange
+from sprocket.rocketmq.store.reading import OffsetRange
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Walk
+from sprocket.rocketmq.store.walk import LogScanner
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -31,7 +31,7 @@ FOLDER = "/log"
 def _seen(files: SegmentFiles, start: int, **options: Any) -> dict[str, Any]:
     """Return all that a walk gives and says."""
     known: dict[tuple[str, int], int] = {}
-    found = Walk(files.segments, start, next_offsets=known, **options)
+    found = LogScanner(files.segments, start, next_offsets=known, **options)
     entries = [
         entry
         for batch in found.batches()
@@ -49,7 +49,7 @@ def assert_same(files: SegmentFiles, start: int = 0, **options: Any) -> list[int
         patch.setattr(walk, "columns", None)
         plain = _seen(files, start, **options)
     assert quick == plain
-    assert list(Walk(files.segments, start, **options)) == plain["entries"]
+    assert list(LogScanner(files.segments, start, **options)) == plain["entries"]
     return [entry.physical_offset for entry in plain["entries"]]
 
 
@@ -73,7 +73,7 @@ def test_recorded_logs(name: str, tmp_path: Path) -> None:
     source = SegmentFiles(RealDisk(), f"{case.unpack(tmp_path)}/commitlog", size, write=False)
     source.load()
     starts = assert_same(source, source.first)
-    first = next(Walk(source.segments, source.first, check_crc=True).batches())
+    first = next(LogScanner(source.segments, source.first, check_crc=True).batches())
     assert isinstance(first, RecordBatch)
     assert_same(source, source.first, check_crc=False)
     assert_same(source, source.first, until=starts[len(starts) // 2])
@@ -121,7 +121,7 @@ def test_any_records(
         assert_same(files)
 
 
-def _units(store: Store, topic: str, queue_id: int, offsets: QueueRange) -> list[object]:
+def _units(store: Store, topic: str, queue_id: int, offsets: OffsetRange) -> list[object]:
     queue = store._queues.queue(topic, queue_id)
     assert queue is not None
     return [queue.unit(offset) for offset in range(*offsets)]
@@ -175,7 +175,7 @@ def test_much_damage_does_not_make_the_walk_slow(monkeypatch: pytest.MonkeyPatch
     for offset, _ in list(store.records())[::7]:
         segment = store._files.segment(offset)
         segment.file.write([b"\0"], offset - segment.start + 4)
-    found = Walk(store._files.segments, 0, check_crc=True)
+    found = LogScanner(store._files.segments, 0, check_crc=True)
     assert sum(len(batch) for batch in found.batches()) == 60 - 9
     assert counts[0] == walk.BATCH
     assert max(counts[1:]) < walk.BATCH // 8

@@ -68,7 +68,7 @@ class _Segment:
     """Whether the disk is known to have its name."""
 
 
-class SyncJob:
+class JournalSync:
     """Makes durable the lines that were there when it was begun; see `Journal.begin_sync`."""
 
     __slots__ = ("_disk", "segments", "sequence")
@@ -199,7 +199,7 @@ class Journal(Generic[E_co]):
         """Whether the disk has every line, or a snapshot that covers it."""
         return self.durable >= self.sequence
 
-    def begin_sync(self) -> SyncJob | None:
+    def begin_sync(self) -> JournalSync | None:
         """Return what makes all lines durable that are there now, None if they are.
 
         Raises:
@@ -210,9 +210,9 @@ class Journal(Generic[E_co]):
         if self.durable < self._doubtful_to:
             raise StoreFailed(f"{self._path}: a sync failed, what reached the disk is unknown")
         segments = [one for one in self._segments if one.last > self.durable]
-        return SyncJob(self._disk, segments, self.sequence)
+        return JournalSync(self._disk, segments, self.sequence)
 
-    def finish_sync(self, job: SyncJob, error: StoreError | None) -> None:
+    def finish_sync(self, job: JournalSync, error: StoreError | None) -> None:
         """Note how a sync ended."""
         if error is not None:
             self._doubtful_to = self.sequence

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 
-class Log:
+class Logger:
     """A logger of events with named values; made by `get_logger`."""
 
     __slots__ = ("_name",)
@@ -53,6 +53,6 @@ class Log:
         getattr(logging.getLogger(self._name), level)("%s", text, **trace)
 
 
-def get_logger(name: str) -> Log:
+def get_logger(name: str) -> Logger:
     """Return the logger of a module; `name` is its `__name__`."""
-    return Log(name)
+    return Logger(name)

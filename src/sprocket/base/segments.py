@@ -69,7 +69,7 @@ class Piece(NamedTuple):
     unreadable: Unreadable | None
 
 
-class Window(NamedTuple):
+class SegmentWindow(NamedTuple):
     """The written part of one file: `view` is `[start, end)` of the set."""
 
     view: memoryview

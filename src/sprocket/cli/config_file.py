@@ -24,7 +24,7 @@ _TABLE = re.compile(r"^[ \t]*\[[^\]\n]+\][ \t]*(#.*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
+class GivenSettings:
     """What a settings file gives, for `base.settings.load`."""
 
     toml: str | None = None
@@ -33,7 +33,7 @@ class Given:
     """Of the store, if a broker.conf names it."""
 
 
-def read(path: str | None, interpret: Callable[[bytes, str], ForeignSettings]) -> Given:
+def read(path: str | None, interpret: Callable[[bytes, str], ForeignSettings]) -> GivenSettings:
     """Return what a file gives; settings of RocketMQ that we do not have are named on stderr.
 
     Args:
@@ -44,19 +44,19 @@ def read(path: str | None, interpret: Callable[[bytes, str], ForeignSettings]) -
         SettingsError, DiskFailed: It cannot be read, or a setting is wrong.
     """
     if path is None:
-        return Given()
+        return GivenSettings()
     from sprocket.base.disk import RealDisk
     from sprocket.base.files import read_file
 
     content = read_file(RealDisk(), path)
     text = content.decode("utf-8", "replace")
     if is_toml(path, text):
-        return Given(toml=text)
+        return GivenSettings(toml=text)
     found = interpret(content, path)
     if found.ignored:
         names = ", ".join(found.ignored)
         sys.stderr.write(f"sprocket: {path}: ignored, as there is no such setting here: {names}\n")
-    return Given(values=found.values, folder=found.folder)
+    return GivenSettings(values=found.values, folder=found.folder)
 
 
 def is_toml(path: str, text: str) -> bool:

@@ -145,7 +145,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UnansweredMessage:
     """A message whose answer has not come."""
 
     what: str
@@ -167,14 +167,14 @@ class Sending:
         self.goes_on = True
         self._topic = topic
         self._as_json = as_json
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[UnansweredMessage] = deque()
         self._sent_count = 0
         self._failed_count = 0
         self._failure = ""
 
     def expect(self, what: str, answer: "ThreadFuture[SendResult]") -> None:
         """Wait for one more answer, and tell of those that have come."""
-        self._waiting.append(Waiting(what, answer))
+        self._waiting.append(UnansweredMessage(what, answer))
         is_told = False
         while self._waiting and (
             len(self._waiting) >= OUTSTANDING_MAX or self._waiting[0].answer.done()

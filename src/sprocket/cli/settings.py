@@ -11,7 +11,7 @@ from sprocket.base import settings as loader
 from sprocket.base.errors import SettingsError
 from sprocket.base.settings import Loaded
 from sprocket.cli import config_file, output, tables
-from sprocket.cli.config_file import FileOption, Given
+from sprocket.cli.config_file import FileOption, GivenSettings
 from sprocket.cli.options import AsJson
 from sprocket.rocketmq.settings import Settings
 
@@ -57,7 +57,7 @@ def load(
 
 
 def load_given(
-    given: Given,
+    given: GivenSettings,
     config: str | None,
     overrides: list[str] | None,
     options: dict[str, Any] | None = None,

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.rocketmq.broker.broker import Broker
-from sprocket.rocketmq.broker.config import Config
+from sprocket.rocketmq.broker.config import BrokerConfig
 from sprocket.rocketmq.broker.progress import Progress
-from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, Waiting
+from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.waiting import longest_ms
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.codec.progress_bodies import DelayOffsets
@@ -66,9 +66,9 @@ def handlers(
         used, free = disk.used_ratio(folder), disk.free_bytes(folder)
         return Room(used, round(free / (1 - used)) if used < 1 else 0, free)
 
-    def waiting() -> Waiting:
+    def waiting() -> WaitingRequests:
         durable = broker.durable
-        return Waiting(
+        return WaitingRequests(
             durable.waiting_count,
             broker.thread.waiting_count,
             broker.hold.count,
@@ -104,5 +104,5 @@ def handlers(
         **StatusHandlers(
             store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster
         ).table(),
-        **ConfigHandlers(Config(settings, folder, clock, broker.settings_users())).table(),
+        **ConfigHandlers(BrokerConfig(settings, folder, clock, broker.settings_users())).table(),
     }

@@ -33,7 +33,7 @@ Use = Callable[[ssl.SSLContext], None]
 Refuse = Callable[[str], None]
 
 
-class Encryption:
+class NodeEncryption:
     """The server's side.
 
     Args:

@@ -9,7 +9,7 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError
-from sprocket.node.encryption import Encryption
+from sprocket.node.encryption import NodeEncryption
 from sprocket.rocketmq.client.instance import local_ip
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.server.dispatch import Dispatcher
@@ -30,7 +30,7 @@ class Listening:
     """
 
     def __init__(
-        self, server: ServerSettings, limits: LimitSettings, tls: Encryption | None = None
+        self, server: ServerSettings, limits: LimitSettings, tls: NodeEncryption | None = None
     ) -> None:
         self._server = server
         self._tls = tls
@@ -47,7 +47,7 @@ class Listening:
         """Return how all ports of a node are listened on. Raises SettingsError."""
         tls = None
         if settings.tls.mode != "off":
-            tls = Encryption(settings.tls, disk, clock)
+            tls = NodeEncryption(settings.tls, disk, clock)
         return cls(settings.server, settings.limits, tls)
 
     async def bind(self, port: int) -> Bound:

@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 """Takes a line for people."""
 
 
-class Opening:
+class OpeningWatch:
     """Watches one opening; `step` is what the store calls.
 
     Args:
@@ -53,7 +53,7 @@ class Opening:
             self._say(f"opening the store: {done:,}{of} {what}")
 
 
-async def open_store(opening: Opening, do: Callable[[Step], Store]) -> Store:
+async def open_store(opening: OpeningWatch, do: Callable[[Step], Store]) -> Store:
     """Open a store on a thread; if this is cancelled, end that first.
 
     Args:

@@ -18,12 +18,12 @@ from sprocket.node import administration
 from sprocket.node.encryption import client_context
 from sprocket.node.listening import Listening, address, advertised_host, own_host, stored_ip
 from sprocket.node.names import NameServerNode
-from sprocket.node.opening import Opening, Say, open_store
+from sprocket.node.opening import OpeningWatch, Say, open_store
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
 from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.server.calls import Calls
+from sprocket.rocketmq.server.calls import ClientCalls
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.server.handlers.assignment import AssignmentHandlers
 from sprocket.rocketmq.server.handlers.clients import ClientHandlers, notify_ids_changed
@@ -86,7 +86,7 @@ class Node:
         addresses: Addresses,
         broker: Broker,
         broker_name: str,
-        calls: Calls,
+        calls: ClientCalls,
         pressure: Pressure,
         parts: AsyncExitStack,
     ) -> None:
@@ -152,7 +152,7 @@ class Node:
             _refuse_foreign(disk, folder)
             warm = NonblockingDisk(disk)
             store = await open_store(
-                Opening(say, clock),
+                OpeningWatch(say, clock),
                 lambda step: Store.open(warm, folder, settings.store, clock, geometry, step=step),
             )
             parts.callback(store.close)
@@ -166,7 +166,7 @@ class Node:
                     bound=names_port,
                 )
                 parts.push_async_callback(names.stop)
-            calls = Calls(asyncio.get_running_loop())
+            calls = ClientCalls(asyncio.get_running_loop())
             dispatcher = Dispatcher({}, calls.answered)
             pressure = _pressure(settings)
             store_host = ids.host_bytes(stored_host, port.port)
@@ -282,7 +282,7 @@ def _serve(
 def _serve_clients(
     dispatcher: Dispatcher,
     broker: Broker,
-    calls: Calls,
+    calls: ClientCalls,
     nameservers: list[str],
     settings: Settings,
     clock: Clock,

@@ -41,7 +41,7 @@ _PORT = re.compile(rb"[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ProxiedClient:
     """The client behind a load balancer: an IP address as text, and a port."""
 
     host: str
@@ -49,7 +49,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class ConnectionOpening:
     """How a connection begins.
 
     Attributes:
@@ -59,7 +59,7 @@ class Opening:
     """
 
     has_header: bool
-    origin: Origin | None
+    origin: ProxiedClient | None
     rest: bytes
 
 
@@ -69,7 +69,7 @@ class ProxyHeaderReader:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def receive(self, data: bytes) -> Opening | None:
+    def receive(self, data: bytes) -> ConnectionOpening | None:
         """Take the next bytes; return how the connection begins, None while that is open.
 
         Raises:
@@ -81,10 +81,10 @@ class ProxyHeaderReader:
                 return read(self._data)
             if start.startswith(self._data):
                 return None
-        return Opening(has_header=False, origin=None, rest=bytes(self._data))
+        return ConnectionOpening(has_header=False, origin=None, rest=bytes(self._data))
 
 
-def _read_text(data: bytearray) -> Opening | None:
+def _read_text(data: bytearray) -> ConnectionOpening | None:
     end = data.find(b"\r\n", 0, TEXT_BYTES_MAX)
     if end < 0:
         if len(data) < TEXT_BYTES_MAX:
@@ -92,10 +92,10 @@ def _read_text(data: bytearray) -> Opening | None:
         raise WireError(f"PROXY header: no line end in the first {TEXT_BYTES_MAX} bytes")
     kind, *words = bytes(data[len(TEXT_START) : end]).split(b" ")
     origin = None if kind == b"UNKNOWN" else _text_origin(kind, words)
-    return Opening(has_header=True, origin=origin, rest=bytes(data[end + 2 :]))
+    return ConnectionOpening(has_header=True, origin=origin, rest=bytes(data[end + 2 :]))
 
 
-def _text_origin(kind: bytes, words: list[bytes]) -> Origin:
+def _text_origin(kind: bytes, words: list[bytes]) -> ProxiedClient:
     if kind not in (b"TCP4", b"TCP6") or len(words) != 4:
         raise WireError(
             f"PROXY header: {kind!r} and {len(words)} words, expected TCP4 or TCP6 and 4"
@@ -108,10 +108,10 @@ def _text_origin(kind: bytes, words: list[bytes]) -> Origin:
     for word in words[2:]:
         if not _PORT.fullmatch(word) or int(word) > 0xFFFF:
             raise WireError(f"PROXY header: {word!r} is no port")
-    return Origin(str(hosts[0]).partition("%")[0], int(words[2]))
+    return ProxiedClient(str(hosts[0]).partition("%")[0], int(words[2]))
 
 
-def _read_binary(data: bytearray) -> Opening | None:
+def _read_binary(data: bytearray) -> ConnectionOpening | None:
     if len(data) < _BINARY.size:
         return None
     _, version_command, family_transport, length = _BINARY.unpack_from(data)
@@ -128,13 +128,13 @@ def _read_binary(data: bytearray) -> Opening | None:
     if len(data) < end:
         return None
     origin = _binary_origin(data, _FAMILIES[family]) if size else None
-    return Opening(has_header=True, origin=origin, rest=bytes(data[end:]))
+    return ConnectionOpening(has_header=True, origin=origin, rest=bytes(data[end:]))
 
 
-def _binary_origin(data: bytearray, family: socket.AddressFamily) -> Origin:
+def _binary_origin(data: bytearray, family: socket.AddressFamily) -> ProxiedClient:
     size = _ADDRESS_BYTES[family]
     source = bytes(data[_BINARY.size : _BINARY.size + size])
     port_at = _BINARY.size + 2 * size
-    return Origin(
+    return ProxiedClient(
         socket.inet_ntop(family, source), int.from_bytes(data[port_at : port_at + 2], "big")
     )

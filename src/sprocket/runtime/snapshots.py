@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError
-from sprocket.base.journal import Journal, Journaled, SyncJob
+from sprocket.base.journal import Journal, Journaled, JournalSync
 from sprocket.runtime.offload import DiskThread
 
 _log = log.get_logger(__name__)
@@ -21,7 +21,7 @@ Done = Callable[[StoreError | None], None]
 class TableSync:
     """Makes durable what the journals of some tables hold when it is begun."""
 
-    def __init__(self, jobs: Sequence[tuple[Journal[tuple[object, ...]], SyncJob]]) -> None:
+    def __init__(self, jobs: Sequence[tuple[Journal[tuple[object, ...]], JournalSync]]) -> None:
         self._jobs = jobs
 
     def run(self) -> None:

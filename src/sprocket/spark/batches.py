@@ -15,7 +15,7 @@ from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED
 from sprocket.spark.decode import cut
 from sprocket.spark.options import Mode, Options
-from sprocket.spark.rows import COLUMNS, VIEWS, Rows
+from sprocket.spark.rows import COLUMNS, VIEWS, RecordRows
 
 BATCH_BYTES_MAX = 16 * MIB
 """Unpacked bodies per batch; Arrow's offsets have 32 bits and the JVM holds several batches."""
@@ -103,7 +103,7 @@ class Batches:
             if self._options.decompress and "body" in self._names:
                 yield from self._unpacked(part, corruption, where)
             elif len(part):
-                yield self._batch(Rows(part, self._broker_name, None, corruption))
+                yield self._batch(RecordRows(part, self._broker_name, None, corruption))
 
     def refuse_damage(self, where: str, start: int | None, why: str) -> None:
         """Say that no record is where one should be, if that ends the query.
@@ -216,8 +216,8 @@ class Batches:
             part, texts = part.keep(keep), {}
             bodies = None if bodies is None else bodies.filter(pa.array(keep))
         if len(part):
-            yield self._batch(Rows(part, self._broker_name, bodies, texts))
+            yield self._batch(RecordRows(part, self._broker_name, bodies, texts))
 
-    def _batch(self, rows: Rows) -> Any:
+    def _batch(self, rows: RecordRows) -> Any:
         columns = [COLUMNS[name].make(rows) for name in self._names]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)

@@ -25,7 +25,7 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.batches import Batches
-from sprocket.spark.offsets import QueueRange, name
+from sprocket.spark.offsets import QueueSlice, name
 
 _log = log.get_logger(__name__)
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Cluster(Protocol):
         """Close all connections."""
 
 
-class Door(Protocol):
+class ClusterDoor(Protocol):
     """What opens clusters; `cluster.Door` is the real one."""
 
     def connect(self) -> Cluster:
@@ -86,7 +86,7 @@ class Live:
         retry_wait_ms: Pause before each.
     """
 
-    def __init__(self, door: Door, *, retries_max: int, retry_wait_ms: int) -> None:
+    def __init__(self, door: ClusterDoor, *, retries_max: int, retry_wait_ms: int) -> None:
         self._door = door
         self._retries_max = retries_max
         self._retry_wait_ms = retry_wait_ms
@@ -130,7 +130,7 @@ class Live:
 
 
 def read_range(
-    live: Live, wanted: QueueRange, batches: Batches, *, count_max: int, fail_on_data_loss: bool
+    live: Live, wanted: QueueSlice, batches: Batches, *, count_max: int, fail_on_data_loss: bool
 ) -> Iterator[Any]:
     """Give the batches of one range of a queue.
 
@@ -163,7 +163,7 @@ def read_range(
     yield from _decoded(answers, wanted, batches)
 
 
-def _pull(live: Live, wanted: QueueRange, at: int, count_max: int) -> PullResult | None:
+def _pull(live: Live, wanted: QueueSlice, at: int, count_max: int) -> PullResult | None:
     """Return an answer that leads on, or None if the broker has lost the end of the queue."""
 
     def question(cluster: Cluster) -> PullResult:
@@ -180,7 +180,7 @@ def _pull(live: Live, wanted: QueueRange, at: int, count_max: int) -> PullResult
 
 
 def _after_loss(
-    wanted: QueueRange, at: int, result: PullResult | None, fail_on_data_loss: bool
+    wanted: QueueSlice, at: int, result: PullResult | None, fail_on_data_loss: bool
 ) -> int:
     """Return where to go on when messages are gone.
 
@@ -198,7 +198,7 @@ def _after_loss(
     return target
 
 
-def _decoded(answers: list[bytes], wanted: QueueRange, batches: Batches) -> Iterator[Any]:
+def _decoded(answers: list[bytes], wanted: QueueSlice, batches: Batches) -> Iterator[Any]:
     """Give the batches of some answers to pulls."""
     if not answers:
         return
@@ -218,7 +218,7 @@ def _decoded(answers: list[bytes], wanted: QueueRange, batches: Batches) -> Iter
         yield from batches.damage(None, len(data) - done, why)
 
 
-def _in_range(found: Records, wanted: QueueRange) -> Records:
+def _in_range(found: Records, wanted: QueueSlice) -> Records:
     """Return the records that were asked for; a broker may send more."""
     offsets = found.number("queue_offset")
     mask = (offsets >= wanted.start) & (offsets < wanted.end)

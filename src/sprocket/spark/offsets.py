@@ -23,7 +23,7 @@ Offsets: TypeAlias = dict[MessageQueue, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class QueueRange:
+class QueueSlice:
     """Messages of one queue: from offset `start` up to `end`."""
 
     queue: MessageQueue
@@ -77,7 +77,7 @@ def limit(start: Offsets, ends: Offsets, count_max: int) -> Offsets:
     return limited
 
 
-def between(start: Offsets, end: Offsets, *, fail_on_data_loss: bool) -> list[QueueRange]:
+def between(start: Offsets, end: Offsets, *, fail_on_data_loss: bool) -> list[QueueSlice]:
     """Return what to read for a batch; a queue that is not in `start` begins at 0.
 
     Raises:
@@ -93,7 +93,7 @@ def between(start: Offsets, end: Offsets, *, fail_on_data_loss: bool) -> list[Qu
                 "first batch. failOnDataLoss=false goes on at the new end"
             )
         if first < last:
-            ranges.append(QueueRange(queue, first, last))
+            ranges.append(QueueSlice(queue, first, last))
     return ranges
 
 

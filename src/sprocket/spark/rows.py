@@ -27,7 +27,7 @@ _TRANSACTIONS = pa.array(["none", "prepared", "commit", "rollback"])
 """By bits 2 and 3 of the system flag."""
 
 
-class Rows:
+class RecordRows:
     """Some records, and the parts of them that several columns share.
 
     Args:
@@ -97,7 +97,7 @@ class Rows:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Column:
+class SourceColumn:
     """A column of the source.
 
     Args:
@@ -107,82 +107,86 @@ class Column:
     """
 
     kind: str
-    make: Callable[[Rows], Any]
+    make: Callable[[RecordRows], Any]
     note: str
 
 
-COLUMNS: dict[str, Column] = {
-    "topic": Column("string", lambda rows: topics(rows.records), "topic of the message"),
-    "queueId": Column("int", lambda rows: rows.number("queue_id"), "queue within the topic"),
-    "queueOffset": Column(
+COLUMNS: dict[str, SourceColumn] = {
+    "topic": SourceColumn("string", lambda rows: topics(rows.records), "topic of the message"),
+    "queueId": SourceColumn("int", lambda rows: rows.number("queue_id"), "queue within the topic"),
+    "queueOffset": SourceColumn(
         "bigint", lambda rows: rows.number("queue_offset"), "place within the queue, from 0"
     ),
-    "body": Column("binary", lambda rows: rows.bodies, "unpacked, unless `decompress=false`"),
-    "tags": Column("string", lambda rows: rows.properties.value(TAGS), "the tag; null for none"),
-    "keys": Column(
+    "body": SourceColumn("binary", lambda rows: rows.bodies, "unpacked, unless `decompress=false`"),
+    "tags": SourceColumn(
+        "string", lambda rows: rows.properties.value(TAGS), "the tag; null for none"
+    ),
+    "keys": SourceColumn(
         "string", lambda rows: rows.properties.value(KEYS), "keys, blanks between; null for none"
     ),
-    "properties": Column(
+    "properties": SourceColumn(
         "map<string,string>", lambda rows: rows.properties.map(), "all properties, system's too"
     ),
-    "msgId": Column(
-        "string", Rows.message_ids, "the producer's unique key; without one the offset id"
+    "msgId": SourceColumn(
+        "string", RecordRows.message_ids, "the producer's unique key; without one the offset id"
     ),
-    "bornTimestamp": Column(
+    "bornTimestamp": SourceColumn(
         "timestamp", lambda rows: _times(rows.records.number("born_at_ms")), "producer's clock"
     ),
-    "storeTimestamp": Column(
+    "storeTimestamp": SourceColumn(
         "timestamp", lambda rows: _times(rows.records.stored_at_ms), "broker's clock"
     ),
-    "brokerName": Column(
+    "brokerName": SourceColumn(
         "string",
         lambda rows: pa.repeat(pa.scalar(rows.broker_name or None, pa.string()), len(rows.records)),
         "null when a directory is read",
     ),
-    "bornHost": Column(
+    "bornHost": SourceColumn(
         "string",
         lambda rows: rows.hosts(rows.records.start + BORN_HOST_AT, BORN_HOST_V6),
         "producer, `ip:port`",
     ),
-    "storeHost": Column(
+    "storeHost": SourceColumn(
         "string",
         lambda rows: rows.hosts(rows.records.store_host_start, STORE_HOST_V6),
         "broker, `ip:port`",
     ),
-    "flag": Column("int", lambda rows: rows.number("flag"), "the producer's own 32 bits"),
-    "sysFlag": Column(
+    "flag": SourceColumn("int", lambda rows: rows.number("flag"), "the producer's own 32 bits"),
+    "sysFlag": SourceColumn(
         "int", lambda rows: rows.number("sys_flag"), "bits: packed body, transaction, IPv6, batch"
     ),
-    "bodyCRC": Column("int", lambda rows: rows.number("body_crc"), "of the stored body, 31 bits"),
-    "reconsumeTimes": Column(
+    "bodyCRC": SourceColumn(
+        "int", lambda rows: rows.number("body_crc"), "of the stored body, 31 bits"
+    ),
+    "reconsumeTimes": SourceColumn(
         "int", lambda rows: rows.number("reconsume_times"), "deliveries before this one"
     ),
-    "preparedTransactionOffset": Column(
+    "preparedTransactionOffset": SourceColumn(
         "bigint",
         lambda rows: rows.number("prepared_transaction_offset"),
         "physical offset of a committed transaction's half message",
     ),
-    "transactionState": Column(
+    "transactionState": SourceColumn(
         "string",
         lambda rows: _TRANSACTIONS.take(
             pa.array((rows.records.number("sys_flag") & TRANSACTION_MASK) >> 2)
         ),
         "`none`, `prepared`, `commit` or `rollback`",
     ),
-    "physicalOffset": Column(
+    "physicalOffset": SourceColumn(
         "bigint", lambda rows: rows.number("physical_offset"), "bytes from the log's beginning"
     ),
-    "size": Column("int", lambda rows: rows.number("size"), "bytes of the whole record"),
-    "offsetMsgId": Column(
+    "size": SourceColumn("int", lambda rows: rows.number("size"), "bytes of the whole record"),
+    "offsetMsgId": SourceColumn(
         "string", lambda rows: rows.offset_ids, "store host and physical offset in hex"
     ),
-    "record": Column(
+    "record": SourceColumn(
         "binary",
         lambda rows: cut(rows.records.data, rows.records.start, rows.records.end),
         "the record's bytes as stored",
     ),
-    "corruption": Column(
-        "string", Rows.corruption_texts, "what is damaged here; null for sound records"
+    "corruption": SourceColumn(
+        "string", RecordRows.corruption_texts, "what is damaged here; null for sound records"
     ),
 }
 

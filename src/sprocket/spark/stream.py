@@ -33,7 +33,7 @@ from sprocket.spark import offsets
 from sprocket.spark.batches import Batches
 from sprocket.spark.cluster import Door
 from sprocket.spark.live import Cluster, Live, read_range
-from sprocket.spark.offsets import Offsets, QueueRange
+from sprocket.spark.offsets import Offsets, QueueSlice
 from sprocket.spark.options import EARLIEST, LATEST, Options
 
 _log = log.get_logger(__name__)
@@ -46,7 +46,7 @@ that is started registers. A query that runs waits for as long as for anything e
 class QueuePartition(InputPartition):  # type: ignore[misc]
     """What one task reads of one queue."""
 
-    def __init__(self, wanted: QueueRange) -> None:
+    def __init__(self, wanted: QueueSlice) -> None:
         super().__init__(wanted)
         self.wanted = wanted
 
@@ -119,7 +119,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one partition; runs in a worker."""
-        wanted: QueueRange = partition.wanted
+        wanted: QueueSlice = partition.wanted
         options = self._options
         live = open_live(options)
         try:

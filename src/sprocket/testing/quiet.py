@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import WireError
 from sprocket.node.run import Node
-from sprocket.rocketmq.broker.members import ConsumerGroup
+from sprocket.rocketmq.broker.members import ConnectedGroup
 from sprocket.rocketmq.codec import consumer_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.consumer_bodies import RunningInfo
@@ -94,7 +94,7 @@ async def _consuming(node: Node) -> str:
     return ""
 
 
-async def _behind(node: Node, group: ConsumerGroup, waiting: Iterable[MessageQueue]) -> str:
+async def _behind(node: Node, group: ConnectedGroup, waiting: Iterable[MessageQueue]) -> str:
     """Say which queue of a group has messages that its members have not done with."""
     told = [
         await _ask(node, group.name, peer, client.client_id)

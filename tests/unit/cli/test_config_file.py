@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base.errors import DiskFailed, SettingsError
 from sprocket.cli import config_file
-from sprocket.cli.config_file import Given
+from sprocket.cli.config_file import GivenSettings
 from sprocket.rocketmq.aliases import read_broker_conf
 
 
@@ -31,7 +31,9 @@ def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path = tmp_path / "broker.conf"
     path.write_text("brokerName=b\nstorePathRootDir=/data\nhaListenPort=1\n")
     given = config_file.read(str(path), read_broker_conf)
-    assert given == Given(values=[("broker.name", "b", f"{path} (brokerName)")], folder="/data")
+    assert given == GivenSettings(
+        values=[("broker.name", "b", f"{path} (brokerName)")], folder="/data"
+    )
     assert capsys.readouterr().err == (
         f"sprocket: {path}: ignored, as there is no such setting here: haListenPort\n"
     )
@@ -45,8 +47,8 @@ def test_a_file_of_ours_is_left_to_the_loader(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("[broker]\nname = 'b'\n")
     given = config_file.read(str(path), read_broker_conf)
-    assert given == Given(toml="[broker]\nname = 'b'\n")
-    assert config_file.read(None, read_broker_conf) == Given()
+    assert given == GivenSettings(toml="[broker]\nname = 'b'\n")
+    assert config_file.read(None, read_broker_conf) == GivenSettings()
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.rocketmq.store.walk import Damage
-from sprocket.runtime.proxy_header import Opening, Origin, ProxyHeaderReader
+from sprocket.runtime.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -144,7 +144,9 @@ def test_the_proxy_header_on_its_page() -> None:
     """It names the client."""
     data = example("proxy-header.md")
     opening = ProxyHeaderReader().receive(data)
-    assert opening == Opening(has_header=True, origin=Origin("203.0.113.7", 4711), rest=b"")
+    assert opening == ConnectionOpening(
+        has_header=True, origin=ProxiedClient("203.0.113.7", 4711), rest=b""
+    )
 
 
 def test_the_journals_on_their_pages() -> None:

@@ -17,7 +17,7 @@ from tests.unit.rocketmq.conftest import RawClient
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError, SettingsError
 from sprocket.node import throw_away
-from sprocket.node.encryption import Encryption, client_context
+from sprocket.node.encryption import NodeEncryption, client_context
 from sprocket.node.run import Node
 from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.admin import Admin
@@ -40,9 +40,9 @@ def settings(one: Certificate, **changes: object) -> TlsSettings:
     return replace(given, **changes)  # type: ignore[arg-type]
 
 
-def encryption(given: TlsSettings, clock: FakeClock | None = None) -> Encryption:
+def encryption(given: TlsSettings, clock: FakeClock | None = None) -> NodeEncryption:
     """Return the server's side over real files."""
-    return Encryption(given, RealDisk(), clock or FakeClock())
+    return NodeEncryption(given, RealDisk(), clock or FakeClock())
 
 
 def test_what_is_missing_is_one_clear_error(
@@ -132,7 +132,7 @@ def test_one_throw_away_certificate_serves_all_who_come_meanwhile() -> None:
         throw_away.certify(context, now_ms)
 
     async def main() -> None:
-        tls = Encryption(TlsSettings(), SimulatedDisk(), FakeClock(), certify)
+        tls = NodeEncryption(TlsSettings(), SimulatedDisk(), FakeClock(), certify)
         told: list[ssl.SSLContext | str] = []
         for _ in range(3):
             tls.obtain(told.append, told.append)
@@ -153,7 +153,7 @@ def test_without_the_package_tls_is_off_and_the_refusal_says_why(
     monkeypatch.setitem(sys.modules, "cryptography", None)
 
     async def main() -> None:
-        tls = Encryption(TlsSettings(), SimulatedDisk(), FakeClock())
+        tls = NodeEncryption(TlsSettings(), SimulatedDisk(), FakeClock())
         told: list[str] = []
         for count in (1, 2):
             tls.obtain(lambda _: told.append("used"), told.append)
@@ -173,7 +173,7 @@ def test_a_throw_away_certificate_that_cannot_be_made_does_not_end_the_node() ->
         raise ValueError("broken")
 
     async def main() -> None:
-        tls = Encryption(TlsSettings(), SimulatedDisk(), FakeClock(), broken)
+        tls = NodeEncryption(TlsSettings(), SimulatedDisk(), FakeClock(), broken)
         told: list[str] = []
         tls.obtain(lambda _: None, told.append)
         while not told:

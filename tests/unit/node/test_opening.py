@@ -10,7 +10,7 @@ from tests.stores import ROOT, filled, open_store
 from sprocket.base.errors import DiskFailed, OpeningEnded
 from sprocket.base.progress import Step
 from sprocket.node import opening
-from sprocket.node.opening import Opening
+from sprocket.node.opening import OpeningWatch
 from sprocket.node.run import Node
 from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -25,7 +25,7 @@ def test_only_a_long_opening_is_told_and_once_a_second() -> None:
     """The first second is silent."""
     said: list[str] = []
     clock = FakeClock()
-    one = Opening(said.append, clock)
+    one = OpeningWatch(said.append, clock)
     one.step("queues found", 10)
     clock.advance(999)
     one.step("queues found", 2_000)
@@ -44,7 +44,7 @@ def test_only_a_long_opening_is_told_and_once_a_second() -> None:
 def test_nobody_need_listen() -> None:
     """Without somebody who reads it, nothing is said."""
     clock = FakeClock()
-    one = Opening(None, clock)
+    one = OpeningWatch(None, clock)
     clock.advance(5_000)
     one.step("queues found", 1)
 
@@ -132,7 +132,7 @@ def test_a_cancelled_start_waits_for_the_opening_to_end() -> None:
             ended.set()
 
     async def main() -> None:
-        task = asyncio.ensure_future(opening.open_store(Opening(None, FakeClock()), do))
+        task = asyncio.ensure_future(opening.open_store(OpeningWatch(None, FakeClock()), do))
         while not begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
@@ -154,7 +154,7 @@ def test_a_store_that_was_opened_all_the_same_is_closed() -> None:
         return Store.open(disk, ROOT, StoreSettings.small(), FakeClock(), Geometry.small())
 
     async def main() -> None:
-        task = asyncio.ensure_future(opening.open_store(Opening(None, FakeClock()), do))
+        task = asyncio.ensure_future(opening.open_store(OpeningWatch(None, FakeClock()), do))
         while not begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
@@ -175,7 +175,7 @@ def test_what_the_opening_raises_is_raised() -> None:
 
     async def main() -> None:
         with pytest.raises(DiskFailed, match="no disk"):
-            await opening.open_store(Opening(None, FakeClock()), do)
+            await opening.open_store(OpeningWatch(None, FakeClock()), do)
 
     asyncio.run(main())
 

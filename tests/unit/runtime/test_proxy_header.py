@@ -12,13 +12,13 @@ from sprocket.base.errors import WireError
 from sprocket.runtime.proxy_header import (
     BINARY_START,
     TEXT_BYTES_MAX,
-    Opening,
-    Origin,
+    ConnectionOpening,
+    ProxiedClient,
     ProxyHeaderReader,
 )
 
-CLIENT = Origin("203.0.113.7", 4711)
-CLIENT_6 = Origin("2001:db8::7", 4711)
+CLIENT = ProxiedClient("203.0.113.7", 4711)
+CLIENT_6 = ProxiedClient("2001:db8::7", 4711)
 PORTS = struct.pack(">HH", 4711, 10911)
 FOUR = socket.inet_aton(CLIENT.host) + socket.inet_aton("10.0.0.1") + PORTS
 SIX = b"".join(socket.inet_pton(socket.AF_INET6, one) for one in (CLIENT_6.host, "::1")) + PORTS
@@ -35,7 +35,7 @@ HEADERS = (
     (b"PROXY TCP6 2001:db8::7 ::1 4711 10911\r\n", CLIENT_6),
     (
         b"PROXY TCP6 " + b"f" * 4 + b":ffff" * 7 + b" ::1 65535 0\r\n",
-        Origin("ffff" + 7 * ":ffff", 65535),
+        ProxiedClient("ffff" + 7 * ":ffff", 65535),
     ),
     (b"PROXY UNKNOWN\r\n", None),
     (b"PROXY UNKNOWN x  y 1\r\n", None),
@@ -69,9 +69,11 @@ FRAMES = (b"", b"\0\0\0\x10frame", b"\x16\x03\x01", b"PROXY TCP4 once more\r\n")
 
 @pytest.mark.parametrize("rest", FRAMES)
 @pytest.mark.parametrize(("header", "origin"), HEADERS)
-def test_a_header_names_the_client(header: bytes, origin: Origin | None, rest: bytes) -> None:
+def test_a_header_names_the_client(
+    header: bytes, origin: ProxiedClient | None, rest: bytes
+) -> None:
     """Whole or byte by byte, and what follows it is not lost."""
-    expected = Opening(has_header=True, origin=origin, rest=rest)
+    expected = ConnectionOpening(has_header=True, origin=origin, rest=rest)
     assert ProxyHeaderReader().receive(header + rest) == expected
     reader = ProxyHeaderReader()
     for at in range(min(len(header), 300) - 1):
@@ -84,7 +86,7 @@ def test_a_header_names_the_client(header: bytes, origin: Origin | None, rest: b
 )
 def test_anything_else_is_left_as_it_is(data: bytes) -> None:
     """Frames and handshakes pass at once, what only looks like a header as soon as it is none."""
-    opening = Opening(has_header=False, origin=None, rest=data)
+    opening = ConnectionOpening(has_header=False, origin=None, rest=data)
     assert ProxyHeaderReader().receive(data) == opening
     reader = ProxyHeaderReader()
     found = [reader.receive(data[at : at + 1]) for at in range(len(data))]

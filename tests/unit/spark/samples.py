@@ -19,7 +19,7 @@ from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.batches import column_names
 from sprocket.spark.options import Options, read_directory
-from sprocket.spark.rows import COLUMNS, FULL, Rows
+from sprocket.spark.rows import COLUMNS, FULL, RecordRows
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
 """Stores that a real RocketMQ 5.3.3 wrote."""
@@ -90,7 +90,7 @@ def plain(data: bytes) -> list[StoredMessage]:
 
 def rows(kept: Records, names: Sequence[str] = FULL) -> list[dict[str, Any]]:
     """Return rows as Python values; bodies as stored."""
-    made = Rows(kept)
+    made = RecordRows(kept)
     columns = {name: COLUMNS[name].make(made).to_pylist() for name in names}
     return [
         _plain_row(dict(zip(columns, row, strict=True)))

@@ -19,7 +19,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark import live as module
 from sprocket.spark.batches import Batches
 from sprocket.spark.live import Live, read_range
-from sprocket.spark.offsets import QueueRange
+from sprocket.spark.offsets import QueueSlice
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -38,7 +38,7 @@ def read(
     door = FakeDoor(fake)
     live = Live(door, retries_max=4, retry_wait_ms=500)
     batches = Batches(schema(options), options, "broker-a")
-    wanted = QueueRange(QUEUE, start, end)
+    wanted = QueueSlice(QUEUE, start, end)
     made = read_range(live, wanted, batches, count_max=count, fail_on_data_loss=loss)
     rows = plain_rows(list(made))
     assert {row["brokerName"] for row in rows} <= {"broker-a", None}
@@ -148,7 +148,7 @@ def test_an_end_that_comes_back() -> None:
     live = Live(door, retries_max=4, retry_wait_ms=1)
     made: Any = read_range(
         live,
-        QueueRange(QUEUE, 0, 9),
+        QueueSlice(QUEUE, 0, 9),
         Batches(schema(options), options),
         count_max=100,
         fail_on_data_loss=True,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sprocket.base.errors import DataLost
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.offsets import QueueRange, between, decode, encode, limit
+from sprocket.spark.offsets import QueueSlice, between, decode, encode, limit
 
 QUEUES = [MessageQueue(t, b, q) for t in "zab" for b in ("b2", "b1") for q in (10, 2)]
 OFFSETS = st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 100))
@@ -53,7 +53,7 @@ def test_ranges_between_two_offsets() -> None:
     """Queues with nothing new have no range; a new queue begins at 0."""
     one, two, new = (MessageQueue("t", "b", number) for number in range(3))
     ranges = between({one: 3, two: 4}, {one: 5, two: 4, new: 2}, fail_on_data_loss=True)
-    assert ranges == [QueueRange(one, 3, 5), QueueRange(new, 0, 2)]
+    assert ranges == [QueueSlice(one, 3, 5), QueueSlice(new, 0, 2)]
 
 
 def test_an_end_before_the_start_is_data_loss() -> None:

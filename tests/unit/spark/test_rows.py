@@ -2,7 +2,7 @@
 
 from tests.unit.spark.samples import NARROW, WIDE, encoded, found, rows
 
-from sprocket.spark.rows import COLUMNS, FULL, META, RAW, Rows
+from sprocket.spark.rows import COLUMNS, FULL, META, RAW, RecordRows
 
 
 def test_views_name_columns() -> None:
@@ -50,6 +50,6 @@ def test_record_is_the_stored_bytes() -> None:
 
 def test_corruption_and_broker_name() -> None:
     """Both are null where there is nothing to say."""
-    made = Rows(found(encoded(2)), "broker-a", None, {1: "why"})
+    made = RecordRows(found(encoded(2)), "broker-a", None, {1: "why"})
     assert COLUMNS["corruption"].make(made).to_pylist() == [None, "why"]
     assert COLUMNS["brokerName"].make(made).to_pylist() == ["broker-a", "broker-a"]

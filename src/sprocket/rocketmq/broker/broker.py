@@ -15,17 +15,17 @@ from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.delay import Delays
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.durable import Durable
+from sprocket.rocketmq.broker.durable import GroupCommit
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.hold import PullHold
 from sprocket.rocketmq.broker.locks import QueueLocks
-from sprocket.rocketmq.broker.members import Link, Members
+from sprocket.rocketmq.broker.members import ClientManager, Link
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.pull import Puller
+from sprocket.rocketmq.broker.pull import PullService
 from sprocket.rocketmq.broker.query import Queries
 from sprocket.rocketmq.broker.removal import Removal
 from sprocket.rocketmq.broker.request_modes import RequestModes
-from sprocket.rocketmq.broker.retry import SendBack
+from sprocket.rocketmq.broker.retry import RetryService
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
@@ -89,7 +89,7 @@ class Broker:
         self.offsets = ConsumerOffsets(disk, folder, clock)
         self.request_modes = RequestModes(disk, folder)
         self.locks = QueueLocks(clock)
-        self.members = Members(
+        self.members = ClientManager(
             clock, settings.members.expiry_ms / 1000, notify, self.groups.tells_members
         )
         self.hold = PullHold(loop, settings.pull)
@@ -110,7 +110,7 @@ class Broker:
             },
             durable=[self.topics, self.groups],
         )
-        self.durable = Durable(
+        self.durable = GroupCommit(
             store,
             self.thread,
             self._sync_thread,
@@ -137,7 +137,7 @@ class Broker:
             levels,
             ids.UniqueIds(clock, store_host[:-4]).next,
         )
-        self.send_back = SendBack(store, topics, groups, levels, store_host)
+        self.send_back = RetryService(store, topics, groups, levels, store_host)
         self.delays = Delays(
             store,
             reads,
@@ -148,7 +148,7 @@ class Broker:
             loop,
             store.log_clock,
         )
-        self.puller = Puller(store, topics, groups, self.members, self.offsets, settings.pull)
+        self.puller = PullService(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store, settings.store)
         self.removal = Removal(store, self.upkeep, topics, groups, self.offsets, self.stats)
         self._flush_seconds = settings.offsets.flush_ms / 1000

@@ -22,7 +22,7 @@ BLACK_LIST = frozenset({"configBlackList", "brokerConfigPath", "rocketmqHome"})
 _log = log.get_logger(__name__)
 
 
-class Config:
+class BrokerConfig:
     """The settings as they are now.
 
     Args:

@@ -11,7 +11,7 @@ from sprocket.rocketmq.codec import properties, record, record_layout
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 
 
-class Original(Struct, frozen=True):
+class MessageOriginal(Struct, frozen=True):
     """A stored message and what of it is needed in its stored form.
 
     Attributes:
@@ -23,7 +23,7 @@ class Original(Struct, frozen=True):
     born_host: bytes
 
     @classmethod
-    def read(cls, stored: Buffer) -> "Original":
+    def read(cls, stored: Buffer) -> "MessageOriginal":
         """Take a record apart and compare its body with its checksum.
 
         Raises:

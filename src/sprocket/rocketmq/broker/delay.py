@@ -51,10 +51,10 @@ from sprocket.base.errors import (
 )
 from sprocket.base.nonblocking import gather
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.broker.copies import Original
+from sprocket.rocketmq.broker.copies import MessageOriginal
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.durable import Durable
+from sprocket.rocketmq.broker.durable import GroupCommit
 from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.codec import properties
 from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
@@ -162,7 +162,7 @@ class Delays:
         self,
         store: Store,
         reads: Reads,
-        durable: Durable,
+        durable: GroupCommit,
         progress: DelayProgress,
         levels: DelayLevels,
         store_host: bytes,
@@ -217,7 +217,7 @@ class Delays:
         return self._wait_ms(level, units[0][3]) if units else None
 
     def stop(self) -> None:
-        """Begin no further batch; the one under way is answered by `Durable.settle` or `close`."""
+        """Begin no further batch; `GroupCommit.settle` or `close` answers the one under way."""
         self._is_stopped = True
         for level in self._levels:
             if level.timer is not None:
@@ -307,7 +307,7 @@ class Delays:
 
     def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:
         """Return the copy of a message that is due. Raises one of `_UNREADABLE`."""
-        original = Original.read(self._store.record_at(PhysicalOffset(place)))
+        original = MessageOriginal.read(self._store.record_at(PhysicalOffset(place)))
         found = original.message
         here = (SCHEDULE_TOPIC, level.number - 1, offset)
         if (found.topic, found.queue_id, found.queue_offset) != here:

@@ -44,7 +44,7 @@ VERSION_STEP = 200
 """Changes for each step of the data version, RocketMQ's `delayOffsetUpdateVersionStep`."""
 
 
-class Log(Protocol):
+class LogProgress(Protocol):
     """The part of the store that says how far the log has come; `store.Store` is it."""
 
     @property
@@ -81,7 +81,7 @@ class DelayProgress:
     """
 
     def __init__(
-        self, disk: Disk, folder: str, clock: Clock, store: Log, *, is_whole: bool = True
+        self, disk: Disk, folder: str, clock: Clock, store: LogProgress, *, is_whole: bool = True
     ) -> None:
         layout = StoreLayout(folder)
         self._file = ConfigFile(disk, layout.delay_offsets)

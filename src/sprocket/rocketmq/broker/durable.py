@@ -46,10 +46,10 @@ from sprocket.base.errors import DiskFailed, StoreError, StoreFailed, SyncLate
 from sprocket.rocketmq.broker import waiting
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import Timer, Timers
-from sprocket.rocketmq.broker.waiting import Answer, Answers, Asker, Ready, Sent, Waiting
+from sprocket.rocketmq.broker.waiting import Answer, Answers, Asker, PendingAcks, Ready, Sent
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.dispatch import Arrival
-from sprocket.rocketmq.store.flush import FillJob, SyncJob
+from sprocket.rocketmq.store.flush import FillJob, LogSync
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.tail import KEPT_BYTES_MAX
 from sprocket.runtime.pressure import Pressure
@@ -128,7 +128,7 @@ class JobThread(Protocol):
         """
 
 
-class TableSync(Protocol):
+class TableSyncJob(Protocol):
     """Makes durable what tables have noted; `runtime.snapshots.TableSync` is it."""
 
     def run(self) -> None:
@@ -138,7 +138,7 @@ class TableSync(Protocol):
         """Note how it ended, on the loop."""
 
 
-class Durable:
+class GroupCommit:
     """The way of every record into the store.
 
     Args:
@@ -166,7 +166,7 @@ class Durable:
         arrived: Callable[[Arrival], None],
         stats: Stats,
         pressure: Pressure,
-        begin_table_sync: Callable[[], TableSync | None],
+        begin_table_sync: Callable[[], TableSyncJob | None],
         *,
         sync_wait_ms_max: float,
         sync_timeout_ms: int,
@@ -184,9 +184,9 @@ class Durable:
         self._wait_seconds = sync_wait_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
         self._asked: list[Sent] = []
-        self._new: list[Waiting[object]] = []
-        self._written: list[Waiting[object]] = []
-        self._syncing: list[Waiting[object]] = []
+        self._new: list[PendingAcks[object]] = []
+        self._written: list[PendingAcks[object]] = []
+        self._syncing: list[PendingAcks[object]] = []
         self._late_timer: Timer | None = None
         self._commit_is_due = False
         self._undispatched, self._round_to = 0, store.written
@@ -248,14 +248,14 @@ class Durable:
             stored = self._store.append_all(records)
         except StoreError as error:
             if len(records) == 1:
-                refused = Waiting(answers, asked, None, 1)
+                refused = PendingAcks(answers, asked, None, 1)
                 waiting.tell([refused], error)
                 return
             for number in range(len(records)):
                 part = slice(number, number + 1)
                 self.append_all(records[part], answers, asked[part])
             return
-        new = Waiting(answers, asked, stored, len(records))
+        new = PendingAcks(answers, asked, stored, len(records))
         self._wait(new)
 
     def append_batch(self, batch: NewBatch, answers: Answers[A], asked: Sequence[A]) -> None:
@@ -266,13 +266,13 @@ class Durable:
         try:
             stored = self._store.append_batch(batch)
         except StoreError as error:
-            refused = Waiting(answers, asked, None, 1)
+            refused = PendingAcks(answers, asked, None, 1)
             waiting.tell([refused], error)
             return
-        new = Waiting(answers, asked, stored, len(stored))
+        new = PendingAcks(answers, asked, stored, len(stored))
         self._wait(new)
 
-    def _wait(self, one: Waiting[object]) -> None:
+    def _wait(self, one: PendingAcks[object]) -> None:
         self._new.append(one)
         if not self._commit_is_due:
             self._commit_is_due = True
@@ -284,7 +284,7 @@ class Durable:
         return len(self._asked) + sum(len(one.asked) for one in self.unanswered)
 
     @property
-    def unanswered(self) -> list[Waiting[object]]:
+    def unanswered(self) -> list[PendingAcks[object]]:
         """Who waits with records that were appended, the oldest first."""
         return self._syncing + self._written + self._new
 
@@ -399,9 +399,9 @@ class Durable:
 
     def _run_sync(
         self,
-        job: SyncJob | None,
-        tables: TableSync | None,
-        group: list[Waiting[object]],
+        job: LogSync | None,
+        tables: TableSyncJob | None,
+        group: list[PendingAcks[object]],
         ready: Ready | None,
         wait_seconds: float,
     ) -> None:
@@ -448,7 +448,7 @@ class Durable:
             self._late_timer = self._timers.call_later(self._timeout_seconds, self._late)
 
     def _answer(
-        self, group: list[Waiting[object]], error: StoreError | None, ready: Ready | None = None
+        self, group: list[PendingAcks[object]], error: StoreError | None, ready: Ready | None = None
     ) -> None:
         if error is not None:
             _log.critical(
@@ -655,7 +655,7 @@ class Durable:
         self._thread.submit(job.run, done)
 
 
-def _run(job: SyncJob | None, tables: TableSync | None) -> None:
+def _run(job: LogSync | None, tables: TableSyncJob | None) -> None:
     """Sync what a group needs: its records, and before them what it changed in tables."""
     if tables is not None:
         tables.run()

@@ -23,7 +23,7 @@ _log = log.get_logger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 
-class Held:
+class HeldPull:
     """One pull that waits."""
 
     __slots__ = ("key", "offset", "owner", "resume", "tags", "timer")
@@ -50,8 +50,8 @@ class PullHold:
     def __init__(self, timers: Timers, settings: PullSettings) -> None:
         self._timers = timers
         self._count_max = settings.hold_count_max
-        self._queues: dict[tuple[str, int], set[Held]] = {}
-        self._owners: dict[object, set[Held]] = {}
+        self._queues: dict[tuple[str, int], set[HeldPull]] = {}
+        self._owners: dict[object, set[HeldPull]] = {}
         self._said_full = False
         self.count = 0
 
@@ -89,7 +89,7 @@ class PullHold:
                 self._said_full = True
             return False
         key = (topic, queue_id)
-        held = Held(owner, key, offset, tags, resume)
+        held = HeldPull(owner, key, offset, tags, resume)
         held.timer = self._timers.call_later(hold_ms / 1000, lambda: self._end(held))
         self._queues.setdefault(key, set()).add(held)
         self._owners.setdefault(owner, set()).add(held)
@@ -138,11 +138,11 @@ class PullHold:
             for held in list(waiting):
                 self._end(held)
 
-    def _end(self, held: Held) -> None:
+    def _end(self, held: HeldPull) -> None:
         self._remove(held)
         held.resume()
 
-    def _remove(self, held: Held) -> None:
+    def _remove(self, held: HeldPull) -> None:
         if held.timer is not None:
             held.timer.cancel()
             held.timer = None
@@ -152,7 +152,7 @@ class PullHold:
         self._said_full = False
 
 
-def _discard(table: dict[K, set[Held]], key: K, held: Held) -> None:
+def _discard(table: dict[K, set[HeldPull]], key: K, held: HeldPull) -> None:
     waiting = table[key]
     waiting.remove(held)
     if not waiting:

@@ -49,7 +49,7 @@ class Link(Protocol):
 
 
 @dataclass(slots=True)
-class Client:
+class ConnectedClient:
     """One member of a group."""
 
     client_id: str
@@ -60,14 +60,14 @@ class Client:
 
 
 @dataclass(slots=True)
-class ConsumerGroup:
+class ConnectedGroup:
     """The consumers of one group that are connected, and what they want."""
 
     name: str
     consume_type: str = CONSUME_PASSIVELY
     message_model: str = CLUSTERING
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    clients: dict[Link, Client] = field(default_factory=dict)
+    clients: dict[Link, ConnectedClient] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     fingerprint: int | None = None
     empty_since: float | None = None
@@ -77,7 +77,7 @@ class ConsumerGroup:
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
 
-class Members:
+class ClientManager:
     """The tables of producers and consumers.
 
     Args:
@@ -99,8 +99,8 @@ class Members:
         self._expiry_seconds = expiry_seconds
         self._notify = notify
         self._is_told = is_told
-        self._producers: dict[str, dict[Link, Client]] = {}
-        self._consumers: dict[str, ConsumerGroup] = {}
+        self._producers: dict[str, dict[Link, ConnectedClient]] = {}
+        self._consumers: dict[str, ConnectedGroup] = {}
         self._groups_of: dict[Link, tuple[set[str], set[str]]] = {}
         self._repliable: dict[str, Link] = {}
 
@@ -108,7 +108,7 @@ class Members:
         """Change how old a heartbeat may be."""
         self._expiry_seconds = settings.expiry_ms / 1000
 
-    def consumers(self, group: str) -> ConsumerGroup | None:
+    def consumers(self, group: str) -> ConnectedGroup | None:
         """Return the group of consumers; None when nobody is or was lately in it."""
         return self._consumers.get(group)
 
@@ -116,7 +116,7 @@ class Members:
         """Return the groups of consumers in which somebody is or was lately."""
         return list(self._consumers)
 
-    def producers(self, group: str) -> dict[Link, Client]:
+    def producers(self, group: str) -> dict[Link, ConnectedClient]:
         """Return the producers of a group."""
         return self._producers.get(group, {})
 
@@ -162,7 +162,7 @@ class Members:
             group of which none are known: the broker was started again. RocketMQ does not say the
             latter, and refuses the pulls of such a group until its client sends them by itself.
         """
-        client = Client(data.client_id, language, version, self._clock.monotonic())
+        client = ConnectedClient(data.client_id, language, version, self._clock.monotonic())
         producer_groups, consumer_groups = self._groups_of.setdefault(link, (set(), set()))
         if data.producers:
             self._repliable[data.client_id] = link
@@ -183,7 +183,7 @@ class Members:
         """Note the subscription that a pull carried, for a group that sends no heartbeats."""
         group = self._consumers.get(group_name)
         if group is None:
-            group = ConsumerGroup(name=group_name, message_model=model)
+            group = ConnectedGroup(name=group_name, message_model=model)
             group.empty_since = self._clock.monotonic()
             self._consumers[group_name] = group
         known = group.subscriptions.get(subscription.topic)
@@ -231,9 +231,9 @@ class Members:
                 del self._consumers[name]
 
     def _register(
-        self, link: Link, client: Client, wanted: ConsumerData, data: HeartbeatData
+        self, link: Link, client: ConnectedClient, wanted: ConsumerData, data: HeartbeatData
     ) -> bool:
-        group = self._consumers.setdefault(wanted.group, ConsumerGroup(name=wanted.group))
+        group = self._consumers.setdefault(wanted.group, ConnectedGroup(name=wanted.group))
         group.empty_since = None
         is_new = link not in group.clients
         group.clients[link] = client
@@ -251,7 +251,7 @@ class Members:
             self._tell(group)
         return has_changed
 
-    def _tell(self, group: ConsumerGroup) -> None:
+    def _tell(self, group: ConnectedGroup) -> None:
         """Tell all members; those who each consume everything have nothing to share."""
         if group.message_model == BROADCASTING:
             return
@@ -266,7 +266,7 @@ class Members:
         if not table:
             del self._producers[group]
 
-    def _forget_id(self, link: Link, client: Client) -> None:
+    def _forget_id(self, link: Link, client: ConnectedClient) -> None:
         """Push no more replies for a client id over a connection."""
         if self._repliable.get(client.client_id) is link:
             del self._repliable[client.client_id]
@@ -281,7 +281,7 @@ class Members:
             self._tell(group)
 
 
-def _subscribe(group: ConsumerGroup, wanted: Iterable[Subscription]) -> bool:
+def _subscribe(group: ConnectedGroup, wanted: Iterable[Subscription]) -> bool:
     """Bring the group's subscriptions up to a heartbeat's; tell whether its topics changed."""
     named = {subscription.topic: subscription for subscription in wanted}
     is_changed = False

@@ -48,7 +48,7 @@ class _Bucket(Generic[K]):
         self.total = Count()
 
 
-class Window(Generic[K]):
+class MeterWindow(Generic[K]):
     """The buckets of one span.
 
     Args:
@@ -113,9 +113,9 @@ class Meter(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self.minute: Window[K] = Window(ROLL_SECONDS, 6)
-        self.hour: Window[K] = Window(600, 6)
-        self.day: Window[K] = Window(3600, 24)
+        self.minute: MeterWindow[K] = MeterWindow(ROLL_SECONDS, 6)
+        self.hour: MeterWindow[K] = MeterWindow(600, 6)
+        self.day: MeterWindow[K] = MeterWindow(3600, 24)
         self._counts: dict[K, Count] = {}
 
     def add(self, key: K, messages: int, size: int) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from sprocket.base.clock import Clock
 from sprocket.base.nonblocking import gather
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
@@ -38,7 +38,7 @@ class Progress:
         store: Store,
         topics: Topics,
         groups: Groups,
-        members: Members,
+        members: ClientManager,
         offsets: ConsumerOffsets,
         stats: Stats,
         broker_name: str,

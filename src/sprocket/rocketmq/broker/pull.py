@@ -10,7 +10,7 @@ from msgspec import Struct
 from sprocket.base.errors import RequestRefused
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import ResponseCode
@@ -84,7 +84,7 @@ _CODES = {
 _EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
 
 
-class Puller:
+class PullService:
     """Answers pulls out of the store."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Puller:
         store: Store,
         topics: Topics,
         groups: Groups,
-        members: Members,
+        members: ClientManager,
         offsets: ConsumerOffsets,
         settings: PullSettings,
     ) -> None:

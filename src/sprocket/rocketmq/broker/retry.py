@@ -23,7 +23,7 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.broker.copies import Original
+from sprocket.rocketmq.broker.copies import MessageOriginal
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, Topics
@@ -55,7 +55,7 @@ def retries_max(group: SubscriptionGroup, wanted: int | None, version: int) -> i
     return wanted
 
 
-class SendBack:
+class RetryService:
     """Turns messages that are sent back into records.
 
     Args:
@@ -125,14 +125,14 @@ class SendBack:
             name, queue_id = self._levels.divert(level, name, queue_id, found)
         return original.copy(name, queue_id, self._store_host, more_reconsume_times=1)
 
-    def _read(self, offset: int) -> Original:
+    def _read(self, offset: int) -> MessageOriginal:
         """Return the consumed message.
 
         Raises:
             RequestRefused: SYSTEM_ERROR; no whole message begins at `offset`.
         """
         try:
-            return Original.read(self._store.record_at(PhysicalOffset(offset)))
+            return MessageOriginal.read(self._store.record_at(PhysicalOffset(offset)))
         except (OffsetTooSmall, OffsetTooLarge, CorruptRecord, WireError) as error:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}"

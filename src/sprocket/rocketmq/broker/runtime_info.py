@@ -36,7 +36,7 @@ HELD_PULLS = "sprocketHeldPulls"
 """Our own figure: pulls that wait for messages, which in RocketMQ none tells."""
 
 
-class Waiting(NamedTuple):
+class WaitingRequests(NamedTuple):
     """How many requests wait: sends for their sync, reads for the disk, pulls for messages."""
 
     sends: int
@@ -74,7 +74,7 @@ class RuntimeInfo:
         clock: Clock,
         folder: str,
         disk: Callable[[], Room],
-        waiting: Callable[[], Waiting],
+        waiting: Callable[[], WaitingRequests],
         delays: Callable[[], Mapping[int, tuple[int, int]]],
     ) -> None:
         self._store = store

@@ -56,13 +56,13 @@ _CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 """The hosts say what they are; a client that sets these bits would break the record."""
 
 
-class Origin(Protocol):
+class RequestOrigin(Protocol):
     """Where a request came from; `runtime.driver.Peer` is one."""
 
     host_bytes: bytes
 
 
-Send: TypeAlias = tuple[Origin, Command, SendMessage]
+Send: TypeAlias = tuple[RequestOrigin, Command, SendMessage]
 """A message that is to be stored: who sent it, the request, and its header."""
 
 
@@ -167,7 +167,7 @@ class Sender:
         return 0 if topic.order and not self._topics.is_writable else topic.write_queues
 
     def _any_record(
-        self, origin: Origin, request: Command, header: SendMessage
+        self, origin: RequestOrigin, request: Command, header: SendMessage
     ) -> NewRecord | Exception:
         try:
             return self.record(header, request.body, origin.host_bytes, request.version)

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import TypeVar
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.broker.meters import ROLL_SECONDS, Count, Meter, Window
+from sprocket.rocketmq.broker.meters import ROLL_SECONDS, Count, Meter, MeterWindow
 from sprocket.rocketmq.codec.stats_bodies import Rate, StatsData
 from sprocket.rocketmq.store.dispatch import Put
 
@@ -300,6 +300,6 @@ def _one(count: Count, seconds: float, read: _Read) -> Rate:
     )
 
 
-def _per_second(window: Window[K], key: K) -> float:
+def _per_second(window: MeterWindow[K], key: K) -> float:
     count, seconds = window.find(key), window.seconds
     return 0.0 if count is None or seconds <= 0 else count.messages / seconds

@@ -12,7 +12,7 @@ from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage
-from sprocket.rocketmq.store.append import Appended, Places
+from sprocket.rocketmq.store.append import Appended, AppendedBatch
 from sprocket.runtime.driver import Peer
 
 _log = log.get_logger(__name__)
@@ -41,15 +41,15 @@ it is called before the sync is over and once more if that fails."""
 Ready: TypeAlias = defaultdict[Asker, list[Buffer]]
 """Answers that wait for their time, in order."""
 
-Answers: TypeAlias = Callable[[Sequence[A], Places | None, StoreError | None, Ready], None]
+Answers: TypeAlias = Callable[[Sequence[A], AppendedBatch | None, StoreError | None, Ready], None]
 """The same for several at once: adds the answers, given what was asked for, and what was stored of
 each, or why nothing was."""
 
 
-class Waiting(Struct, Generic[A_co], frozen=True, eq=False):
+class PendingAcks(Struct, Generic[A_co], frozen=True, eq=False):
     """Those who wait for records that were appended together.
 
-    Any are a `Waiting[object]`: its `answers` gets nothing but its `asked`.
+    Any are a `PendingAcks[object]`: its `answers` gets nothing but its `asked`.
 
     Attributes:
         answers: Makes their answers.
@@ -60,11 +60,11 @@ class Waiting(Struct, Generic[A_co], frozen=True, eq=False):
 
     answers: Answers[A_co]
     asked: Sequence[A_co]
-    stored: Places | None
+    stored: AppendedBatch | None
     records: int
 
 
-def longest_ms(groups: Sequence[Waiting[object]], now_ms: int) -> int:
+def longest_ms(groups: Sequence[PendingAcks[object]], now_ms: int) -> int:
     """Return for how long those of some groups have waited at most; 0 if there are none.
 
     Args:
@@ -79,7 +79,7 @@ def longest_ms(groups: Sequence[Waiting[object]], now_ms: int) -> int:
 
 def one(
     asked: Sequence[tuple[Answer[P, R], P, R]],
-    stored: Places | None,
+    stored: AppendedBatch | None,
     error: StoreError | None,
     found: Ready,
 ) -> None:
@@ -88,7 +88,7 @@ def one(
     found[asker] += answer(asker, request, stored[0] if stored else None, error)
 
 
-def ready(group: Iterable[Waiting[object]], error: StoreError | None) -> Ready:
+def ready(group: Iterable[PendingAcks[object]], error: StoreError | None) -> Ready:
     """Make the answers of a group; one that fails does not keep the others waiting."""
     found: Ready = defaultdict(list)
     for each in group:
@@ -106,11 +106,11 @@ def send(answers: Ready) -> None:
             asker.send_now(buffers)
 
 
-def tell(group: Iterable[Waiting[object]], error: StoreError | None) -> None:
+def tell(group: Iterable[PendingAcks[object]], error: StoreError | None) -> None:
     """Answer everybody, with what was stored or with an error."""
     send(ready(group, error))
 
 
-def refuse(group: Iterable[Waiting[object]], error: StoreError) -> None:
+def refuse(group: Iterable[PendingAcks[object]], error: StoreError) -> None:
     """Answer everybody with why nothing was stored."""
     tell([replace(each, stored=None) for each in group], error)

@@ -10,12 +10,12 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.brokers import Brokers
-from sprocket.rocketmq.client.counts import Counts
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.brokers import BrokerCalls
+from sprocket.rocketmq.client.counts import ConsumeCounts
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.process_queue import ProcessQueue
-from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.pulling import QueuePuller
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.route import MessageQueue
@@ -41,7 +41,7 @@ class StartOffsets:
     beginning, whatever `start` says, as its messages are all newer than the subscription.
     """
 
-    def __init__(self, offsets: Offsets, brokers: Brokers, start: Start) -> None:
+    def __init__(self, offsets: Offsets, brokers: BrokerCalls, start: Start) -> None:
         if isinstance(start, str) and start not in ("first", "last"):
             raise InvalidMessage(
                 f"start {start!r}: expected 'first', 'last', a datetime or milliseconds"
@@ -82,7 +82,7 @@ class Locks:
         brokers: Who keep them; a broker lets a lock expire 60 s after its last renewal.
     """
 
-    def __init__(self, group: str, client_id: str, brokers: Brokers) -> None:
+    def __init__(self, group: str, client_id: str, brokers: BrokerCalls) -> None:
         self._group = group
         self._client_id = client_id
         self._brokers = brokers
@@ -134,7 +134,7 @@ class Assignment:
         offsets: Offsets,
         starts: StartOffsets,
         locks: Locks | None,
-        pulling: Pulling,
+        pulling: QueuePuller,
         tasks: Tasks,
         clock: Clock,
         settings: ConsumerSettings,
@@ -148,13 +148,13 @@ class Assignment:
         self._tasks = tasks
         self._clock = clock
         self._settings = settings
-        self.counts = Counts(clock)
+        self.counts = ConsumeCounts(clock)
         """How the consumer does with each topic."""
-        self.on_leave: Callable[[Held], None] | None = None
+        self.on_leave: Callable[[HeldQueue], None] | None = None
         """Called with a queue that is being given up, before its offset is stored."""
         self._notes_moves = notes_moves
         self._is_suspended = False
-        self._held: dict[MessageQueue, Held] = {}
+        self._held: dict[MessageQueue, HeldQueue] = {}
         self._leaving: set[MessageQueue] = set()
         self._seen: dict[str, set[MessageQueue]] = {}
         self._changing = asyncio.Lock()
@@ -163,11 +163,11 @@ class Assignment:
         """Return the queues held, of one topic or of all."""
         return sorted(queue for queue in self._held if topic is None or queue.topic == topic)
 
-    def held(self, queue: MessageQueue) -> Held | None:
+    def held(self, queue: MessageQueue) -> HeldQueue | None:
         """Return a queue that is held, or None."""
         return self._held.get(queue)
 
-    def all_held(self) -> list[Held]:
+    def all_held(self) -> list[HeldQueue]:
         """Return every queue that is held, in order."""
         return [self._held[queue] for queue in self.queues()]
 
@@ -236,7 +236,7 @@ class Assignment:
     def _begin(self, queue: MessageQueue, start: QueueOffset, locked_at: float) -> None:
         settings = self._settings
         span_max = settings.span_messages_max if self._locks is None else 1 << 62
-        held = Held(
+        held = HeldQueue(
             queue,
             ProcessQueue(
                 start,
@@ -279,11 +279,11 @@ class Assignment:
                 return True
         return False
 
-    async def _moved(self, held: Held, offset: QueueOffset) -> None:
+    async def _moved(self, held: HeldQueue, offset: QueueOffset) -> None:
         """Go on at the nearest offset that a queue has, unless it was moved or given up."""
         await self._began_anew(held, offset)
 
-    async def _began_anew(self, held: Held, offset: QueueOffset) -> bool:
+    async def _began_anew(self, held: HeldQueue, offset: QueueOffset) -> bool:
         """Begin a queue anew at another offset, once the listener has returned.
 
         Returns:
@@ -314,7 +314,7 @@ class Assignment:
         _log.debug("queue given up", queue=str(queue))
         self._tasks.spawn(self._leave(held), f"leave {queue}")
 
-    async def _leave(self, held: Held) -> None:
+    async def _leave(self, held: HeldQueue) -> None:
         try:
             if self._locks is not None:
                 await held.idle()

@@ -63,7 +63,7 @@ class PullResult(Struct, frozen=True):
     body: bytes
 
 
-class Brokers:
+class BrokerCalls:
     """Typed calls to the brokers that own a queue.
 
     Args:

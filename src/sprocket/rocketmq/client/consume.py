@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.listener import DEAD_LETTER_LEVEL, Failure, Listener, call, report
 from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.process_queue import Chunk
@@ -26,14 +26,14 @@ _SUSPEND_MS_MAX = 30_000
 class Consumption(Protocol):
     """One way to hand out what was pulled."""
 
-    def began(self, held: Held) -> None:
+    def began(self, held: HeldQueue) -> None:
         """Take notice of a queue that is held from now on."""
 
-    def pulled(self, held: Held, chunks: Sequence[Chunk]) -> None:
+    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
         """Take chunks that were put into the cache of `held`."""
 
 
-class Calls:
+class ListenerCalls:
     """Calls of the listener, counted and timed.
 
     Args:
@@ -45,7 +45,7 @@ class Calls:
         self._listener = listener
         self._clock = clock
 
-    async def call(self, held: Held, chunk: Chunk) -> Failure | None:
+    async def call(self, held: HeldQueue, chunk: Chunk) -> Failure | None:
         """Hand out one chunk; return what of it is not done, None if everything is."""
         began = chunk.begun_at = self._clock.monotonic()
         count = len(chunk.messages)
@@ -87,7 +87,7 @@ class ConcurrentConsumption:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: ListenerCalls,
         offsets: Offsets,
         give_back: GiveBack,
         tasks: Tasks,
@@ -97,14 +97,14 @@ class ConcurrentConsumption:
         self._offsets = offsets
         self._give_back = give_back
         self._settings = settings
-        self._ready: asyncio.Queue[tuple[Held, Chunk]] = asyncio.Queue()
+        self._ready: asyncio.Queue[tuple[HeldQueue, Chunk]] = asyncio.Queue()
         for number in range(settings.call_count_max):
             tasks.spawn(self._work(), f"listener {number}")
 
-    def began(self, held: Held) -> None:
+    def began(self, held: HeldQueue) -> None:
         """Do nothing; workers are shared by all queues."""
 
-    def pulled(self, held: Held, chunks: Sequence[Chunk]) -> None:
+    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
         """Queue chunks for the next free worker."""
         for chunk in chunks:
             self._ready.put_nowait((held, chunk))
@@ -123,11 +123,11 @@ class ConcurrentConsumption:
                 await self._failed(held, chunk, failure)
             await asyncio.sleep(0)
 
-    def _done(self, held: Held, chunk: Chunk) -> None:
+    def _done(self, held: HeldQueue, chunk: Chunk) -> None:
         held.cache.done(chunk)
         self._offsets.note(held.queue, held.cache.commit_offset)
 
-    async def _failed(self, held: Held, chunk: Chunk, failure: Failure) -> None:
+    async def _failed(self, held: HeldQueue, chunk: Chunk, failure: Failure) -> None:
         held.cache.keep(chunk, list(failure.rest))
         await self._return(held, chunk, failure.level)
         if chunk.is_done or held.is_dropped:
@@ -138,7 +138,7 @@ class ConcurrentConsumption:
             self._settings.redeliver_ms / 1000, self._ready.put_nowait, (held, chunk)
         )
 
-    async def _return(self, held: Held, chunk: Chunk, level: int) -> None:
+    async def _return(self, held: HeldQueue, chunk: Chunk, level: int) -> None:
         """Give the messages of a chunk back, and keep those that the broker did not take."""
         chunk.begun_at = None
         held.call_begins()
@@ -153,7 +153,7 @@ class ConcurrentConsumption:
         else:
             self._done(held, chunk)
 
-    async def give_back_late(self, helds: Iterable[Held]) -> None:
+    async def give_back_late(self, helds: Iterable[HeldQueue]) -> None:
         """Give back what a listener has had for longer than `consume_timeout_ms`.
 
         What the broker does not take stays with the listener.
@@ -181,7 +181,7 @@ class OrderlyConsumption:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: ListenerCalls,
         offsets: Offsets,
         give_back: GiveBack,
         tasks: Tasks,
@@ -196,14 +196,14 @@ class OrderlyConsumption:
         self._settings = settings
         self._needs_locks = needs_locks
 
-    def began(self, held: Held) -> None:
+    def began(self, held: HeldQueue) -> None:
         """Give the queue a worker of its own."""
         held.listener_task = self._tasks.spawn(self._work(held), f"listener {held.queue}")
 
-    def pulled(self, held: Held, chunks: Sequence[Chunk]) -> None:
+    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
         """Do nothing; the queue's worker waits for its cache."""
 
-    async def _work(self, held: Held) -> None:
+    async def _work(self, held: HeldQueue) -> None:
         while True:
             await held.cache.arrival()
             chunk = held.cache.head
@@ -224,11 +224,11 @@ class OrderlyConsumption:
             else:
                 await self._failed(held, chunk, failure)
 
-    def _done(self, held: Held, chunk: Chunk) -> None:
+    def _done(self, held: HeldQueue, chunk: Chunk) -> None:
         held.cache.done(chunk)
         self._offsets.overwrite(held.queue, held.cache.commit_offset)
 
-    async def _failed(self, held: Held, chunk: Chunk, failure: Failure) -> None:
+    async def _failed(self, held: HeldQueue, chunk: Chunk, failure: Failure) -> None:
         held.cache.keep(chunk, list(failure.rest))
         self._offsets.overwrite(held.queue, held.cache.commit_offset)
         held.call_begins()

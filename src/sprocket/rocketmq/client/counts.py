@@ -29,7 +29,7 @@ class TopicCounts(Struct):
     failed: int = 0
 
 
-class Counts:
+class ConsumeCounts:
     """The sums of all topics of a consumer.
 
     Args:

@@ -13,7 +13,7 @@ from sprocket.base import log
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.assignment import Assignment
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.client.listener import DeliverLater, Listener, call
 from sprocket.rocketmq.client.offsets import Offsets
@@ -115,7 +115,7 @@ class Directives:
         )
         peer.send(response(command, 0, body=[consumer_bodies.encode_running_info(info)]))
 
-    def _queue_info(self, held: Held) -> QueueInfo:
+    def _queue_info(self, held: HeldQueue) -> QueueInfo:
         cache = held.cache
         last = cache.last_offset
         return QueueInfo(

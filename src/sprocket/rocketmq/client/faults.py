@@ -37,7 +37,7 @@ class _Broker(Struct):
     probe_at: float = 0.0
 
 
-class Faults:
+class BrokerFaults:
     """What a producer has seen of its brokers, by name.
 
     Args:
@@ -110,7 +110,7 @@ class Prober:
 
     def __init__(
         self,
-        faults: Faults,
+        faults: BrokerFaults,
         connections: Connections,
         routes: Routes,
         *,

@@ -10,7 +10,7 @@ LOCK_LIFE_S = 30.0
 """A lock that was not renewed for so long is not trusted; the broker keeps it for 60 s."""
 
 
-class Held:
+class HeldQueue:
     """A queue from the moment it is taken until it is given up.
 
     Attributes:

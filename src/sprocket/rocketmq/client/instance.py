@@ -17,7 +17,7 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.brokers import Brokers
+from sprocket.rocketmq.client.brokers import BrokerCalls
 from sprocket.rocketmq.client.connections import Connect, Connections, split_address
 from sprocket.rocketmq.client.routes import NameServers, Routes, split_addresses
 from sprocket.rocketmq.client.settings import ClientSettings
@@ -36,7 +36,7 @@ _TWICE = (
 )
 
 
-class ConsumerGroup(Struct, frozen=True):
+class JoinedGroup(Struct, frozen=True):
     """What an instance must know of a consumer group that has joined.
 
     Attributes:
@@ -49,7 +49,7 @@ class ConsumerGroup(Struct, frozen=True):
     on_request: Callable[[Peer, Command], bool]
 
 
-class Instance:
+class ClientInstance:
     """The part that producers, consumers, admins and pullers share.
 
     Args:
@@ -86,13 +86,13 @@ class Instance:
         )
         self.names = NameServers(addresses, self.connections)
         self.routes = Routes(self.names)
-        self.brokers = Brokers(self.connections, self.routes)
+        self.brokers = BrokerCalls(self.connections, self.routes)
         self.on_broker_open: list[Callable[[], None]] = []
         """Called after a new connection to a broker was told who we are."""
         self.on_reply: list[Callable[[Peer, Command], bool]] = []
         """Take replies to requests; the first that says True had been waiting for this one."""
         self._producers: set[str] = set()
-        self._consumers: dict[str, ConsumerGroup] = {}
+        self._consumers: dict[str, JoinedGroup] = {}
         self._told: dict[str, frozenset[str]] = {}
         """Producer groups that a broker was told of, on the connection that is open, by address."""
         self._is_kept_fresh = False
@@ -108,7 +108,7 @@ class Instance:
         self._producers.add(group)
         self._keep_fresh()
 
-    def join_as_consumer(self, group: str, consumer: ConsumerGroup) -> None:
+    def join_as_consumer(self, group: str, consumer: JoinedGroup) -> None:
         """Name a consumer group with its subscriptions in heartbeats, from now on.
 
         Raises:

@@ -30,9 +30,9 @@ from collections.abc import Callable, Sequence
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.connections import Channel
 from sprocket.rocketmq.client.dialing import Dialer
-from sprocket.rocketmq.client.faults import Faults
+from sprocket.rocketmq.client.faults import BrokerFaults
 from sprocket.rocketmq.client.outgoing import BATCH_MESSAGES_MAX, Outgoing
-from sprocket.rocketmq.client.post import Again, Post
+from sprocket.rocketmq.client.post import Again, SendRequests
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -48,7 +48,7 @@ class OrderedLane:
     """
 
     def __init__(
-        self, queue: MessageQueue, post: Post, dialer: Dialer, emptied: Callable[[], None]
+        self, queue: MessageQueue, post: SendRequests, dialer: Dialer, emptied: Callable[[], None]
     ) -> None:
         self.queue = queue
         self._post = post
@@ -151,9 +151,9 @@ class FreeLane:
         self,
         queues: Sequence[MessageQueue],
         first: int,
-        post: Post,
+        post: SendRequests,
         dialer: Dialer,
-        faults: Faults | None = None,
+        faults: BrokerFaults | None = None,
     ) -> None:
         self.queues = queues
         self._next = first
@@ -222,7 +222,7 @@ class FreeLane:
 
     def _note(
         self,
-        faults: Faults,
+        faults: BrokerFaults,
         broker_name: str,
         sent_at: float,
         command: Command | None,

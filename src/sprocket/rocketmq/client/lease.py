@@ -12,7 +12,7 @@ from typing import Self, TypedDict, TypeVar
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected, SettingsError
 from sprocket.rocketmq.client.connections import Connect
-from sprocket.rocketmq.client.instance import ConsumerGroup, Instance
+from sprocket.rocketmq.client.instance import ClientInstance, JoinedGroup
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.runtime import driver
 from sprocket.runtime.tasks import Tasks
@@ -47,10 +47,10 @@ class Client:
         clock: Clock | None = None,
         connect: Connect | None = None,
     ) -> None:
-        self._make: Callable[[], Instance] = lambda: Instance(
+        self._make: Callable[[], ClientInstance] = lambda: ClientInstance(
             nameservers, settings, clock=clock, connect=connect or driver.connect
         )
-        self._instance: Instance | None = None
+        self._instance: ClientInstance | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -71,7 +71,7 @@ class Client:
             await instance.close()
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> ClientInstance:
         """What is shared. Raises NotConnected while the client is not open."""
         if self._instance is None:
             raise NotConnected("the client is not open; use `async with` or `await start()`")
@@ -82,7 +82,7 @@ Where = str | Sequence[str] | Client
 """How users say where the brokers are: NameServers for an own client, or a shared client."""
 
 
-class Options(TypedDict, total=False):
+class ClientOptions(TypedDict, total=False):
     """Arguments for a client that is not shared; a shared `Client` has its own."""
 
     client: ClientSettings | None
@@ -105,20 +105,20 @@ class Lease:
         SettingsError: There are options, and a shared client has its own.
     """
 
-    def __init__(self, what: str, where: Where, options: Options) -> None:
+    def __init__(self, what: str, where: Where, options: ClientOptions) -> None:
         given = ", ".join(name for name, value in options.items() if value is not None)
         if isinstance(where, Client) and given:
             raise SettingsError(f"{given}: say it of the shared Client, not of its {what}")
         self._what = what
         self._where = where
         self._options = options
-        self._instance: Instance | None = None
+        self._instance: ClientInstance | None = None
         self._tasks: Tasks | None = None
         self._undo: list[Callable[[], None]] = []
         self._producer_group: str | None = None
         self._consumer_group: str | None = None
 
-    def begin(self) -> Instance:
+    def begin(self) -> ClientInstance:
         """Return the instance; from now on it is `instance`.
 
         Raises:
@@ -128,7 +128,7 @@ class Lease:
         if isinstance(self._where, Client):
             self._instance = self._where.instance
         else:
-            self._instance = Instance(
+            self._instance = ClientInstance(
                 self._where,
                 self._options.get("client"),
                 clock=self._options.get("clock"),
@@ -138,7 +138,7 @@ class Lease:
         return self._instance
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> ClientInstance:
         """The instance. Raises NotConnected while the user is not open."""
         if self._instance is None:
             raise NotConnected(f"the {self._what} is not open; use `async with` or `await start()`")
@@ -160,7 +160,7 @@ class Lease:
         self.instance.join_as_producer(group)
         self._producer_group = group
 
-    def join_as_consumer(self, group: str, consumer: ConsumerGroup) -> None:
+    def join_as_consumer(self, group: str, consumer: JoinedGroup) -> None:
         """Join a consumer group, until the end. Raises ClientError if it is there already."""
         self.instance.join_as_consumer(group, consumer)
         self._consumer_group = group

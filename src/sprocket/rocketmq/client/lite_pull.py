@@ -9,11 +9,11 @@ from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.assignment import Start
-from sprocket.rocketmq.client.held import Held
-from sprocket.rocketmq.client.lease import Lease, Options, Where
+from sprocket.rocketmq.client.held import HeldQueue
+from sprocket.rocketmq.client.lease import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.members import OnRebalance
 from sprocket.rocketmq.client.outgoing import check_group
-from sprocket.rocketmq.client.pull_parts import LitePlan, PullParts
+from sprocket.rocketmq.client.pull_parts import LitePlan, LitePullCore
 from sprocket.rocketmq.client.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -69,7 +69,7 @@ class LitePullConsumer:
         strategy: Strategy = averagely,
         on_rebalance: OnRebalance | None = None,
         settings: ConsumerSettings | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._plan = LitePlan(
             group=check_group(group),
@@ -81,7 +81,7 @@ class LitePullConsumer:
         )
         self._lease = Lease("consumer", where, options)
         self._subscriptions = Subscriptions()
-        self._parts: PullParts | None = None
+        self._parts: LitePullCore | None = None
         self._closing = asyncio.Lock()
         self._is_assigned: bool | None = None
         """Whether queues are assigned by hand; None while neither that nor a subscription was
@@ -108,7 +108,7 @@ class LitePullConsumer:
         """
         self._lease.begin()
         try:
-            self._parts = PullParts(self._plan, self._lease, self._subscriptions)
+            self._parts = LitePullCore(self._plan, self._lease, self._subscriptions)
             self._parts.begin()
             for topic in list(self._subscriptions):
                 await self._parts.share_out(topic)
@@ -336,12 +336,12 @@ class LitePullConsumer:
         self._lease.watch(routes.on_change, look)
         return now
 
-    def _open(self) -> PullParts:
+    def _open(self) -> LitePullCore:
         if self._parts is None:
             raise ClientError("the consumer is not open; use `async with` or `await start()`")
         return self._parts
 
-    def _held(self, queue: MessageQueue) -> Held:
+    def _held(self, queue: MessageQueue) -> HeldQueue:
         held = self._open().assignment.held(queue)
         if held is None:
             raise ClientError(f"{queue} is not read by this consumer; it reads `queues`")

@@ -7,7 +7,7 @@ from typing import Protocol
 from sprocket.base import log
 from sprocket.base.errors import ClientError
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.brokers import Brokers
+from sprocket.rocketmq.client.brokers import BrokerCalls
 from sprocket.rocketmq.model.route import MessageQueue
 
 _log = log.get_logger(__name__)
@@ -37,7 +37,7 @@ class BrokerLedger:
         brokers: Keep them.
     """
 
-    def __init__(self, group: str, brokers: Brokers) -> None:
+    def __init__(self, group: str, brokers: BrokerCalls) -> None:
         self._group = group
         self._brokers = brokers
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.process_queue import Chunk
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.runtime.tasks import is_set_within
@@ -16,7 +16,7 @@ from sprocket.runtime.tasks import is_set_within
 class _InHand(Struct):
     """A chunk of which the user was given so many messages, from the first on."""
 
-    held: Held
+    held: HeldQueue
     chunk: Chunk
     given: int
 
@@ -25,7 +25,7 @@ class _InHand(Struct):
         return self.given == len(self.chunk.messages)
 
 
-class Polling:
+class PollBuffer:
     """The consumption that waits to be asked.
 
     Invariant: the cache of a queue holds what its user has in hand as well, until `settle`; so the
@@ -35,14 +35,14 @@ class Polling:
     """
 
     def __init__(self) -> None:
-        self._ready: deque[tuple[Held, Chunk]] = deque()
+        self._ready: deque[tuple[HeldQueue, Chunk]] = deque()
         self._arrived = asyncio.Event()
         self._in_hand: _InHand | None = None
 
-    def began(self, held: Held) -> None:
+    def began(self, held: HeldQueue) -> None:
         """Do nothing; nobody works on a queue of its own."""
 
-    def pulled(self, held: Held, chunks: Sequence[Chunk]) -> None:
+    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
         """Keep chunks until they are asked for."""
         self._ready.extend((held, chunk) for chunk in chunks)
         self._arrived.set()
@@ -84,7 +84,7 @@ class Polling:
             now.held.cache.keep(now.chunk, now.chunk.messages[now.given :])
         self._ready.appendleft((now.held, now.chunk))
 
-    def position(self, held: Held) -> QueueOffset:
+    def position(self, held: HeldQueue) -> QueueOffset:
         """Return the offset of the next message of a queue that the user will be given."""
         now = self._in_hand
         if now is None or now.held is not held or not now.given:
@@ -94,7 +94,7 @@ class Polling:
         later = [chunk for one, chunk in self._ready if one is held]
         return QueueOffset(later[0].messages[0].queue_offset) if later else held.cache.pulled_to
 
-    async def _take(self, wait_s: float | None) -> tuple[Held, Chunk] | None:
+    async def _take(self, wait_s: float | None) -> tuple[HeldQueue, Chunk] | None:
         """Return the first chunk of a queue that is held and goes on; None if none comes."""
         loop = asyncio.get_running_loop()
         deadline = None if wait_s is None else loop.time() + wait_s
@@ -108,7 +108,7 @@ class Polling:
             elif not await is_set_within(deadline - loop.time(), self._arrived):
                 return None
 
-    def _pop(self) -> tuple[Held, Chunk] | None:
+    def _pop(self) -> tuple[HeldQueue, Chunk] | None:
         paused = []
         found = None
         while self._ready and found is None:
@@ -121,5 +121,5 @@ class Polling:
         return found
 
 
-def _is_wanted(held: Held) -> bool:
+def _is_wanted(held: HeldQueue) -> bool:
     return not held.is_dropped and not held.is_paused

@@ -52,7 +52,7 @@ class Again(Struct, frozen=True):
 _NOTHING_AGAIN = Again([], 0.0)
 
 
-class Post:
+class SendRequests:
     """Writes send requests and settles what their answers decide; shared by a producer's lanes.
 
     Args:

@@ -18,9 +18,9 @@ from sprocket.base.errors import (
     RequestTimeout,
 )
 from sprocket.rocketmq.client.dialing import Dialer
-from sprocket.rocketmq.client.faults import Faults, Prober
-from sprocket.rocketmq.client.instance import Instance
-from sprocket.rocketmq.client.lease import Lease, Options, Where
+from sprocket.rocketmq.client.faults import BrokerFaults, Prober
+from sprocket.rocketmq.client.instance import ClientInstance
+from sprocket.rocketmq.client.lease import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.outgoing import (
     Outgoing,
     SendResult,
@@ -28,7 +28,7 @@ from sprocket.rocketmq.client.outgoing import (
     prepare,
     prepare_batch,
 )
-from sprocket.rocketmq.client.post import Post
+from sprocket.rocketmq.client.post import SendRequests
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.requests import Requests
 from sprocket.rocketmq.client.settings import ProducerSettings
@@ -75,7 +75,7 @@ class Producer:
         *,
         group: str = "sprocket-producer",
         settings: ProducerSettings | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._group = check_group(group)
         self._settings = settings or ProducerSettings()
@@ -116,11 +116,11 @@ class Producer:
         lease.watch(instance.routes.on_change, self._route_changed)
         self._parts = _Parts(
             instance=instance,
-            post=Post(self._group, self._settings, instance.clock, self._ended),
+            post=SendRequests(self._group, self._settings, instance.clock, self._ended),
             dialer=Dialer(instance.connections, instance.routes, lease.tasks, instance.settings),
             ids=UniqueIds(instance.clock, host_bytes(instance.ip, 0)[:-4]),
             requests=Requests(instance.client_id, instance.clock),
-            faults=Faults(instance.clock) if self._settings.avoid_slow_brokers else None,
+            faults=BrokerFaults(instance.clock) if self._settings.avoid_slow_brokers else None,
         )
         lease.watch(instance.on_reply, self._parts.requests.take)
         if self._parts.faults is not None and self._settings.probe_brokers:
@@ -364,7 +364,7 @@ class Producer:
     def _wait_ms(self, timeout_ms: int | None) -> int:
         return self._settings.timeout_ms if timeout_ms is None else check_timeout(timeout_ms)
 
-    def _prober(self, faults: Faults) -> Prober:
+    def _prober(self, faults: BrokerFaults) -> Prober:
         instance = self._lease.instance
         return Prober(
             faults,
@@ -456,12 +456,12 @@ class Producer:
 class _Parts(Struct, frozen=True):
     """What a producer has while it is open."""
 
-    instance: Instance
-    post: Post
+    instance: ClientInstance
+    post: SendRequests
     dialer: Dialer
     ids: UniqueIds
     requests: Requests
-    faults: Faults | None
+    faults: BrokerFaults | None
 
 
 def _place(

@@ -7,13 +7,13 @@ from msgspec import Struct
 from sprocket import __version__
 from sprocket.rocketmq.client.assignment import Assignment, Start, StartOffsets
 from sprocket.rocketmq.client.directives import Directives
-from sprocket.rocketmq.client.held import Held
-from sprocket.rocketmq.client.instance import ConsumerGroup
+from sprocket.rocketmq.client.held import HeldQueue
+from sprocket.rocketmq.client.instance import JoinedGroup
 from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.client.members import GroupMember, OnRebalance
 from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.polling import Polling
-from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.polling import PollBuffer
+from sprocket.rocketmq.client.pulling import QueuePuller
 from sprocket.rocketmq.client.rebalance import Strategy
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.client.subscriptions import Subscriptions
@@ -32,7 +32,7 @@ class LitePlan(Struct, frozen=True, kw_only=True):
     settings: ConsumerSettings
 
 
-class PullParts:
+class LitePullCore:
     """Wires the parts of one consumer, and commits now and then.
 
     Args:
@@ -51,8 +51,8 @@ class PullParts:
         self._is_sharing = False
         instance, settings = lease.instance, plan.settings
         self.offsets = Offsets(plan.group, BrokerLedger(plan.group, instance.brokers))
-        self.polling = Polling()
-        pulling = Pulling(
+        self.polling = PollBuffer()
+        pulling = QueuePuller(
             plan.group,
             instance.brokers,
             subscriptions,
@@ -103,7 +103,7 @@ class PullParts:
             },
             None,
         )
-        group = ConsumerGroup(self._heartbeat, directives.requested)
+        group = JoinedGroup(self._heartbeat, directives.requested)
         self._lease.join_as_consumer(self._plan.group, group)
         if self._plan.is_auto_commit:
             self.assignment.on_leave = self._note
@@ -129,7 +129,7 @@ class PullParts:
         for held in self.assignment.all_held():
             self._note(held)
 
-    def _note(self, held: Held) -> None:
+    def _note(self, held: HeldQueue) -> None:
         self.offsets.overwrite(held.queue, held.cache.commit_offset)
 
     async def _commit(self) -> None:

@@ -11,7 +11,7 @@ from typing import Self, TypeVar, Unpack
 from sprocket.base.errors import NoRoute, NoSuchTopic, NotConnected, RequestTimeout
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.brokers import PullResult
-from sprocket.rocketmq.client.lease import Lease, Options, Where
+from sprocket.rocketmq.client.lease import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.outgoing import check_group
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.client.subscriptions import check_tags
@@ -48,7 +48,7 @@ class Puller:
         *,
         group: str = "sprocket-puller",
         patience_ms: int = 30_000,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._group = check_group(group)
         self._patience_ms = patience_ms

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.brokers import Brokers, PullResult, PullStatus
+from sprocket.rocketmq.client.brokers import BrokerCalls, PullResult, PullStatus
 from sprocket.rocketmq.client.consume import Consumption
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.offsets import Offsets
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -30,7 +30,7 @@ messages cost their broker as much each."""
 _log = log.get_logger(__name__)
 
 
-class Pulling:
+class QueuePuller:
     """Pulls for one consumer.
 
     Args:
@@ -48,7 +48,7 @@ class Pulling:
     def __init__(
         self,
         group: str,
-        brokers: Brokers,
+        brokers: BrokerCalls,
         subscriptions: Mapping[str, Subscription],
         consumption: Consumption,
         offsets: Offsets,
@@ -66,7 +66,9 @@ class Pulling:
         self._commits = commits
         self._is_lite = is_lite
 
-    async def run(self, held: Held, moved: Callable[[Held, QueueOffset], Awaitable[None]]) -> None:
+    async def run(
+        self, held: HeldQueue, moved: Callable[[HeldQueue, QueueOffset], Awaitable[None]]
+    ) -> None:
         """Pull one queue until it is dropped.
 
         Args:
@@ -115,7 +117,7 @@ class Pulling:
             else:
                 is_failing = False
 
-    async def _pull(self, held: Held, subscription: Subscription) -> PullResult:
+    async def _pull(self, held: HeldQueue, subscription: Subscription) -> PullResult:
         return await self._brokers.pull(
             self._group,
             held.queue,
@@ -136,7 +138,7 @@ class Pulling:
             return _BUSY_S
         return self._settings.pull_retry_ms / 1000
 
-    def _take(self, held: Held, subscription: Subscription, result: PullResult) -> None:
+    def _take(self, held: HeldQueue, subscription: Subscription, result: PullResult) -> None:
         """Put what came into the cache and hand it on.
 
         Raises:
@@ -160,6 +162,6 @@ class Pulling:
             self._offsets.note(held.queue, result.next_offset)
 
 
-def _has_moved(held: Held, result: PullResult) -> bool:
+def _has_moved(held: HeldQueue, result: PullResult) -> bool:
     """Say whether the queue does not go on where we wanted to."""
     return result.status is PullStatus.OFFSET_MOVED or result.next_offset < held.cache.pulled_to

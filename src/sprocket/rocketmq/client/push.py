@@ -8,11 +8,11 @@ from typing import Self, Unpack
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.assignment import Start
 from sprocket.rocketmq.client.handover import Handover
-from sprocket.rocketmq.client.lease import Lease, Options, Where
+from sprocket.rocketmq.client.lease import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.listener import DeadLetter, DeliverLater, Listener
 from sprocket.rocketmq.client.members import OnRebalance
 from sprocket.rocketmq.client.outgoing import check_group
-from sprocket.rocketmq.client.pushing import Plan, Pushing
+from sprocket.rocketmq.client.pushing import PushCore, PushPlan
 from sprocket.rocketmq.client.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -77,7 +77,7 @@ class PushConsumer:
         strategy: Strategy = averagely,
         on_rebalance: OnRebalance | None = None,
         settings: ConsumerSettings | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         settings = settings or ConsumerSettings()
         self._handover: Handover | None = None
@@ -85,7 +85,7 @@ class PushConsumer:
             self._handover = Handover(self._is_held)
             listener = self._handover.listener
             settings = replace(settings, batch_messages_max=1)
-        self._plan = Plan(
+        self._plan = PushPlan(
             group=check_group(group),
             listener=listener,
             is_loop=self._handover is not None,
@@ -98,7 +98,7 @@ class PushConsumer:
         )
         self._lease = Lease("consumer", where, options)
         self._subscriptions = Subscriptions()
-        self._open: Pushing | None = None
+        self._open: PushCore | None = None
         self._closing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -118,7 +118,7 @@ class PushConsumer:
         """
         self._lease.begin()
         try:
-            self._open = Pushing(self._plan, self._lease, self._subscriptions)
+            self._open = PushCore(self._plan, self._lease, self._subscriptions)
             await self._open.begin()
         except BaseException:
             await self.close()
@@ -221,7 +221,7 @@ class PushConsumer:
         """The queues that this consumer reads at the moment."""
         return [] if self._open is None else self._open.assignment.queues()
 
-    def _pushing(self) -> Pushing:
+    def _pushing(self) -> PushCore:
         if self._open is None:
             raise ClientError("the consumer is not open; use `async with` or `await start()`")
         return self._open

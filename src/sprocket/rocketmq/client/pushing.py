@@ -11,16 +11,20 @@ from sprocket import __version__
 from sprocket.base import log
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.client.assignment import Assignment, Locks, Start, StartOffsets
-from sprocket.rocketmq.client.consume import Calls, ConcurrentConsumption, OrderlyConsumption
+from sprocket.rocketmq.client.consume import (
+    ConcurrentConsumption,
+    ListenerCalls,
+    OrderlyConsumption,
+)
 from sprocket.rocketmq.client.counts import SAMPLE_S
 from sprocket.rocketmq.client.directives import Directives
-from sprocket.rocketmq.client.instance import ConsumerGroup
+from sprocket.rocketmq.client.instance import JoinedGroup
 from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.client.listener import Listener
 from sprocket.rocketmq.client.members import GroupMember, OnRebalance
 from sprocket.rocketmq.client.offset_file import FileLedger
 from sprocket.rocketmq.client.offsets import BrokerLedger, Ledger, Offsets
-from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.pulling import QueuePuller
 from sprocket.rocketmq.client.rebalance import Strategy
 from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
 from sprocket.rocketmq.client.send_back import RETRIES_MAX, SendBack
@@ -38,7 +42,7 @@ _TIMEOUT_ROUNDS = 10
 _log = log.get_logger(__name__)
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class PushPlan(Struct, frozen=True, kw_only=True):
     """What the user of a push consumer wants; see `PushConsumer`."""
 
     group: str
@@ -64,7 +68,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         return RETRIES_MAX if found is None else found
 
 
-class Pushing:
+class PushCore:
     """Wires the parts of one consumer, and runs what they need to have done now and then.
 
     Args:
@@ -77,7 +81,7 @@ class Pushing:
         ClientError: There is no place for the offsets of a consumer that broadcasts.
     """
 
-    def __init__(self, plan: Plan, lease: Lease, subscriptions: Subscriptions) -> None:
+    def __init__(self, plan: PushPlan, lease: Lease, subscriptions: Subscriptions) -> None:
         self._plan = plan
         self._lease = lease
         self._subscriptions = subscriptions
@@ -89,7 +93,7 @@ class Pushing:
         self._locks = None
         if plan.is_orderly and not plan.is_broadcast:
             self._locks = Locks(plan.group, instance.client_id, instance.brokers)
-        pulling = Pulling(
+        pulling = QueuePuller(
             plan.group,
             instance.brokers,
             subscriptions,
@@ -124,7 +128,7 @@ class Pushing:
 
     def _consume(self) -> ConcurrentConsumption | OrderlyConsumption:
         plan, instance, tasks = self._plan, self._instance, self._lease.tasks
-        calls = Calls(plan.listener, instance.clock)
+        calls = ListenerCalls(plan.listener, instance.clock)
         back = SendBack(
             plan.group, instance.connections, instance.routes, instance.clock, plan.retries_max
         )
@@ -150,9 +154,7 @@ class Pushing:
         if not plan.is_broadcast:
             self._subscriptions.add(RETRY_PREFIX + plan.group, ALL, self._instance.clock)
         directives = self._directives()
-        self._lease.join_as_consumer(
-            plan.group, ConsumerGroup(self._heartbeat, directives.requested)
-        )
+        self._lease.join_as_consumer(plan.group, JoinedGroup(self._heartbeat, directives.requested))
         tasks.spawn(self._store_offsets(), "store offsets")
         tasks.spawn(self._sample(), "sample")
         if self._locks is not None:

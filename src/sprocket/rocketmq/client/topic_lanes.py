@@ -8,10 +8,10 @@ from msgspec import Struct
 from sprocket.base.checksum import cached_hash32
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.dialing import Dialer
-from sprocket.rocketmq.client.faults import Faults
+from sprocket.rocketmq.client.faults import BrokerFaults
 from sprocket.rocketmq.client.lanes import FreeLane, OrderedLane
 from sprocket.rocketmq.client.outgoing import Outgoing
-from sprocket.rocketmq.client.post import Post
+from sprocket.rocketmq.client.post import SendRequests
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -77,7 +77,7 @@ class TopicLanes:
     """
 
     def __init__(
-        self, first: int, post: Post, dialer: Dialer, faults: Faults | None = None
+        self, first: int, post: SendRequests, dialer: Dialer, faults: BrokerFaults | None = None
     ) -> None:
         self._post = post
         self._dialer = dialer

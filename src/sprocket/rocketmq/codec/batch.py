@@ -29,7 +29,7 @@ Part: TypeAlias = tuple[int, bytes, bytes]
 """One message of a batch: flag, body and properties, both as a record stores them."""
 
 
-class Parts(NamedTuple):
+class BatchParts(NamedTuple):
     """The messages of a batch as columns: flag, body and properties of each.
 
     Where all messages have the same sizes, as those of one producer mostly do, bodies and
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
     properties: Sequence[bytes]
 
 
-def split(data: bytes | bytearray | memoryview) -> Parts:
+def split(data: bytes | bytearray | memoryview) -> BatchParts:
     """Return the messages of a batch body.
 
     Raises:
@@ -51,7 +51,7 @@ def split(data: bytes | bytearray | memoryview) -> Parts:
     return _split_evenly(whole) or _split_each(whole)
 
 
-def _split_evenly(whole: bytes) -> Parts | None:
+def _split_evenly(whole: bytes) -> BatchParts | None:
     """Return the messages if there are some and all have the sizes of the first, else None."""
     if len(whole) < FRAME_BYTES:
         return None
@@ -73,14 +73,14 @@ def _split_evenly(whole: bytes) -> Parts | None:
         if whole[at::size] != whole[at : at + 1] * count:
             flags = [_READ_OF_HEAD.unpack_from(whole, n * size)[1] for n in range(count)]
             break
-    return Parts(
+    return BatchParts(
         flags,
         Column(whole, start=_HEAD_BYTES, width=body_bytes, stride=size, count=count),
         Column(whole, start=length_at + 2, width=properties_bytes, stride=size, count=count),
     )
 
 
-def _split_each(whole: bytes) -> Parts:
+def _split_each(whole: bytes) -> BatchParts:
     """Do as `split`, one message after the other."""
     flags: list[int] = []
     bodies: list[bytes] = []
@@ -104,7 +104,7 @@ def _split_each(whole: bytes) -> Parts:
         add_body(whole[body:body_end])
         add_properties(whole[body_end + 2 : part_end])
         position = part_end
-    return Parts(flags, bodies, properties)
+    return BatchParts(flags, bodies, properties)
 
 
 def join(parts: Iterable[Part]) -> bytes:

@@ -56,7 +56,7 @@ class Same(NamedTuple):
     has_crc: bool
 
 
-class Rows(NamedTuple):
+class BatchRows(NamedTuple):
     """The messages of a batch that are yet to be written, each in as many bytes.
 
     Attributes:
@@ -82,7 +82,7 @@ class Rows(NamedTuple):
         """Where they end in the log."""
         return self.physical_offset + self.size * len(self.bodies)
 
-    def goes_on_with(self, then: "Rows") -> bool:
+    def goes_on_with(self, then: "BatchRows") -> bool:
         """Say whether others can be written behind these as rows of the same form."""
         return (
             then.physical_offset == self.end
@@ -123,7 +123,7 @@ def are_alike(texts: Column, fixed: Collection[str] = ()) -> bool:
     return not np.count_nonzero(differing)
 
 
-def encode(batches: Sequence[Rows]) -> memoryview:
+def encode(batches: Sequence[BatchRows]) -> memoryview:
     """Return the records of batches, one behind the other; each `goes_on_with` the next.
 
     Nearly all it costs is the same for one batch as for several.

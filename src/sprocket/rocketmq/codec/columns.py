@@ -112,7 +112,7 @@ class Stop(Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Walk:
+class RecordPlaces:
     """The places that a walk found.
 
     Args:
@@ -128,7 +128,7 @@ class Walk:
     size: int = 0
 
 
-def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> Walk:
+def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> RecordPlaces:
     """Follow record sizes through `data[start:end]`, looking at nothing but size and magic.
 
     Args:
@@ -139,14 +139,14 @@ def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> Walk:
     """
     positions, at = _places(data, start, end, count_max)
     if at == end or len(positions) >= count_max:
-        return Walk(positions, at, Stop.END)
+        return RecordPlaces(positions, at, Stop.END)
     if at > end - BLANK_BYTES:
-        return Walk(positions, at, Stop.PARTIAL)
+        return RecordPlaces(positions, at, Stop.PARTIAL)
     size, magic = HEAD.unpack_from(data, at)
     if magic in (MAGIC_V1, MAGIC_V2) and size >= RECORD_BYTES_MIN:
-        return Walk(positions, at, Stop.PARTIAL, size)
+        return RecordPlaces(positions, at, Stop.PARTIAL, size)
     is_blank = magic == MAGIC_BLANK and size >= BLANK_BYTES
-    return Walk(positions, at, Stop.BLANK if is_blank else Stop.BROKEN)
+    return RecordPlaces(positions, at, Stop.BLANK if is_blank else Stop.BROKEN)
 
 
 def _places(data: Buffer, start: int, end: int, count_max: int) -> tuple[Ints, int]:

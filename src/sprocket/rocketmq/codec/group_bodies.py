@@ -23,7 +23,7 @@ class GroupTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ClientConnection:
     """One client of a group."""
 
     client_id: str
@@ -36,7 +36,7 @@ class Connection:
 class ConsumerConnection:
     """The answer of GET_CONSUMER_CONNECTION_LIST 203."""
 
-    connections: Sequence[Connection]
+    connections: Sequence[ClientConnection]
     subscriptions: Sequence[Subscription] = ()
     consume_type: str = CONSUME_PASSIVELY
     message_model: str = CLUSTERING
@@ -161,12 +161,12 @@ def decode_consumer_connection(data: bytes) -> ConsumerConnection:
     )
 
 
-def encode_producer_connection(connections: Iterable[Connection]) -> bytes:
+def encode_producer_connection(connections: Iterable[ClientConnection]) -> bytes:
     """Write the answer of GET_PRODUCER_CONNECTION_LIST 204."""
     return body_parts.encode({"connectionSet": [_connection_json(one) for one in connections]})
 
 
-def decode_producer_connection(data: bytes) -> list[Connection]:
+def decode_producer_connection(data: bytes) -> list[ClientConnection]:
     """Read the answer of GET_PRODUCER_CONNECTION_LIST 204. Raises WireError."""
     body = body_parts.read_answer(data, "the producers of a group")
     return _connections(body.get("connectionSet"))
@@ -234,7 +234,7 @@ def decode_group_subscription(data: bytes) -> GroupSubscription:
     )
 
 
-def _connection_json(one: Connection) -> dict[str, str | int]:
+def _connection_json(one: ClientConnection) -> dict[str, str | int]:
     return {
         "clientAddr": one.address,
         "clientId": one.client_id,
@@ -243,10 +243,10 @@ def _connection_json(one: Connection) -> dict[str, str | int]:
     }
 
 
-def _connections(value: Any) -> list[Connection]:
+def _connections(value: Any) -> list[ClientConnection]:
     found = (values.mapping(one, "a client") for one in values.sequence(value, "connectionSet"))
     return [
-        Connection(
+        ClientConnection(
             client_id=values.text(one.get("clientId")),
             address=values.text(one.get("clientAddr")),
             language=values.text(one.get("language")),

@@ -40,7 +40,7 @@ _WASTE_MAX = 4
 """Property strings are copied as rows of one width unless that takes so many times their bytes."""
 
 
-class Run(NamedTuple):
+class QueueRun(NamedTuple):
     """The records of a batch that get a unit in one queue, by their numbers in the batch."""
 
     topic: str
@@ -126,14 +126,14 @@ class RecordBatch:
         return ByQueue(rows, np.append(0, np.flatnonzero(np.diff(merged >> low)) + 1))
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[QueueRun]:
         """The records of each queue, in order."""
         rows, first = self.by_queue
         topics = self.topic_number[rows[first]].tolist()
         queue_ids = self.queue_id[rows[first]].tolist()
         bounds = pairwise([*first.tolist(), len(rows)])
         return [
-            Run(self.topic_names[topic], queue_id, rows[start:stop])
+            QueueRun(self.topic_names[topic], queue_id, rows[start:stop])
             for topic, queue_id, (start, stop) in zip(topics, queue_ids, bounds, strict=True)
         ]
 

@@ -42,7 +42,7 @@ try:
 except ImportError:  # the light install; plain Python does the same
     batch_rows = None  # type: ignore[assignment]
 
-Encoded: TypeAlias = "bytes | batch_rows.Rows"
+Encoded: TypeAlias = "bytes | batch_rows.BatchRows"
 """A record, some records, or what will be some."""
 
 ROWS_BYTES_MAX = 512 * KIB
@@ -251,7 +251,7 @@ def finish(encoded: Sequence[Encoded]) -> list[Buffer]:
         The bytes to store, in fewer pieces.
     """
     found: list[Buffer] = []
-    waiting: list[batch_rows.Rows] = []
+    waiting: list[batch_rows.BatchRows] = []
     for one in encoded:
         if waiting and (
             isinstance(one, bytes)
@@ -277,7 +277,7 @@ def _as_rows(
     physical_offset: int,
     stored_at_ms: int,
     crc_tail: bool,
-) -> "batch_rows.Rows":
+) -> "batch_rows.BatchRows":
     """Return the records of a batch whose messages have the same sizes, not written yet."""
     shared, added = batch.shared, batch.added
     magic, topic = _topic_field(shared.topic)
@@ -299,7 +299,9 @@ def _as_rows(
         bodies.width,
     )
     same = batch_rows.Same(head, behind_body, added + CRC_NAME if crc_tail else added, crc_tail)
-    return batch_rows.Rows(same, batch.flags, bodies, texts, queue_offset, physical_offset, size)
+    return batch_rows.BatchRows(
+        same, batch.flags, bodies, texts, queue_offset, physical_offset, size
+    )
 
 
 def _encode_each(

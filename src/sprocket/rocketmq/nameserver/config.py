@@ -19,7 +19,7 @@ GROUP = "nameserver."
 _log = log.get_logger(__name__)
 
 
-class Config:
+class NameServerConfig:
     """The settings as they are now.
 
     Threads: event loop only.

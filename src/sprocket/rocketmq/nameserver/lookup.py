@@ -11,7 +11,7 @@ from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, WRITE
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
 from sprocket.rocketmq.nameserver.tables import Tables
 
@@ -37,7 +37,7 @@ class Lookup:
     Threads: event loop only.
     """
 
-    def __init__(self, tables: Tables, key_values: KeyValues, config: Config) -> None:
+    def __init__(self, tables: Tables, key_values: KeyValues, config: NameServerConfig) -> None:
         self._tables = tables
         self._key_values = key_values
         self._config = config

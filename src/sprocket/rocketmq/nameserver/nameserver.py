@@ -3,10 +3,10 @@
 import asyncio
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.lookup import Lookup
-from sprocket.rocketmq.nameserver.routes import Routes
+from sprocket.rocketmq.nameserver.routes import RouteTables
 from sprocket.rocketmq.nameserver.tables import Tables
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
 from sprocket.runtime.driver import Peer
@@ -27,9 +27,9 @@ class NameServer:
         key_values: KeyValues,
     ) -> None:
         self.key_values = key_values
-        self.config = Config(settings, server)
+        self.config = NameServerConfig(settings, server)
         tables = Tables()
-        self.routes = Routes(tables, clock, self.config)
+        self.routes = RouteTables(tables, clock, self.config)
         self.lookup = Lookup(tables, key_values, self.config)
         self._tasks = Tasks("nameserver")
 

@@ -22,7 +22,7 @@ from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.codec.tables import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.model.route import MASTER_ID, QueueData
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.tables import BrokerEntry, LiveEntry, Tables
 
 _log = log.get_logger(__name__)
@@ -44,13 +44,13 @@ class Freshness:
     known: DataVersion | None
 
 
-class Routes:
+class RouteTables:
     """The writing side of one NameServer's tables.
 
     Threads: event loop only.
     """
 
-    def __init__(self, tables: Tables, clock: Clock, config: Config) -> None:
+    def __init__(self, tables: Tables, clock: Clock, config: NameServerConfig) -> None:
         self._tables = tables
         self._clock = clock
         self._config = config

@@ -55,7 +55,7 @@ class _Call(Struct):
     timer: Timer
 
 
-class Calls:
+class ClientCalls:
     """The calls that are under way.
 
     Args:

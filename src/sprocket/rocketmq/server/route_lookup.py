@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import READ
-from sprocket.rocketmq.server.calls import Calls, Ended
+from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks
@@ -52,7 +52,7 @@ class RouteLookup:
     def __init__(
         self,
         nameservers: Sequence[tuple[str, int]],
-        calls: Calls,
+        calls: ClientCalls,
         clock: Clock,
         tls: ssl.SSLContext | None = None,
     ) -> None:

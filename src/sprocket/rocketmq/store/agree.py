@@ -22,8 +22,8 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.queues.engine import Queue, Queues
-from sprocket.rocketmq.store.units import Units
-from sprocket.rocketmq.store.walk import Found, Walk
+from sprocket.rocketmq.store.units import QueueUnits
+from sprocket.rocketmq.store.walk import Found, LogScanner
 
 COMPARED_BYTES = {
     # clean, ours
@@ -53,7 +53,7 @@ def wrong_queues(
     queues: Queues,
     start: int,
     until: int,
-    units_of: Units,
+    units_of: QueueUnits,
     *,
     absent_too: bool,
     put_from: int = 1 << 62,
@@ -76,7 +76,7 @@ def wrong_queues(
     last: dict[tuple[str, int], int] = {}
     reads = 0
     reached = start
-    walk = Walk(files.segments, start, check_crc=False, until=until)
+    walk = LogScanner(files.segments, start, check_crc=False, until=until)
     for found in walk.batches():
         if reads >= READS_MAX and not (absent_too and reached < put_from):
             break
@@ -101,7 +101,9 @@ def wrong_queues(
     return wrong
 
 
-def _places(found: Found, units_of: Units) -> Iterator[tuple[tuple[str, int], Sequence[_Place]]]:
+def _places(
+    found: Found, units_of: QueueUnits
+) -> Iterator[tuple[tuple[str, int], Sequence[_Place]]]:
     """Give what the units of some records must say, queue by queue, as far as offsets go up."""
     runs: dict[tuple[str, int], list[_Place]] = {}
     for key, place in _one_by_one(found, units_of):
@@ -113,7 +115,7 @@ def _places(found: Found, units_of: Units) -> Iterator[tuple[tuple[str, int], Se
     yield from runs.items()
 
 
-def _one_by_one(found: Found, units_of: Units) -> Iterator[tuple[tuple[str, int], _Place]]:
+def _one_by_one(found: Found, units_of: QueueUnits) -> Iterator[tuple[tuple[str, int], _Place]]:
     """Give what the units must say, in the order of the log within each queue.
 
     Those in light queues are among them.
@@ -197,7 +199,7 @@ def _lacks_a_file(files: SegmentFiles, index: Indexes, step: Step) -> bool:
         if header.next_unit <= 1:
             return number < len(index.headers)
         if header.begin_offset > end + 1:
-            walk = Walk(
+            walk = LogScanner(
                 files.segments, max(end, files.first), check_crc=False, until=header.begin_offset
             )
             for found in walk.batches():
@@ -232,7 +234,7 @@ def _sample(files: SegmentFiles, start: int, until: int, step: Step = unwatched)
     """
     sample: list[Entry] = []
     every, count = 1, 0
-    walk = Walk(files.segments, start, check_crc=False, until=until)
+    walk = LogScanner(files.segments, start, check_crc=False, until=until)
     for found in walk.batches():
         step("bytes of log compared with the index", walk.position - start, until - start)
         keyed = _keyed(found)

@@ -24,8 +24,8 @@ from sprocket.rocketmq.codec.batch import FRAME_BYTES
 from sprocket.rocketmq.codec.record import encoded_size
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.flush import Flush
-from sprocket.rocketmq.store.place import Key, Placing, check_queue
+from sprocket.rocketmq.store.flush import Flusher
+from sprocket.rocketmq.store.place import Key, OffsetAssigner, check_queue
 
 _ODD_FLAGS = TRANSACTION_PREPARED | INNER_BATCH
 """A prepared or rolled back record takes no place in its queue, an inner batch many."""
@@ -39,7 +39,7 @@ class Appended(Struct, frozen=True, gc=False):
     stored_at_ms: int
 
 
-class Places(Struct, frozen=True, gc=False):
+class AppendedBatch(Struct, frozen=True, gc=False):
     """Where records lie that were taken up together, in order; one `Appended` each as a sequence.
 
     Attributes:
@@ -52,9 +52,9 @@ class Places(Struct, frozen=True, gc=False):
     physical_offsets: Sequence[int]
     stored_at_ms: int
 
-    def part(self, number: int) -> "Places":
+    def part(self, number: int) -> "AppendedBatch":
         """Return where one of them lies."""
-        return Places(
+        return AppendedBatch(
             [self.queue_offsets[number]], [self.physical_offsets[number]], self.stored_at_ms
         )
 
@@ -88,11 +88,11 @@ class Appender:
     def __init__(
         self,
         log: CommitLog,
-        flush: Flush,
+        flush: Flusher,
         clock: LogClock,
         next_offsets: Mapping[tuple[str, int], int],
         message_bytes_max: int,
-        placing: Placing | None = None,
+        placing: OffsetAssigner | None = None,
     ) -> None:
         self.last_record = -1
         self.stored_at_ms = 0
@@ -101,7 +101,7 @@ class Appender:
         self._clock = clock
         self._next = dict(next_offsets)
         self._body_bytes_max = message_bytes_max
-        self._placing = placing or Placing(
+        self._placing = placing or OffsetAssigner(
             (), light_queues=False, record_bytes_max=message_bytes_max
         )
         self._has_unwritten = False
@@ -147,7 +147,7 @@ class Appender:
         (appended,) = self.append_all([record])
         return appended
 
-    def append_batch(self, batch: NewBatch) -> Places:
+    def append_batch(self, batch: NewBatch) -> AppendedBatch:
         """Take up messages that lie in one log file, with consecutive queue offsets.
 
         Raises:
@@ -176,7 +176,7 @@ class Appender:
         places = self._log.append_batch(batch, first, now)
         following = first + len(places)
         self._took({key: following}, places)
-        return Places(range(first, following), places, now)
+        return AppendedBatch(range(first, following), places, now)
 
     def _begin(self) -> int:
         """Return the store time of what comes next, unless nothing is to come.
@@ -206,7 +206,7 @@ class Appender:
                 before[key] = known.get(key)
         known.update(following)
 
-    def append_all(self, records: Sequence[NewRecord], *, together: bool = False) -> Places:
+    def append_all(self, records: Sequence[NewRecord], *, together: bool = False) -> AppendedBatch:
         """Take records up, in memory: all of them, or with an error none.
 
         Args:
@@ -248,7 +248,7 @@ class Appender:
             records, queue_offsets, following = self._placed(records)
         places = self._log.append(records, queue_offsets, now, together=together)
         self._took(following, places)
-        return Places(queue_offsets, places, now)
+        return AppendedBatch(queue_offsets, places, now)
 
     def _placed(
         self, records: Sequence[NewRecord]

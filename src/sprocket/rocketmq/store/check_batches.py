@@ -14,7 +14,7 @@ from sprocket.rocketmq.store.check_log import LogCheck
 from sprocket.rocketmq.store.check_units import UnitFiles
 from sprocket.rocketmq.store.finding import Finding, Rule
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES
-from sprocket.rocketmq.store.queues.batch_queue import UNIT
+from sprocket.rocketmq.store.queues.batch_queue import BATCH_UNIT
 from sprocket.rocketmq.store.queues.engine import QueueKey
 from sprocket.rocketmq.store.walk import Found
 
@@ -39,7 +39,7 @@ class _Queue:
         """Return the next unit; zeros where there is none."""
         if not self._chunk_at <= self.at < self._chunk_at + len(self._chunk):
             self._chunk_at = self.at
-            self._chunk = list(UNIT.iter_unpack(self.files.read(self.at, _CHUNK_UNITS)))
+            self._chunk = list(BATCH_UNIT.iter_unpack(self.files.read(self.at, _CHUNK_UNITS)))
         return self._chunk[self.at - self._chunk_at]
 
 

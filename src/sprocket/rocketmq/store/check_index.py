@@ -23,11 +23,11 @@ from sprocket.rocketmq.store.index import batch_hashes, key_string
 from sprocket.rocketmq.store.index_file import (
     HEADER,
     HEADER_BYTES,
+    INDEX_UNIT,
     SECONDS_MAX,
     SLOT_BYTES,
-    UNIT,
     UNIT_BYTES,
-    Header,
+    IndexHeader,
 )
 from sprocket.rocketmq.store.walk import Found
 
@@ -58,7 +58,7 @@ class _IndexFile:
         self._units_at = HEADER_BYTES + SLOT_BYTES * geometry.slots
         file = disk.open(path)
         try:
-            self.header = Header(*HEADER.unpack(file.read(0, HEADER_BYTES)))
+            self.header = IndexHeader(*HEADER.unpack(file.read(0, HEADER_BYTES)))
         finally:
             file.close()
         self._is_blank = self.header.encode() == bytes(HEADER_BYTES)
@@ -82,7 +82,7 @@ class _IndexFile:
     def units(self) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
         """Give number, and hash, place, seconds and number before, of each unit."""
         for first, data in self.chunks():
-            yield from enumerate(UNIT.iter_unpack(data), first)
+            yield from enumerate(INDEX_UNIT.iter_unpack(data), first)
 
     def seconds(self, at_ms: int) -> int:
         """Return what an entry of a message that was stored at a time says."""
@@ -184,7 +184,7 @@ class _Cursor:
             if chunk is None:
                 return None
             file, first, data = chunk
-            units = enumerate(UNIT.iter_unpack(data), first)
+            units = enumerate(INDEX_UNIT.iter_unpack(data), first)
             self._ahead.extend(
                 _Unit(unit[0], unit[1], unit[2], file, number)
                 for number, unit in units

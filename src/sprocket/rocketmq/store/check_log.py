@@ -15,7 +15,7 @@ from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, Entr
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
 from sprocket.rocketmq.store.finding import Finding, Rule
 from sprocket.rocketmq.store.mend import PADDING_TOPIC
-from sprocket.rocketmq.store.walk import Damage, Found, Misplaced, Walk, intact_entry, stop_at
+from sprocket.rocketmq.store.walk import Damage, Found, LogScanner, Misplaced, intact_entry, stop_at
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.codec.record_batch import RecordBatch
@@ -193,13 +193,13 @@ class LogCheck:
         elif row[-1].end < following:
             self._damaged(findings, Damage(row[-1].end, following, "files are missing", 0))
 
-    def _walk(self, row: Sequence[Segment], start: int) -> Walk:
-        walk = Walk(row, start, check_crc=True, next_offsets=self._next_offsets)
+    def _walk(self, row: Sequence[Segment], start: int) -> LogScanner:
+        walk = LogScanner(row, start, check_crc=True, next_offsets=self._next_offsets)
         if self._recent:
             walk.last_stored_at_ms = self._recent[-1].stored_at_ms
         return walk
 
-    def _records(self, walk: Walk, findings: list[Finding]) -> Iterator[Found]:
+    def _records(self, walk: LogScanner, findings: list[Finding]) -> Iterator[Found]:
         told = 0
         for found in walk.batches():
             told = self._tell(walk, told, findings)
@@ -210,7 +210,7 @@ class LogCheck:
             yield found
         self._tell(walk, told, findings)
 
-    def _tell(self, walk: Walk, told: int, findings: list[Finding]) -> int:
+    def _tell(self, walk: LogScanner, told: int, findings: list[Finding]) -> int:
         """Report the damage that the walk came over since the last time; return how much is."""
         for damage in walk.damage[told:]:
             self._damaged(findings, damage)

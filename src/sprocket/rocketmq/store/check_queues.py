@@ -24,10 +24,16 @@ from sprocket.rocketmq.store.deletions import Deletions
 from sprocket.rocketmq.store.finding import Finding, Rule
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues import choice
-from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, UNIT, UNIT_BYTES, QueueKey, Queues
+from sprocket.rocketmq.store.queues.engine import (
+    FILLER_SIZE,
+    QUEUE_UNIT,
+    UNIT_BYTES,
+    QueueKey,
+    Queues,
+)
 from sprocket.rocketmq.store.queues.extension import Extension, is_address
 from sprocket.rocketmq.store.queues.queue_files import QueueFiles
-from sprocket.rocketmq.store.units import Units
+from sprocket.rocketmq.store.units import QueueUnits
 from sprocket.rocketmq.store.walk import Found
 
 try:
@@ -100,7 +106,7 @@ class QueueCheck:
         self._is_open = is_open
         self._queues: dict[QueueKey, _Queue] = {}
         self._passed_over = passed_over
-        self._units = Units(deleted=Deletions(disk, layout, write=False).ends)
+        self._units = QueueUnits(deleted=Deletions(disk, layout, write=False).ends)
         self._extensions: dict[QueueKey, Extension] = {}
         self._open_files = OpenFiles()
 
@@ -181,7 +187,7 @@ class QueueCheck:
         queue.next = last.queue_offset + 1
         queue.reached = last.physical_offset + last.size
         found = queue.files.read(first.queue_offset, len(run))
-        for entry, unit in zip(run, UNIT.iter_unpack(found), strict=True):
+        for entry, unit in zip(run, QUEUE_UNIT.iter_unpack(found), strict=True):
             yield from self._unit(queue, entry, unit)
 
     def _unit(self, queue: _Queue, entry: Entry, unit: tuple[int, int, int]) -> Iterator[Finding]:
@@ -262,7 +268,7 @@ class QueueCheck:
             units = queue.files.read(first, min(CHUNK_UNITS, end - first))
             if is_tail and not any(units):
                 continue
-            for offset, unit in enumerate(UNIT.iter_unpack(units), first):
+            for offset, unit in enumerate(QUEUE_UNIT.iter_unpack(units), first):
                 if unit == _FILLER:
                     if may_be_lost is None:
                         may_be_lost = start == queue.files.first or self._log.is_broken(*places)

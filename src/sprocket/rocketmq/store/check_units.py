@@ -10,7 +10,7 @@ from sprocket.base.errors import OffsetTooSmall
 from sprocket.base.segments import Segment
 from sprocket.rocketmq.store import check_log
 from sprocket.rocketmq.store.finding import Finding
-from sprocket.rocketmq.store.queues.engine import UNIT, UNIT_BYTES, Queue, QueueKey
+from sprocket.rocketmq.store.queues.engine import QUEUE_UNIT, UNIT_BYTES, Queue, QueueKey
 
 
 class UnitFiles:
@@ -93,7 +93,7 @@ class StoredUnits:
         while at < stop:
             try:
                 for found, *unit, _count in self._queue.units(at, stop - at):
-                    UNIT.pack_into(data, (found - offset) * UNIT_BYTES, *unit)
+                    QUEUE_UNIT.pack_into(data, (found - offset) * UNIT_BYTES, *unit)
                     at = found + 1
             except OffsetTooSmall:
                 at += 1

@@ -31,7 +31,7 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     StoreFailed,
 )
-from sprocket.base.segments import Segment, SegmentFiles, Window
+from sprocket.base.segments import Segment, SegmentFiles, SegmentWindow
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry
@@ -253,7 +253,7 @@ class CommitLog:
             start += size
         return found
 
-    def window(self, offset: int, size: int) -> Window:
+    def window(self, offset: int, size: int) -> SegmentWindow:
         """Return a part of the log from `offset` on, in one file.
 
         What is warm is not copied, and comes with all that its file has. All else is read, by a
@@ -271,13 +271,13 @@ class CommitLog:
         segment = self.files.segment(offset)
         end = min(segment.end, self._written)
         if offset >= self.warm_from:
-            return Window(segment.view, segment.start, end)
+            return SegmentWindow(segment.view, segment.start, end)
         # Records are where something was written: to ask whether it is a hole would cost more.
         size = min(end - offset, size)
         data = segment.file.read_view(offset - segment.start, size)
         if len(data) < size:
             data = memoryview(bytes(data).ljust(size, b"\0"))
-        return Window(data, offset, offset + size)
+        return SegmentWindow(data, offset, offset + size)
 
     def slice(self, offset: int, size: int) -> memoryview:
         """Return `size` stored bytes from `offset`, without a look at them; errors as `window`.

@@ -18,15 +18,15 @@ from sprocket.base.units import MIB, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.store import follow
-from sprocket.rocketmq.store.follow import Part
+from sprocket.rocketmq.store.follow import LogPart
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.queues.engine import Queues
 from sprocket.rocketmq.store.tail import Tail
-from sprocket.rocketmq.store.units import Units
+from sprocket.rocketmq.store.units import QueueUnits
 
 if TYPE_CHECKING:  # it needs numpy
     from sprocket.rocketmq.codec.columns import Ints
-    from sprocket.rocketmq.codec.record_batch import Run
+    from sprocket.rocketmq.codec.record_batch import QueueRun
 
 INDEX_BACKLOG_BYTES_MAX = 64 * MIB
 """Of the log that the index may lack; beyond that it follows at the next dispatch. What was written
@@ -67,7 +67,7 @@ class Fresh(NamedTuple):
     arrivals: list[Arrival]
 
 
-class Dispatch:
+class Reput:
     """Follows the log, for queues and index.
 
     Args:
@@ -87,18 +87,18 @@ class Dispatch:
         queues: Queues,
         index: Indexes | None,
         position: int,
-        units: Units | None = None,
+        units: QueueUnits | None = None,
     ) -> None:
         self._tail = tail
         self._queues = queues
-        self._units = units or Units()
+        self._units = units or QueueUnits()
         self._index = index
         self._fresh: list[Sequence[Entry] | _Columns] = []
         self.began_at = self._queued_to = position
         self._queued_at_ms = 0
         self._is_wide = False  # the last records were in many queues, so those to come may be, too
         self._indexed_to = position
-        self._last: Part | None = None  # what the queues got last, if the index lacks just that
+        self._last: LogPart | None = None  # what the queues got last, if the index lacks just that
 
     @property
     def queued_to(self) -> PhysicalOffset:
@@ -170,7 +170,7 @@ class Dispatch:
         elif self.index_backlog_bytes > INDEX_BACKLOG_BYTES_MAX:
             self.to_index()
 
-    def _put(self, part: Part) -> None:
+    def _put(self, part: LogPart) -> None:
         """Put the units of the next records."""
         self._last = None
         records = part.records
@@ -229,7 +229,7 @@ class Dispatch:
             self._tail.drop(self._indexed_to)
         return taken
 
-    def _part_for_index(self, count_max: int) -> Part | None:
+    def _part_for_index(self, count_max: int) -> LogPart | None:
         """Return the next records for the index, which may be those the queues got last."""
         last, self._last = self._last, None
         if last is not None and len(last.records) <= count_max:
@@ -242,7 +242,7 @@ class Dispatch:
 class _Columns(NamedTuple):
     """What is told of a round that was put as columns; see `RecordBatch`. Holds no file."""
 
-    runs: "list[Run]"
+    runs: "list[QueueRun]"
     size: "Ints"
     queue_offset: "Ints"
     tags_code: "Ints"
@@ -269,7 +269,7 @@ class _Columns(NamedTuple):
         ]
 
 
-def _queue_count(part: Part) -> int:
+def _queue_count(part: LogPart) -> int:
     """Return how many queues get units of the records."""
     records = part.records
     if isinstance(records, list):

@@ -9,7 +9,7 @@ from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import ids, record
 from sprocket.rocketmq.store.commitlog import CommitLog
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.walk import Walk
+from sprocket.rocketmq.store.walk import LogScanner
 
 
 class FindResult(Struct, frozen=True):
@@ -58,7 +58,7 @@ def _behind(
     log: CommitLog, end: PhysicalOffset, topic: str, key: str, times_ms: tuple[int, int]
 ) -> list[PhysicalOffset]:
     """Return where records with a key lie that are not in the index: its last, and those behind."""
-    walk = Walk(log.files.segments, max(log.first, end), check_crc=False)
+    walk = LogScanner(log.files.segments, max(log.first, end), check_crc=False)
     return [
         PhysicalOffset(entry.physical_offset)
         for entry in takewhile(lambda entry: entry.physical_offset < log.written, walk)

@@ -3,7 +3,7 @@
 Both are divided into jobs. The owner of the store begins and finishes a job; in between it may run
 on any thread. So the owner decides whether the disk is quick enough to wait for it.
 
-Life of a group: `append` … `write` … `begin_sync` → `SyncJob.run` → `finish_sync`: everything
+Life of a group: `append` … `write` … `begin_sync` → `LogSync.run` → `finish_sync`: everything
 written before `begin_sync` is durable. What is written while the job runs belongs to the next one.
 
 Zeros ahead: the first write to a block that was never written makes a sync carry metadata of the
@@ -42,7 +42,7 @@ ROOM_STEP_BYTES = 16 * MIB
 _ZEROS = bytes(FILL_STEP_BYTES)
 
 
-class SyncJob:
+class LogSync:
     """One sync of the log. `target` is what is durable once it has run.
 
     Args:
@@ -156,7 +156,7 @@ class FillJob:
             file.close()
 
 
-class Flush:
+class Flusher:
     """Knows how far the log is durable and how far it is filled.
 
     Args:
@@ -170,7 +170,7 @@ class Flush:
         self._disk = disk
         self._log = log
         self._synced = log.written
-        self._sync: SyncJob | None = None
+        self._sync: LogSync | None = None
         self.failure: str | None = None
         self._fill: FillJob | None = None
         self._fill_ahead_bytes = settings.fill_ahead_bytes
@@ -190,7 +190,7 @@ class Flush:
         """Whether a sync is in flight."""
         return self._sync is not None
 
-    def begin_sync(self) -> SyncJob | None:
+    def begin_sync(self) -> LogSync | None:
         """Return the job that makes all that is written durable; None if there is nothing to do.
 
         None also while another one is in flight: what was written since then needs the next.
@@ -204,10 +204,10 @@ class Flush:
         if self._sync is not None or target == self._synced:
             return None
         self._sync_began = self._clock.monotonic()
-        self._sync = SyncJob(self._log.ranges(self._synced, target), target)
+        self._sync = LogSync(self._log.ranges(self._synced, target), target)
         return self._sync
 
-    def begin_async_sync(self) -> SyncJob | None:
+    def begin_async_sync(self) -> LogSync | None:
         """Do what `begin_sync` does, if enough was written or enough time passed since the last.
 
         For async flush, every `flush_interval_ms`. A file that is full is always enough.
@@ -226,7 +226,7 @@ class Flush:
             return self.begin_sync()
         return None
 
-    def finish_sync(self, job: SyncJob, error: BaseException | None) -> None:
+    def finish_sync(self, job: LogSync, error: BaseException | None) -> None:
         """Take the outcome of a job: `synced` moves to its target, or never moves again."""
         assert job is self._sync
         self._sync = None

@@ -31,7 +31,7 @@ PART_MAX = 8192
 _MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big")
 
 
-class Part(NamedTuple):
+class LogPart(NamedTuple):
     """Records that follow each other in one file.
 
     Attributes:
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
 def next_part(
     tail: Tail, start: int, limit: int, count_max: int, *, with_keys: bool
-) -> Part | None:
+) -> LogPart | None:
     """Return the next records of a log.
 
     Args:
@@ -81,10 +81,10 @@ def next_part(
         found, stopped_at = record.places(data, 0, len(data), few)
         if len(found) >= COLUMNS_MIN and columns is not None:
             batch = _batch(data, most, place)
-            return Part(start, batch.end, batch)
+            return LogPart(start, batch.end, batch)
         if found:
             entries = [_entry(data, at, place, with_keys=with_keys) for at in found]
-            return Part(start, place + stopped_at, entries)
+            return LogPart(start, place + stopped_at, entries)
         if data[MAGIC_AT:BLANK_BYTES] != _MAGIC_BLANK:
             raise CorruptRecord(f"{segment.path}: expected a record at {place}, written to {limit}")
         place = segment.end

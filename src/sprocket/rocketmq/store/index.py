@@ -32,7 +32,7 @@ from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import IndexGeometry
-from sprocket.rocketmq.store.index_file import Header, IndexFile
+from sprocket.rocketmq.store.index_file import IndexFile, IndexHeader
 
 try:
     import numpy as np
@@ -239,7 +239,7 @@ class Indexes:
         return len(self._files)
 
     @property
-    def headers(self) -> list[Header]:
+    def headers(self) -> list[IndexHeader]:
         """The headers of all files, oldest first."""
         return [file.header for file in self._files]
 

@@ -46,9 +46,9 @@ HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size
 SLOT = struct.Struct(">i")
 SLOT_BYTES = SLOT.size
-UNIT = struct.Struct(">iqii")
+INDEX_UNIT = struct.Struct(">iqii")
 """Hash, physical offset, seconds after the header's begin, number of the unit before."""
-UNIT_BYTES = UNIT.size
+UNIT_BYTES = INDEX_UNIT.size
 
 SECONDS_MAX = 0x7FFF_FFFF
 _PAGE_BYTES = 4 * KIB
@@ -60,7 +60,7 @@ _CHUNK_UNITS = 64 * KIB
 _UNIT_TYPE = [("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("before", ">i4")]
 
 
-class Header(Struct):
+class IndexHeader(Struct):
     """What a file says about itself.
 
     Attributes:
@@ -91,7 +91,7 @@ class Header(Struct):
         )
 
     @classmethod
-    def decode(cls, data: bytes, units: int) -> "Header":
+    def decode(cls, data: bytes, units: int) -> "IndexHeader":
         """Read a header; one that makes no sense for a file of `units` counts as a blank one."""
         header = cls(*HEADER.unpack(data))
         if not 1 <= header.next_unit <= units or not 0 <= header.slots_used < header.next_unit:
@@ -123,7 +123,7 @@ class IndexFile:
         self._slots: memoryview | None = None
         self._dirty_pages = bytearray(-(-geometry.slots // _PAGE_SLOTS))
         self._written_header = b""
-        self.header = Header()
+        self.header = IndexHeader()
 
     @property
     def _file(self) -> File:
@@ -133,7 +133,7 @@ class IndexFile:
 
     def load(self) -> None:
         """Read the header; slots are read by `prepare`, or when the first unit is put."""
-        self.header = Header.decode(self._file.read(0, HEADER_BYTES), self._unit_count)
+        self.header = IndexHeader.decode(self._file.read(0, HEADER_BYTES), self._unit_count)
 
     def prepare(self) -> None:
         """Read the slots, if any is used."""
@@ -182,7 +182,7 @@ class IndexFile:
                     before = 0
                     fresh_slots += 1
             seconds = min(max((at_ms - begin) // 1000, 0), SECONDS_MAX) if begin > 0 else 0
-            units.append(UNIT.pack(key_hash, offset, seconds, before))
+            units.append(INDEX_UNIT.pack(key_hash, offset, seconds, before))
             newest[slot] = number
             if number == 1:
                 begin = at_ms
@@ -296,7 +296,7 @@ class IndexFile:
         while 0 < number < above:
             at = self._units_at + UNIT_BYTES * number
             data = following(partial(file.read, at, UNIT_BYTES), self._unit_before)
-            unit_hash, offset, seconds, before = UNIT.unpack(data)
+            unit_hash, offset, seconds, before = INDEX_UNIT.unpack(data)
             if seconds < 0:
                 return
             if unit_hash == key_hash:
@@ -309,7 +309,7 @@ class IndexFile:
         """Return position and size of the unit that a unit leads to, None if it is the last."""
         if len(unit) < UNIT_BYTES:
             return None
-        _, _, _, before = UNIT.unpack(unit)
+        _, _, _, before = INDEX_UNIT.unpack(unit)
         return (self._units_at + UNIT_BYTES * before, UNIT_BYTES) if before > 0 else None
 
     # The slot table.
@@ -345,7 +345,7 @@ class IndexFile:
                 # Of equal slots in one assignment the last one stays.
                 np.frombuffer(slots, dtype=np.int32)[own] = np.arange(first, first + count)
             else:
-                for number, unit in enumerate(UNIT.iter_unpack(data), first):
+                for number, unit in enumerate(INDEX_UNIT.iter_unpack(data), first):
                     slots[unit[0] % self._slot_count] = number
         empty = slots.tolist().count(0) if np is None else _zeros(slots)
         self.header.slots_used = self._slot_count - empty
@@ -373,7 +373,7 @@ class IndexFile:
                 passed_ms = 1000 * seconds if low > 2 else 0
                 self.header.end_at_ms = self.header.begin_at_ms + passed_ms
             else:
-                self.header = Header()
+                self.header = IndexHeader()
             self.rebuild_slots()
             self._written_header = self.header.encode()
             self._file.write([self._written_header], 0)
@@ -382,7 +382,7 @@ class IndexFile:
 
     def _unit(self, number: int) -> tuple[int, int, int, int]:
         data = self._file.read(self._units_at + UNIT_BYTES * number, UNIT_BYTES)
-        unit: tuple[int, int, int, int] = UNIT.unpack(data)
+        unit: tuple[int, int, int, int] = INDEX_UNIT.unpack(data)
         return unit
 
     # Flushing.

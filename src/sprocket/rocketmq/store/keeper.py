@@ -11,15 +11,15 @@ from sprocket.rocketmq.store import checkpoint as checkpoints
 from sprocket.rocketmq.store import recovery
 from sprocket.rocketmq.store.checkpoint import Checkpoint
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.dispatch import Dispatch
-from sprocket.rocketmq.store.flush import Flush
-from sprocket.rocketmq.store.recovery import CleanNote, Parts
+from sprocket.rocketmq.store.dispatch import Reput
+from sprocket.rocketmq.store.flush import Flusher
+from sprocket.rocketmq.store.recovery import CleanNote, StoreParts
 
 _PLACES_MAX = 8
 """Places that the queues had reached which are remembered; one is a call of `keep` ago."""
 
 
-class Keeper:
+class Checkpointer:
     """Syncs what is derived, then says so in the checkpoint.
 
     Once a sync of queues or index failed, what reached the disk is unknown, and a second one would
@@ -30,7 +30,7 @@ class Keeper:
         kept_to: Up to where queues and index have the log, durably.
     """
 
-    def __init__(self, parts: Parts, log: CommitLog, flush: Flush, dispatch: Dispatch) -> None:
+    def __init__(self, parts: StoreParts, log: CommitLog, flush: Flusher, dispatch: Reput) -> None:
         self.kept_to: int = log.written
         self._parts = parts
         self._log = log

@@ -16,13 +16,13 @@ from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.walk import Damage, Misplaced, Walk
+from sprocket.rocketmq.store.walk import Damage, LogScanner, Misplaced
 
 PADDING_TOPIC = "DAMAGED"
 """Topic of padding records, cut short where a shorter record was."""
 
 
-def cut(files: SegmentFiles, walk: Walk) -> int:
+def cut(files: SegmentFiles, walk: LogScanner) -> int:
     """Zero what lies behind the end of the log and delete later files.
 
     Returns:

@@ -19,8 +19,8 @@ from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues import choice
 from sprocket.rocketmq.store.queues.files import OtherKinds
-from sprocket.rocketmq.store.recovery import Parts, RecoveryReport
-from sprocket.rocketmq.store.units import Subscriptions, Units, delays_ms
+from sprocket.rocketmq.store.recovery import RecoveryReport, StoreParts
+from sprocket.rocketmq.store.units import QueueUnits, Subscriptions, delays_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Opened:
         report: What recovery did; None if it is only read.
     """
 
-    parts: Parts
+    parts: StoreParts
     geometry: Geometry
     clock: Clock
     log: CommitLog
@@ -115,7 +115,7 @@ def _parts(
     step: Step = unwatched,
     *,
     write: bool,
-) -> Parts:
+) -> StoreParts:
     files = SegmentFiles(disk, layout.commitlog, geometry.log.segment_bytes, write=write)
     others = OtherKinds(
         layout.extension,
@@ -128,7 +128,7 @@ def _parts(
     if settings.index_messages:
         is_behind = not write and disk.exists(layout.abort)
         index = Indexes(disk, layout.index, geometry.index, clock, write=write, is_behind=is_behind)
-    return Parts(
+    return StoreParts(
         disk=disk,
         layout=layout,
         settings=settings,
@@ -137,7 +137,7 @@ def _parts(
         index=index,
         deletions=deletions,
         step=step,
-        units=Units(
+        units=QueueUnits(
             files,
             deleted=deletions.ends,
             delays=delays_ms(settings.delay_levels),

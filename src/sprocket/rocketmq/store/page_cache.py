@@ -23,7 +23,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.flush import Flush
+from sprocket.rocketmq.store.flush import Flusher
 
 PART_BYTES_MIN, PART_BYTES_MAX = MIB, 4 * MIB
 """What is given back at once; a MiB costs some 50 µs."""
@@ -79,7 +79,9 @@ class PageCache:
     Threads: event loop only.
     """
 
-    def __init__(self, log: CommitLog, flush: Flush, settings: StoreSettings, clock: Clock) -> None:
+    def __init__(
+        self, log: CommitLog, flush: Flusher, settings: StoreSettings, clock: Clock
+    ) -> None:
         self._log = log
         self._flush = flush
         self._cached_bytes = settings.cached_bytes

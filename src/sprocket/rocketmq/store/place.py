@@ -26,7 +26,7 @@ RETRY_TOPIC_BYTES_MAX = 255
 Key = tuple[str, int]
 
 
-class Place(Struct, frozen=True):
+class AssignedOffset(Struct, frozen=True):
     """What a record takes.
 
     Attributes:
@@ -42,7 +42,7 @@ class Place(Struct, frozen=True):
     after: dict[Key, int]
 
 
-class Placing:
+class OffsetAssigner:
     """Gives places.
 
     Args:
@@ -58,7 +58,9 @@ class Placing:
         self._light_queues = light_queues
         self._record_bytes_max = record_bytes_max
 
-    def place(self, record: NewRecord, taken: Mapping[Key, int], known: Mapping[Key, int]) -> Place:
+    def place(
+        self, record: NewRecord, taken: Mapping[Key, int], known: Mapping[Key, int]
+    ) -> AssignedOffset:
         """Return the place of any record.
 
         Args:
@@ -75,7 +77,7 @@ class Placing:
             CorruptRecord: The queue is new and its topic cannot be a folder's name.
         """
         if not record.queueable:
-            return Place(record, 0, None, {})
+            return AssignedOffset(record, 0, None, {})
 
         def next_of(key: Key) -> int:
             offset = taken.get(key, known.get(key))
@@ -96,7 +98,7 @@ class Placing:
             self._check_batch(record, found)
         after = {(name, 0): offset + 1 for name, offset in offsets.items()}
         after[own] = queue_offset + (1 if found is None else found.count)
-        return Place(record, queue_offset, found, after)
+        return AssignedOffset(record, queue_offset, found, after)
 
     def _light_names(self, record: NewRecord) -> list[str]:
         """Return the names in the order given; one may stand there twice."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.nonblocking import Missing, WouldBlock
-from sprocket.base.segments import Window
+from sprocket.base.segments import SegmentWindow
 from sprocket.base.units import KIB, MIB, QueueOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.extra import LIGHT_PREFIX
@@ -57,10 +57,10 @@ _MAGICS = (MAGIC_V1, MAGIC_V2)
 
 
 _NOTHING = memoryview(b"")
-_NO_WINDOW = Window(_NOTHING, 0, 0)
+_NO_WINDOW = SegmentWindow(_NOTHING, 0, 0)
 
 
-class Limits(NamedTuple):
+class ReadLimits(NamedTuple):
     """What ends an answer; see `get_messages`."""
 
     max_count: int
@@ -137,7 +137,7 @@ def get_messages(
     ):
         return result
     scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
-    limits = Limits(max_count, max_bytes, far_before, scan_end)
+    limits = ReadLimits(max_count, max_bytes, far_before, scan_end)
     _look_through(
         result,
         queue,
@@ -168,7 +168,7 @@ def _look_through(
     result: GetResult,
     queue: Queue,
     log: LogReader,
-    limits: Limits,
+    limits: ReadLimits,
     wanted: Filter | None,
     page_cache: PageCache | None,
     reader: Hashable,
@@ -315,7 +315,7 @@ def _collect(
     result: GetResult,
     queue: Queue,
     log: LogReader,
-    limits: Limits,
+    limits: ReadLimits,
     wanted: Filter | None,
     units: list[UnitRead],
 ) -> None:
@@ -404,7 +404,7 @@ def _collect(
     result.suggest_slave = last < far_before
 
 
-def _is_full(limits: Limits, count: int, messages: int, size: int, place: int) -> bool:
+def _is_full(limits: ReadLimits, count: int, messages: int, size: int, place: int) -> bool:
     """Say whether an answer of `count` messages ends before a record.
 
     Args:
@@ -419,7 +419,7 @@ def _is_full(limits: Limits, count: int, messages: int, size: int, place: int) -
     return count + messages > limits.max_count or size > limits.max_bytes
 
 
-def _cold(log: LogReader, units: list[UnitRead], first: int, *, alone: bool) -> Window:
+def _cold(log: LogReader, units: list[UnitRead], first: int, *, alone: bool) -> SegmentWindow:
     """Read the record of a unit, with those behind it that lie close.
 
     Args:
@@ -453,7 +453,7 @@ def _named_size(log: LogReader, place: int) -> int:
     return int.from_bytes(head[:MAGIC_AT], "big", signed=True) if head else -1
 
 
-def _window(log: LogReader, place: int, size: int) -> Window:
+def _window(log: LogReader, place: int, size: int) -> SegmentWindow:
     """Return a part of the log from a place on, empty if it is not there.
 
     What lies before the start of an empty one is gone.
@@ -461,7 +461,7 @@ def _window(log: LogReader, place: int, size: int) -> Window:
     try:
         return log.window(place, size)
     except OffsetTooSmall as error:
-        return Window(_NOTHING, error.lowest, error.lowest)
+        return SegmentWindow(_NOTHING, error.lowest, error.lowest)
     except OffsetTooLarge:
         return _NO_WINDOW
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from sprocket.base.segments import Window
+from sprocket.base.segments import SegmentWindow
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import RECORD_BYTES_MIN
 
@@ -28,7 +28,7 @@ class LogReader(Protocol):
     def slice(self, offset: int, size: int) -> memoryview:
         """Return stored bytes without a look at them; OffsetTooSmall, OffsetTooLarge."""
 
-    def window(self, offset: int, size: int) -> Window:
+    def window(self, offset: int, size: int) -> SegmentWindow:
         """Return what one file has from `offset` on, `size` bytes at least; errors as `slice`."""
 
 
@@ -88,7 +88,7 @@ class GetResult(Struct, gc=False):
         return found
 
 
-class QueueRange(NamedTuple):
+class OffsetRange(NamedTuple):
     """First offset that can be read, and offset of the next message."""
 
     min: QueueOffset

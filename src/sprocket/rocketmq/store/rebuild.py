@@ -19,8 +19,8 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.queues.engine import LastUnit, QueueKey, Queues
-from sprocket.rocketmq.store.units import Units
-from sprocket.rocketmq.store.walk import Damage, Found, Walk
+from sprocket.rocketmq.store.units import QueueUnits
+from sprocket.rocketmq.store.walk import Damage, Found, LogScanner
 
 try:
     import numpy as np
@@ -75,7 +75,7 @@ class Rebuild:
         *,
         from_first: bool,
         put_last_again: bool = False,
-        units_of: Units | None = None,
+        units_of: QueueUnits | None = None,
         step: Step = unwatched,
     ) -> None:
         self.units = 0
@@ -83,14 +83,14 @@ class Rebuild:
         self.indexed = 0
         self.missing: set[tuple[str, int]] = set()
         self._queues = queues
-        self._units_of = units_of or Units()
+        self._units_of = units_of or QueueUnits()
         self._index = index
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first
         self._step = step
         self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
         self._empty = _empty(queues)
-        self._parts: list[gathered.Part] = []
+        self._parts: list[gathered.UnitPart] = []
         self._units: list[Entry] = []
         self._keys: list[Entry] = []
 
@@ -139,7 +139,7 @@ class Rebuild:
         """Take up a batch whose queues all follow, and put its keys."""
         if self._units or self._keys:
             self.finish()
-        self._parts.append(gathered.Part(batch))
+        self._parts.append(gathered.UnitPart(batch))
         rows, first = batch.by_queue
         last = np.append(first[1:], len(rows)) - 1
         after = (batch.queue_offset[rows[last]] + 1).tolist() if len(rows) else ()
@@ -154,7 +154,7 @@ class Rebuild:
 
     def _put_gathered(self) -> None:
         if self._parts:
-            units = gathered.GatheredUnits(self._parts)
+            units = gathered.UnitBatch(self._parts)
             self._parts = []
             self.units += self._queues.put_batch(units, self._step)
 
@@ -254,7 +254,7 @@ class Rebuild:
             self._queues, index, from_first=True, units_of=self._units_of, step=self._step
         )
         start = segments[0].start if segments else 0
-        walk = Walk(segments, start, check_crc=False)
+        walk = LogScanner(segments, start, check_crc=False)
         for found in walk.batches():
             self._step("bytes of log, for what is made again", walk.position - start)
             again.add_all(found, after_damage=True)

@@ -61,8 +61,8 @@ from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queues.engine import ANYWHERE, LastUnit, QueueKey, Queues
 from sprocket.rocketmq.store.rebuild import Rebuild, reached
-from sprocket.rocketmq.store.units import Units
-from sprocket.rocketmq.store.walk import Damage, Misplaced, Walk, glance, intact_entry
+from sprocket.rocketmq.store.units import QueueUnits
+from sprocket.rocketmq.store.walk import Damage, LogScanner, Misplaced, glance, intact_entry
 
 _SKIP_BYTES = 256 * KIB
 """Read at once where only the heads of records are looked at."""
@@ -157,7 +157,7 @@ def _load_queue_table(disk: Disk, layout: StoreLayout) -> QueueTable:
 
 
 @dataclass(slots=True)
-class Parts:
+class StoreParts:
     """The parts of a store that recovery brings into agreement.
 
     Attributes:
@@ -172,7 +172,7 @@ class Parts:
     index: Indexes | None
     deletions: Deletions
     is_geometry_certain: bool = True
-    units: Units = field(default_factory=Units)
+    units: QueueUnits = field(default_factory=QueueUnits)
     step: Step = unwatched
 
     def close(self) -> None:
@@ -275,7 +275,7 @@ class _Start:
     last_stored_at_ms: int = 0
 
 
-def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
+def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
     """Bring a store into agreement with its log, as the head of this module tells.
 
     Returns:
@@ -330,7 +330,7 @@ def recover(parts: Parts, clock: Clock, process_id: int) -> RecoveryReport:
 class _Recovered:
     """What the passes found."""
 
-    walk: Walk
+    walk: LogScanner
     rebuild: Rebuild
     damage: list[Damage]
     misplaced: list[Misplaced]
@@ -338,7 +338,7 @@ class _Recovered:
 
 
 def _recover(
-    parts: Parts, life: _LastLife, process_id: int, made_again: Sequence[str]
+    parts: StoreParts, life: _LastLife, process_id: int, made_again: Sequence[str]
 ) -> _Recovered:
     """Go through the passes, without files that were thrown away."""
     parts.files.load()
@@ -360,7 +360,7 @@ def _recover(
     return _Recovered(walk, rebuild, damage, misplaced, cut)
 
 
-def _fill_up(parts: Parts) -> list[ShortFile]:
+def _fill_up(parts: StoreParts) -> list[ShortFile]:
     """Give files of the log that are too short their length.
 
     What they lack is told from what was never written by a walk over the whole log only. So nothing
@@ -376,7 +376,7 @@ def _fill_up(parts: Parts) -> list[ShortFile]:
     return short
 
 
-def _throw_away(parts: Parts, error: DiskFailed, made_again: list[str]) -> None:
+def _throw_away(parts: StoreParts, error: DiskFailed, made_again: list[str]) -> None:
     """Delete a file of queues or index that cannot be read, to be made again from the log.
 
     Raises:
@@ -394,7 +394,7 @@ def _throw_away(parts: Parts, error: DiskFailed, made_again: list[str]) -> None:
     parts.disk.sync_folder(os.path.dirname(path))
 
 
-def _queue_of(parts: Parts, path: str) -> QueueKey | None:
+def _queue_of(parts: StoreParts, path: str) -> QueueKey | None:
     """Return the queue that a file belongs to, None if it is none's."""
     for folder in (parts.layout.consumequeue, parts.layout.batch_queues, parts.layout.extension):
         if path.startswith(f"{folder}/"):
@@ -405,7 +405,7 @@ def _queue_of(parts: Parts, path: str) -> QueueKey | None:
     return None
 
 
-def find_end(parts: Parts) -> Walk:
+def find_end(parts: StoreParts) -> LogScanner:
     """Find the end of a log without changing anything, for those who only read."""
     life = _last_life(parts.disk, parts.layout)
     parts.files.load()
@@ -414,7 +414,7 @@ def find_end(parts: Parts) -> Walk:
         parts.index.load()
     by_time = _start_by_time(parts.files, life, parts.step) if not life.clean else None
     start = by_time or _start_at_end(parts, life)
-    walk = Walk(parts.files.segments, start.scan, check_crc=True)
+    walk = LogScanner(parts.files.segments, start.scan, check_crc=True)
     walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
     for _found in walk.batches():
         _tell(parts, walk)
@@ -424,7 +424,7 @@ def find_end(parts: Parts) -> Walk:
 # Passes 2 and 3: start and load.
 
 
-def _after_stop(parts: Parts, life: _LastLife) -> tuple[_Start, dict[QueueKey, LastUnit]]:
+def _after_stop(parts: StoreParts, life: _LastLife) -> tuple[_Start, dict[QueueKey, LastUnit]]:
     """Take up queues that were stopped, and start where they say that the log ends.
 
     If they led to no record that is the last one, what they hold from the start on is taken away.
@@ -440,7 +440,7 @@ def _after_stop(parts: Parts, life: _LastLife) -> tuple[_Start, dict[QueueKey, L
     return start, parts.queues.truncate(PhysicalOffset(start.scan), parts.step)
 
 
-def _start_at_end(parts: Parts, life: _LastLife) -> _Start:
+def _start_at_end(parts: StoreParts, life: _LastLife) -> _Start:
     """Start where the log ended at a clean stop, as the note or the queues tell."""
     if life.note is not None:
         start = _start_behind(parts.files, life.note.last_record, life.note.log_end)
@@ -498,7 +498,7 @@ def _skip_safe(segment: Segment, safe_at_ms: int, step: Step) -> _Start:
         step("bytes of a log file that need no check", position, segment.size)
 
 
-def _load_index(parts: Parts, life: _LastLife, start: _Start) -> None:
+def _load_index(parts: StoreParts, life: _LastLife, start: _Start) -> None:
     """Take up the index as far as it is certain.
 
     Ours never counts what is not on the disk, but its slots are there only after a clean stop of
@@ -522,8 +522,8 @@ def _load_index(parts: Parts, life: _LastLife, start: _Start) -> None:
 
 
 def _walk(
-    parts: Parts, life: _LastLife, start: _Start, lasts: dict[QueueKey, LastUnit]
-) -> tuple[Walk, Rebuild, list[Damage], list[Misplaced]]:
+    parts: StoreParts, life: _LastLife, start: _Start, lasts: dict[QueueKey, LastUnit]
+) -> tuple[LogScanner, Rebuild, list[Damage], list[Misplaced]]:
     """Check the records from the start on and put them into queues and index.
 
     What queues or index lack from before the start is walked over first.
@@ -544,11 +544,11 @@ def _walk(
         units_of=parts.units,
         step=parts.step,
     )
-    before = Walk(parts.files.segments, begin, check_crc=True, until=start.scan)
+    before = LogScanner(parts.files.segments, begin, check_crc=True, until=start.scan)
     for found in before.batches():
         _tell(parts, before)
         rebuild.add_all(found, after_damage=bool(before.damage))
-    walk = Walk(parts.files.segments, start.scan, check_crc=True, next_offsets=known)
+    walk = LogScanner(parts.files.segments, start.scan, check_crc=True, next_offsets=known)
     walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
     for found in walk.batches():
         _tell(parts, walk)
@@ -559,13 +559,13 @@ def _walk(
     return walk, rebuild, damage, before.misplaced + walk.misplaced
 
 
-def _tell(parts: Parts, walk: Walk) -> None:
+def _tell(parts: StoreParts, walk: LogScanner) -> None:
     """Say how far a walk is."""
     done = walk.position - parts.files.first
     parts.step("bytes of log checked", done, parts.files.end_of_files - parts.files.first)
 
 
-def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:
+def _index_start(parts: StoreParts, life: _LastLife, scan: int) -> int:
     """Return where the index goes on; it need not know records that have no key."""
     if parts.index is None:
         return scan
@@ -583,7 +583,7 @@ def _index_start(parts: Parts, life: _LastLife, scan: int) -> int:
 # Pass 6: rebuild.
 
 
-def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> bool:
+def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebuild) -> bool:
     """Cut queues and index to the log, and make again what is missing from before the start.
 
     Returns:
@@ -626,7 +626,7 @@ def _rebuild(parts: Parts, life: _LastLife, walk: Walk, rebuild: Rebuild) -> boo
 
 
 def _seal(
-    parts: Parts, life: _LastLife, walk: Walk, process_id: int, *, is_table_old: bool
+    parts: StoreParts, life: _LastLife, walk: LogScanner, process_id: int, *, is_table_old: bool
 ) -> None:
     """Sync everything, then say so in the checkpoint.
 

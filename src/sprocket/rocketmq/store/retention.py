@@ -31,13 +31,13 @@ from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import RetentionSettings
 from sprocket.rocketmq.store.append import Appender
-from sprocket.rocketmq.store.recovery import Parts
+from sprocket.rocketmq.store.recovery import StoreParts
 
 _HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SpaceLimits:
     """Percents of the disk's space, each inside the range that RocketMQ allows."""
 
     clean: int
@@ -45,7 +45,7 @@ class Limits:
     refuse: int
 
     @classmethod
-    def of(cls, settings: RetentionSettings) -> "Limits":
+    def of(cls, settings: RetentionSettings) -> "SpaceLimits":
         """Return the limits of some settings; what lies outside of its range is moved into it."""
         return cls(
             clean=min(max(settings.clean_percent, 10), 95),
@@ -76,7 +76,7 @@ class Retention:
     """
 
     def __init__(
-        self, parts: Parts, appender: Appender, clock: Clock, safe_end: Callable[[], int]
+        self, parts: StoreParts, appender: Appender, clock: Clock, safe_end: Callable[[], int]
     ) -> None:
         self._parts = parts
         self._appender = appender
@@ -88,7 +88,7 @@ class Retention:
         self, settings: RetentionSettings, reserve_hours: Mapping[str, int], *, at_once: bool
     ) -> Steps:
         """Do one round; see `Store.clean_steps`."""
-        limits = Limits.of(settings)
+        limits = SpaceLimits.of(settings)
         used = yield self._used_percent
         self._heed(used, limits)
         force = settings.force and used > limits.force
@@ -107,7 +107,7 @@ class Retention:
         layout = self._parts.layout
         return used_percent(self._parts.disk, layout.commitlog, layout.consumequeue)
 
-    def _heed(self, used: int, limits: Limits) -> None:
+    def _heed(self, used: int, limits: SpaceLimits) -> None:
         """Refuse appends on a disk that is too full, take them again once it is well below."""
         if used > limits.refuse:
             self._appender.pause(f"the disk is {used} % full, more than {limits.refuse} %")

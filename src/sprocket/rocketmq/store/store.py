@@ -15,7 +15,7 @@ Invariants
 1. `synced` ≤ `written` ≤ `end`.
 2. After a failed sync, or a failed write that could not be undone, nothing more is appended.
 
-Threads: one, except for `SyncJob.run`, `FillJob.run` and the calls that `maintain_steps` and
+Threads: one, except for `LogSync.run`, `FillJob.run` and the calls that `maintain_steps` and
 `clean_steps` give (see `base.steps`).
 """
 
@@ -33,21 +33,21 @@ from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSetting
 from sprocket.rocketmq.store import by_time, find, opening, read
 from sprocket.rocketmq.store.append import Appender
 from sprocket.rocketmq.store.deletions import Deleter
-from sprocket.rocketmq.store.dispatch import Dispatch, Fresh
+from sprocket.rocketmq.store.dispatch import Fresh, Reput
 from sprocket.rocketmq.store.filters import Filter
 from sprocket.rocketmq.store.find import FindResult
-from sprocket.rocketmq.store.flush import FillJob, Flush, SyncJob
-from sprocket.rocketmq.store.keeper import Keeper
+from sprocket.rocketmq.store.flush import FillJob, Flusher, LogSync
+from sprocket.rocketmq.store.keeper import Checkpointer
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.page_cache import PageCache, memory_bytes
-from sprocket.rocketmq.store.place import Placing
+from sprocket.rocketmq.store.place import OffsetAssigner
 from sprocket.rocketmq.store.queues.engine import UnitRead
 from sprocket.rocketmq.store.queues.files import FileQueues
-from sprocket.rocketmq.store.reading import GetResult, QueueRange
+from sprocket.rocketmq.store.reading import GetResult, OffsetRange
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.retention import Retention
 from sprocket.rocketmq.store.units import Subscriptions
-from sprocket.rocketmq.store.walk import Damage, Walk
+from sprocket.rocketmq.store.walk import Damage, LogScanner
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 INDEX_STEP_RECORDS = 1024
@@ -80,14 +80,14 @@ class Store:
         self.deletions = parts.deletions
         self._log = opened.log
         self._lock, self._report = opened.lock, opened.report
-        self._flush = Flush(parts.disk, opened.log, parts.settings, opened.clock)
-        self._dispatch = Dispatch(
+        self._flush = Flusher(parts.disk, opened.log, parts.settings, opened.clock)
+        self._dispatch = Reput(
             opened.log.tail, parts.queues, parts.index, opened.log.written, parts.units
         )
         self.batch_topics = parts.units.batch_topics
         self._bytes_in_memory = memory_bytes(parts.settings.bytes_in_memory)
         self.page_cache = PageCache(opened.log, self._flush, self.settings, opened.clock)
-        self._keeper = Keeper(parts, opened.log, self._flush, self._dispatch)
+        self._keeper = Checkpointer(parts, opened.log, self._flush, self._dispatch)
         self.log_clock = LogClock(
             opened.clock, opened.report.last_stored_at_ms if opened.report else 0
         )
@@ -111,7 +111,7 @@ class Store:
             clock,
             self._queues.next_offsets(),
             self.settings.message_bytes_max,
-            Placing(
+            OffsetAssigner(
                 self.batch_topics,
                 light_queues=self.settings.light_queues,
                 record_bytes_max=self.settings.message_bytes_max,
@@ -212,16 +212,16 @@ class Store:
 
     # Writing.
 
-    def begin_sync(self) -> SyncJob | None:
-        """See `flush.Flush.begin_sync`."""
+    def begin_sync(self) -> LogSync | None:
+        """See `flush.Flusher.begin_sync`."""
         return self._flush.begin_sync()
 
-    def begin_async_sync(self) -> SyncJob | None:
-        """See `flush.Flush.begin_async_sync`."""
+    def begin_async_sync(self) -> LogSync | None:
+        """See `flush.Flusher.begin_async_sync`."""
         return self._flush.begin_async_sync()
 
-    def finish_sync(self, job: SyncJob, error: BaseException | None = None) -> None:
-        """See `flush.Flush.finish_sync`: with an error the store refuses appends from now on."""
+    def finish_sync(self, job: LogSync, error: BaseException | None = None) -> None:
+        """See `flush.Flusher.finish_sync`: with an error the store refuses appends from now on."""
         self._flush.finish_sync(job, error)
         if error is not None:
             self._doubt()
@@ -259,7 +259,7 @@ class Store:
         return None if self._lock is None else self._flush.begin_file()
 
     def finish_fill(self, job: FillJob, error: BaseException | None = None) -> None:
-        """See `flush.Flush.finish_fill`."""
+        """See `flush.Flusher.finish_fill`."""
         self._flush.finish_fill(job, error)
         if self._flush.failure is not None:
             self._doubt()
@@ -274,7 +274,7 @@ class Store:
         """Put into the queues what consumers may see; say what has come since the last call.
 
         Args:
-            someone_waits: See `Dispatch.take_fresh`.
+            someone_waits: See `Reput.take_fresh`.
             max_queues: Stop when about so many queues were written; `is_dispatched` says if that
                 was all.
 
@@ -352,17 +352,17 @@ class Store:
         self._dispatch_now()
         return read.units(self._queues.queue(topic, queue_id), offset, count)
 
-    def queue_range(self, topic: str, queue_id: int) -> QueueRange:
+    def queue_range(self, topic: str, queue_id: int) -> OffsetRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
         self._dispatch_now()
         key = topic, queue_id
-        return QueueRange(self._queues.min_offset(*key), self._queues.max_offset(*key))
+        return OffsetRange(self._queues.min_offset(*key), self._queues.max_offset(*key))
 
-    def queues(self) -> Iterable[tuple[str, int, QueueRange]]:
+    def queues(self) -> Iterable[tuple[str, int, OffsetRange]]:
         """Give every queue that has had a message, sorted by topic and id."""
         self._dispatch_now()
         return sorted(
-            (queue.topic, queue.queue_id, QueueRange(queue.min_offset, queue.max_offset))
+            (queue.topic, queue.queue_id, OffsetRange(queue.min_offset, queue.max_offset))
             for queue in self._queues
         )
 
@@ -433,7 +433,7 @@ class Store:
             damage: Takes up what was stepped over.
         """
         first = self._log.first if start is None else start
-        walk = Walk(self._files.segments, first, check_crc=False)
+        walk = LogScanner(self._files.segments, first, check_crc=False)
         walk.damage = [] if damage is None else damage
         return self._log.records(walk, end)
 

@@ -49,7 +49,7 @@ def delays_ms(levels: str) -> tuple[int, ...]:
     return tuple([int(match[1]) * _UNIT_MS[match[2]] for match in found if match is not None])
 
 
-class Subscription(Struct, frozen=True):
+class GroupFilter(Struct, frozen=True):
     """A consumer group's filter, as dispatch needs it.
 
     Attributes:
@@ -61,11 +61,11 @@ class Subscription(Struct, frozen=True):
     passes: Callable[[Mapping[str, str]], bool]
 
 
-Subscriptions = Mapping[str, Sequence[Subscription]]
+Subscriptions = Mapping[str, Sequence[GroupFilter]]
 """By topic. Whoever owns it may change it at any time; it counts from the next round on."""
 
 
-class Units:
+class QueueUnits:
     """Says which units records get.
 
     Args:

@@ -118,7 +118,7 @@ class Misplaced(Struct, frozen=True):
     named: int
 
 
-class Walk:
+class LogScanner:
     """A walk; iterate over it or over `batches`, then read the attributes.
 
     Args:
@@ -558,6 +558,6 @@ def glance(reader: SegmentReader, position: int) -> Glance | None:
 def intact_entry(segment: Segment, position: int) -> Entry | None:
     """Return the entry of the record at a position of a file, None if none is intact there."""
     start = segment.start + position
-    for entry in Walk([segment], start, check_crc=True, piece_bytes=LOOK_BYTES):
+    for entry in LogScanner([segment], start, check_crc=True, piece_bytes=LOOK_BYTES):
         return entry if entry.physical_offset == start else None
     return None

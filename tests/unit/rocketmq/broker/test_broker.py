@@ -14,7 +14,7 @@ from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
-from sprocket.rocketmq.store.reading import QueueRange
+from sprocket.rocketmq.store.reading import OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
 from sprocket.runtime.cold_reads import ColdReads
@@ -136,11 +136,11 @@ def test_a_round_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> 
     async def scenario(broker: Broker, _: SimulatedDisk) -> None:
         looked = []
 
-        def look(*_: object) -> QueueRange:
+        def look(*_: object) -> OffsetRange:
             looked.append(1)
             if len(looked) == 1:
                 raise DiskFull("full")
-            return QueueRange(QueueOffset(0), QueueOffset(0))
+            return OffsetRange(QueueOffset(0), QueueOffset(0))
 
         broker.start()
         monkeypatch.setattr(broker.store, "queue_range", look)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.config import Config
+from sprocket.rocketmq.broker.config import BrokerConfig
 from sprocket.rocketmq.settings import Settings
 from sprocket.testing.clock import FakeClock
 
@@ -17,16 +17,16 @@ def used() -> dict[str, Any]:
 
 
 @pytest.fixture
-def config(used: dict[str, Any]) -> Config:
+def config(used: dict[str, Any]) -> BrokerConfig:
     """Settings with two groups that can be changed."""
     users = {
         name: lambda new, name=name: used.update({name: getattr(new, name)})
         for name in ("retention", "topics")
     }
-    return Config(Settings(), "/store", FakeClock(), users)
+    return BrokerConfig(Settings(), "/store", FakeClock(), users)
 
 
-def test_a_change_is_taken_up(config: Config, used: dict[str, Any]) -> None:
+def test_a_change_is_taken_up(config: BrokerConfig, used: dict[str, Any]) -> None:
     """By the part that uses it, and told from then on."""
     version = config.version.counter
     config.update({"fileReservedTime": "48", "autoCreateTopicEnable": "no"})
@@ -42,7 +42,7 @@ def test_a_change_is_taken_up(config: Config, used: dict[str, Any]) -> None:
     assert config.told()["brokerPermission"] == "4"
 
 
-def test_our_own_names_do_as_well(config: Config, used: dict[str, Any]) -> None:
+def test_our_own_names_do_as_well(config: BrokerConfig, used: dict[str, Any]) -> None:
     """For what RocketMQ has no name for, and in our units."""
     config.update({"retention.keep_hours": " 7 ", "topics.auto_create": "false"})
     assert used["retention"].keep_hours == 7
@@ -53,7 +53,7 @@ def test_our_own_names_do_as_well(config: Config, used: dict[str, Any]) -> None:
     assert used == before
 
 
-def test_what_cannot_be_changed_is_left(config: Config, used: dict[str, Any]) -> None:
+def test_what_cannot_be_changed_is_left(config: BrokerConfig, used: dict[str, Any]) -> None:
     """Unknown names, others' groups, values that are none or out of range."""
     before = config.told()
     config.update(
@@ -62,7 +62,7 @@ def test_what_cannot_be_changed_is_left(config: Config, used: dict[str, Any]) ->
     assert (config.told(), used) == (before, {})
 
 
-def test_the_black_list_is_refused_as_a_whole(config: Config, used: dict[str, Any]) -> None:
+def test_the_black_list_is_refused_as_a_whole(config: BrokerConfig, used: dict[str, Any]) -> None:
     """Nothing beside it is changed either."""
     with pytest.raises(RequestRefused, match="black list") as caught:
         config.update({"fileReservedTime": "48", "rocketmqHome": "/"})

@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.copies import Original
+from sprocket.rocketmq.broker.copies import MessageOriginal
 from sprocket.rocketmq.codec import properties, record
 from sprocket.rocketmq.model.message import NewRecord
 
@@ -36,7 +36,7 @@ def stored(born_host: bytes = THERE, *, crc_tail: bool = True) -> bytes:
 def test_everything_but_the_place_stays(born_host: bytes, crc_tail: bool) -> None:
     """The same bytes come of it as of the first, but for offsets and times."""
     data = stored(born_host, crc_tail=crc_tail)
-    copy = Original.read(data).copy("T", 3, HERE)
+    copy = MessageOriginal.read(data).copy("T", 3, HERE)
     again = record.encode(
         copy, queue_offset=9, physical_offset=100, stored_at_ms=8, crc_tail=crc_tail
     )
@@ -45,7 +45,7 @@ def test_everything_but_the_place_stays(born_host: bytes, crc_tail: bool) -> Non
 
 def test_properties_may_be_changed_before() -> None:
     """And deliveries counted."""
-    original = Original.read(stored())
+    original = MessageOriginal.read(stored())
     original.message.properties["x"] = "z"
     copy = original.copy("U", 0, THERE, more_reconsume_times=1)
     assert (copy.topic, copy.queue_id, copy.reconsume_times) == ("U", 0, 3)
@@ -58,4 +58,4 @@ def test_a_damaged_message_is_not_copied() -> None:
     data = bytearray(stored())
     data[data.index(b"hello")] ^= 1
     with pytest.raises(WireError, match="checksum"):
-        Original.read(bytes(data))
+        MessageOriginal.read(bytes(data))

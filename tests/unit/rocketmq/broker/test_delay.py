@@ -12,7 +12,7 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.delay import BATCH, HALF_TOPIC, UNREADABLE_LOOKS_MAX, Delays
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.durable import READY_BESIDE, Durable
+from sprocket.rocketmq.broker.durable import READY_BESIDE, GroupCommit
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import properties, record
 from sprocket.rocketmq.codec.record import MAGIC_V1
@@ -83,7 +83,7 @@ class Desk:
             log=LogGeometry(segment_bytes=64 * 1024), queue=small.queue, index=small.index
         )
         self.store = Store.open(self.disk, "/s", settings, self.clock, geometry)
-        self.durable = Durable(
+        self.durable = GroupCommit(
             self.store,
             InlineThread(),
             InlineThread(),

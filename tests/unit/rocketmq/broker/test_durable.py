@@ -17,7 +17,7 @@ from sprocket.rocketmq.broker.durable import (
     GATHER_TURNS_MAX,
     INDEX_ROUND,
     READY_BESIDE,
-    Durable,
+    GroupCommit,
 )
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.waiting import Sent
@@ -51,7 +51,7 @@ class FakeJob:
 
 
 class FakeStore:
-    """The part of the store that `Durable` sees, with what it did written down."""
+    """The part of the store that `GroupCommit` sees, with what it did written down."""
 
     def __init__(self, clock: FakeClock, flush: str) -> None:
         self.settings = StoreSettings(flush=cast("Any", flush))
@@ -240,7 +240,7 @@ class FakeThread:
 
 
 class Bench:
-    """A `Durable` between fakes."""
+    """A `GroupCommit` between fakes."""
 
     def __init__(self, flush: str = "sync", *, ms_max: float = 1.0, unsynced_max: int = 1) -> None:
         self.clock = FakeClock()
@@ -253,7 +253,7 @@ class Bench:
         self.table_error: StoreError | None = None
         self.stats = Stats(self.clock)
         self.arrived: list[Arrival] = []
-        self.durable = Durable(
+        self.durable = GroupCommit(
             cast("Store", self.store),
             self.fill_thread,
             self.thread,

@@ -1,6 +1,6 @@
 """Members come and go, their groups are told, and subscriptions follow the newest heartbeat."""
 
-from sprocket.rocketmq.broker.members import EMPTY_GROUP_SECONDS, Members
+from sprocket.rocketmq.broker.members import EMPTY_GROUP_SECONDS, ClientManager
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, Subscription
 from sprocket.testing.clock import FakeClock
@@ -26,7 +26,7 @@ class Table:
         self.clock = FakeClock()
         self.told: list[Link] = []
         self.quiet: set[str] = set()
-        self.members = Members(
+        self.members = ClientManager(
             self.clock,
             120.0,
             lambda link, _group: self.told.append(link),  # type: ignore[arg-type]

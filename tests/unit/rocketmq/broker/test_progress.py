@@ -4,7 +4,7 @@ import pytest
 from tests.stores import filled
 
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.progress import QUEUES_A_CALL, Progress
 from sprocket.rocketmq.broker.stats import Stats
@@ -41,7 +41,7 @@ class Scene:
         self.topic = TopicConfig(name="topic", read_queues=2, write_queues=2)
         self.topics.put(self.topic)
         self.groups = Groups(disk, "/store", clock, GroupSettings())
-        self.members = Members(clock, 120, lambda _link, _group: None)
+        self.members = ClientManager(clock, 120, lambda _link, _group: None)
         self.offsets = ConsumerOffsets(disk, "/store", clock)
         self.stats = Stats(clock)
         self.progress = Progress(

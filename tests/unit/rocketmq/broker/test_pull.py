@@ -8,16 +8,16 @@ import pytest
 from sprocket.base.errors import RequestRefused
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.pull import Forbidden, Puller, PullForbidden
+from sprocket.rocketmq.broker.pull import Forbidden, PullForbidden, PullService
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, Subscription
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
-from sprocket.rocketmq.store.reading import GetResult, GetStatus, QueueRange
+from sprocket.rocketmq.store.reading import GetResult, GetStatus, OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -35,9 +35,9 @@ class FakeStore:
         self.asked = asked
         return GetResult(self.status, QueueOffset(9), QueueOffset(0), QueueOffset(9), [])
 
-    def queue_range(self, *_: Any) -> QueueRange:
+    def queue_range(self, *_: Any) -> OffsetRange:
         """Tell the same of every queue."""
-        return QueueRange(QueueOffset(0), QueueOffset(9))
+        return OffsetRange(QueueOffset(0), QueueOffset(9))
 
 
 class Desk:
@@ -50,10 +50,10 @@ class Desk:
         self.store = FakeStore()
         self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
         self.groups = Groups(disk, "/s", clock, GroupSettings())
-        self.members = Members(clock, 120, lambda _link, _group: None)
+        self.members = ClientManager(clock, 120, lambda _link, _group: None)
         self.offsets = ConsumerOffsets(disk, "/s", clock)
         self.topics.put(TopicConfig(name="T", read_queues=2))
-        self.puller = Puller(
+        self.puller = PullService(
             cast("Store", self.store),
             self.topics,
             self.groups,

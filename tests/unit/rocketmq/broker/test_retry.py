@@ -8,7 +8,7 @@ import pytest
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.retry import SendBack, retries_max
+from sprocket.rocketmq.broker.retry import RetryService, retries_max
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import properties
 from sprocket.rocketmq.codec.headers import SendMessageBack
@@ -41,7 +41,7 @@ class Desk:
         )
         self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
         self.groups = Groups(disk, "/s", clock, GroupSettings())
-        self.back = SendBack(
+        self.back = RetryService(
             self.store,
             self.topics,
             self.groups,

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.stores import filled, new
 
 from sprocket.rocketmq.broker import runtime_info
-from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, Waiting
+from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.testing.clock import FakeClock
 
@@ -25,7 +25,7 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
         clock,
         "/data",
         lambda: Room(0.25, 1 << 40, 3 << 38),
-        lambda: Waiting(1, 2, 3, 40),
+        lambda: WaitingRequests(1, 2, 3, 40),
         lambda: {3: (5, 9)},
     )
     theirs = {name.partition("_/")[0] for name in json.loads(ROCKETMQ.read_text())["table"]}

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.rocketmq.broker import waiting
-from sprocket.rocketmq.broker.waiting import Waiting
-from sprocket.rocketmq.store.append import Appended, Places
+from sprocket.rocketmq.broker.waiting import PendingAcks
+from sprocket.rocketmq.store.append import Appended, AppendedBatch
 
-PLACES = Places([1], [2], 3)
+PLACES = AppendedBatch([1], [2], 3)
 
 
 class Asker:
@@ -32,15 +32,15 @@ def _said(
     return [request, b"refused" if stored is None else b"stored", str(error).encode()]
 
 
-def _one(asker: Asker, request: bytes) -> Waiting[object]:
+def _one(asker: Asker, request: bytes) -> PendingAcks[object]:
     asked = [(_said, asker, request)]
-    return Waiting(waiting.one, asked, PLACES, 1)
+    return PendingAcks(waiting.one, asked, PLACES, 1)
 
 
 def test_the_first_has_waited_for_longest() -> None:
     """Nobody waits in the future, nor without others or records."""
     first = _one(Asker(), b"a")
-    later = replace(first, stored=Places([2], [3], 8))
+    later = replace(first, stored=AppendedBatch([2], [3], 8))
     assert waiting.longest_ms([first, later], 10) == 7
     assert waiting.longest_ms([later], 5) == 0
     assert waiting.longest_ms([replace(later, stored=None), first], 10) == 0

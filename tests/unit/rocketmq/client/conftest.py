@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.instance import ClientInstance
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec import batch, bodies, client_bodies, headers, ids, properties, record
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -350,9 +350,9 @@ class World:
 
         virtual_time.run(whole())
 
-    def instance(self, **settings: Any) -> Instance:
+    def instance(self, **settings: Any) -> ClientInstance:
         """Return what all clients have, for tests of a part; close it."""
-        return Instance(NAMES, ClientSettings(**settings), **self.reach)
+        return ClientInstance(NAMES, ClientSettings(**settings), **self.reach)
 
     def encoded(self, **pairs: str) -> bytes:
         """Return properties as records hold them."""

@@ -7,9 +7,13 @@ import pytest
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.assignment import Assignment, Locks, StartOffsets
-from sprocket.rocketmq.client.consume import Calls, ConcurrentConsumption, OrderlyConsumption
+from sprocket.rocketmq.client.consume import (
+    ConcurrentConsumption,
+    ListenerCalls,
+    OrderlyConsumption,
+)
 from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.pulling import QueuePuller
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.model.group import Subscription
@@ -28,7 +32,7 @@ class Bench:
         async def keep(messages: Any, _: int) -> Any:
             return list(messages)
 
-        calls = Calls(listener, world.clock)
+        calls = ListenerCalls(listener, world.clock)
 
         consumption: Any
         if orderly:
@@ -40,7 +44,7 @@ class Bench:
             self.offsets,
             StartOffsets(self.offsets, instance.brokers, "last"),
             self.locks,
-            Pulling("g", instance.brokers, subscriptions, consumption, self.offsets, settings),
+            QueuePuller("g", instance.brokers, subscriptions, consumption, self.offsets, settings),
             instance.tasks,
             world.clock,
             settings,

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.consume import Calls, ConcurrentConsumption, OrderlyConsumption
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.consume import (
+    ConcurrentConsumption,
+    ListenerCalls,
+    OrderlyConsumption,
+)
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -30,8 +34,8 @@ class Bench:
         self.tasks = Tasks("test")
         self.offsets = Offsets("g", BrokerLedger("g", None))  # type: ignore[arg-type] # not asked
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 100}
-        self.held = Held(QUEUE, ProcessQueue(QueueOffset(0), **limits))
-        self.calls = Calls(listener, LoopClock())
+        self.held = HeldQueue(QUEUE, ProcessQueue(QueueOffset(0), **limits))
+        self.calls = ListenerCalls(listener, LoopClock())
         self.back: list[ReceivedMessage] = []
         self.levels: list[int] = []
         self.is_taken_back = False
@@ -168,7 +172,7 @@ def test_a_call_counts_until_it_has_ended() -> None:
         assert not waiting.done()
         task.cancel()
         await waiting
-        raising = Calls(lambda _: 1 / 0, LoopClock())  # type: ignore[arg-type,return-value]
+        raising = ListenerCalls(lambda _: 1 / 0, LoopClock())  # type: ignore[arg-type,return-value]
         assert await raising.call(bench.held, chunk) is not None
         await bench.held.idle()
 

@@ -1,10 +1,10 @@
 """Rates are those of the last minute, failures those of the last hour."""
 
-from sprocket.rocketmq.client.counts import SAMPLE_S, Counts
+from sprocket.rocketmq.client.counts import SAMPLE_S, ConsumeCounts
 from sprocket.testing.clock import FakeClock
 
 
-def advance(clock: FakeClock, counts: Counts, seconds: float) -> None:
+def advance(clock: FakeClock, counts: ConsumeCounts, seconds: float) -> None:
     """Let time pass, with samples as a consumer takes them."""
     for _ in range(int(seconds / SAMPLE_S)):
         clock.advance(int(1000 * SAMPLE_S))
@@ -14,7 +14,7 @@ def advance(clock: FakeClock, counts: Counts, seconds: float) -> None:
 def test_rates_of_the_last_minute() -> None:
     """What was counted before it does not matter."""
     clock = FakeClock()
-    counts = Counts(clock)
+    counts = ConsumeCounts(clock)
     sums = counts.of("t")
     sums.consumed += 1_000_000
     advance(clock, counts, 120)
@@ -33,7 +33,7 @@ def test_rates_of_the_last_minute() -> None:
 def test_failures_of_the_last_hour() -> None:
     """And no longer."""
     clock = FakeClock()
-    counts = Counts(clock)
+    counts = ConsumeCounts(clock)
     counts.of("t").failed += 5
     assert counts.infos()["t"].failures == 5
     advance(clock, counts, 3_500)
@@ -44,6 +44,6 @@ def test_failures_of_the_last_hour() -> None:
 
 def test_a_topic_has_one_entry() -> None:
     """Whoever counts adds to the same sums."""
-    counts = Counts(FakeClock())
+    counts = ConsumeCounts(FakeClock())
     assert counts.of("t") is counts.of("t")
     assert counts.infos()["t"].pull_ms == 0.0

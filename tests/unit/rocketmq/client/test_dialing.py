@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from sprocket.rocketmq.client.dialing import Dialer
-from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.instance import ClientInstance
 
 
-def dialer(instance: Instance) -> Dialer:
+def dialer(instance: ClientInstance) -> Dialer:
     """Return a dialer of an instance."""
     return Dialer(instance.connections, instance.routes, instance.tasks, instance.settings)
 

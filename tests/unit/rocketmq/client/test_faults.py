@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.client import Message, Producer, ProducerSettings
-from sprocket.rocketmq.client.faults import Faults, Prober
+from sprocket.rocketmq.client.faults import BrokerFaults, Prober
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
@@ -36,7 +36,7 @@ OTHER = "10.0.0.3:10911"
 def test_a_broker_is_avoided_by_how_late_it_was(latency_s: float, avoid_s: int) -> None:
     """The table of 5.3.3, row by row."""
     clock = FakeClock()
-    faults = Faults(clock)
+    faults = BrokerFaults(clock)
     faults.note("b", latency_s, is_failed=False, is_reachable=True)
     assert faults.is_available("b") == (avoid_s == 0)
     clock.advance(max(0, 1000 * avoid_s - 1))
@@ -49,7 +49,7 @@ def test_a_broker_is_avoided_by_how_late_it_was(latency_s: float, avoid_s: int) 
 def test_a_failure_counts_as_ten_seconds_and_is_not_called_off() -> None:
     """A quick answer makes the broker reachable, not available."""
     clock = FakeClock()
-    faults = Faults(clock)
+    faults = BrokerFaults(clock)
     faults.note("b", 0.001, is_failed=True, is_reachable=False)
     assert (faults.is_available("b"), faults.is_reachable("b")) == (False, False)
     clock.advance(5_000)
@@ -116,7 +116,7 @@ def test_the_prober_asks_until_there_is_an_answer(world: Any) -> None:
         world.cluster.topics["t"] = 1
         instance = world.instance()
         await instance.routes.find("t")
-        faults = Faults(world.clock)
+        faults = BrokerFaults(world.clock)
         prober = Prober(
             faults, instance.connections, instance.routes, timeout_ms=200, every_ms=2_000
         )

@@ -4,16 +4,16 @@ import asyncio
 from typing import Any
 
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.process_queue import ProcessQueue
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.testing import virtual_time
 
 
-def held() -> Held:
+def held() -> HeldQueue:
     """Return a queue that was just taken."""
     limits: dict[str, Any] = {"messages_max": 1, "bytes_max": 1, "span_max": 1}
-    return Held(MessageQueue("t", "b", 0), ProcessQueue(QueueOffset(0), **limits))
+    return HeldQueue(MessageQueue("t", "b", 0), ProcessQueue(QueueOffset(0), **limits))
 
 
 def test_idle_waits_for_every_call() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import SettingsError
-from sprocket.rocketmq.client.instance import ConsumerGroup, Instance, local_ip
+from sprocket.rocketmq.client.instance import ClientInstance, JoinedGroup, local_ip
 from sprocket.rocketmq.codec import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import request
@@ -31,11 +31,11 @@ def test_nameservers_may_be_a_list(world: Any) -> None:
     """Or a text; what is none is refused at once."""
 
     async def main() -> None:
-        instance = Instance([world.names, "10.0.0.9:9876"], None, **world.reach)
+        instance = ClientInstance([world.names, "10.0.0.9:9876"], None, **world.reach)
         assert instance.names.addresses == [world.names, "10.0.0.9:9876"]
         await instance.close()
         with pytest.raises(SettingsError, match="expected host:port"):
-            Instance("nonsense", None, **world.reach)
+            ClientInstance("nonsense", None, **world.reach)
 
     world.run(main)
 
@@ -99,7 +99,7 @@ def test_what_a_broker_asks_is_heard_or_refused(world: Any) -> None:
             return bool(command.is_oneway)
 
         data = client_bodies.ConsumerData(group="g")
-        instance.join_as_consumer("g", ConsumerGroup(lambda: data, take))
+        instance.join_as_consumer("g", JoinedGroup(lambda: data, take))
         world.cluster.notify_ids_changed(instance.client_id, "g")
         world.cluster.notify_ids_changed(instance.client_id, "another")
         await asyncio.sleep(1)

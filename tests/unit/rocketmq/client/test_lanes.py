@@ -9,7 +9,7 @@ from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.client.dialing import Dialer
 from sprocket.rocketmq.client.lanes import FreeLane, OrderedLane
 from sprocket.rocketmq.client.outgoing import Outgoing
-from sprocket.rocketmq.client.post import Post
+from sprocket.rocketmq.client.post import SendRequests
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -25,7 +25,7 @@ class Bench:
         self.world = world
         self.instance = world.instance()
         self.ended: list[Outgoing] = []
-        self.post = Post("g", ProducerSettings(**settings), world.clock, self.ended.append)
+        self.post = SendRequests("g", ProducerSettings(**settings), world.clock, self.ended.append)
         self.dialer = Dialer(
             self.instance.connections,
             self.instance.routes,

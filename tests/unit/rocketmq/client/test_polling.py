@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client.held import Held
-from sprocket.rocketmq.client.polling import Polling
+from sprocket.rocketmq.client.held import HeldQueue
+from sprocket.rocketmq.client.polling import PollBuffer
 from sprocket.rocketmq.client.process_queue import ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.message import StoredMessage
@@ -17,14 +17,14 @@ class Bench:
     """A consumption with queues whose messages a test puts there."""
 
     def __init__(self) -> None:
-        self.polling = Polling()
+        self.polling = PollBuffer()
 
-    def held(self, queue_id: int = 0) -> Held:
+    def held(self, queue_id: int = 0) -> HeldQueue:
         """Return a queue that was just taken."""
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 100}
-        return Held(MessageQueue("t", "b", queue_id), ProcessQueue(QueueOffset(0), **limits))
+        return HeldQueue(MessageQueue("t", "b", queue_id), ProcessQueue(QueueOffset(0), **limits))
 
-    def put(self, held: Held, count: int, chunk_max: int = 100) -> None:
+    def put(self, held: HeldQueue, count: int, chunk_max: int = 100) -> None:
         """Put messages into a queue."""
         start = held.cache.pulled_to
         messages = [

@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.errors import BrokerRefused, ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.client.outgoing import Outgoing, SendResult
-from sprocket.rocketmq.client.post import Post
+from sprocket.rocketmq.client.post import SendRequests
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -45,7 +45,7 @@ def outcome(one: Outgoing) -> Any:
 def settle(sent: list[Outgoing], command: Command | None, error: ClientError | None = None) -> Any:
     """Settle with the usual settings; return what goes out again and what has ended."""
     ended: list[Outgoing] = []
-    post = Post("g", ProducerSettings(), LoopClock(), ended.append)
+    post = SendRequests("g", ProducerSettings(), LoopClock(), ended.append)
     return post.settle(QUEUE, sent, command, error), ended
 
 
@@ -157,7 +157,7 @@ def test_after_close_nothing_goes_out_again() -> None:
     """What would have been repeated ends with the closing error."""
 
     async def main() -> None:
-        post = Post("g", ProducerSettings(), LoopClock(), lambda _: None)
+        post = SendRequests("g", ProducerSettings(), LoopClock(), lambda _: None)
         post.close(NotConnected("closed"))
         one = outgoing()
         assert post.settle(QUEUE, [one], None, NotConnected("lost")).messages == []

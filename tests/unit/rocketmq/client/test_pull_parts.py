@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.client.lease import Lease
-from sprocket.rocketmq.client.pull_parts import LitePlan, PullParts
+from sprocket.rocketmq.client.pull_parts import LitePlan, LitePullCore
 from sprocket.rocketmq.client.rebalance import averagely
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.client.subscriptions import Subscriptions
@@ -33,7 +33,7 @@ def test_a_queue_that_goes_is_committed_if_that_is_automatic(world: Any, automat
             on_rebalance=None,
             settings=ConsumerSettings(commit_ms=100_000, batch_messages_max=2),
         )
-        parts = PullParts(plan, lease, subscriptions)
+        parts = LitePullCore(plan, lease, subscriptions)
         parts.begin()
         subscriptions.add("t", "*", None)
         await parts.share_out("t")

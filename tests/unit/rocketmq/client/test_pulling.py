@@ -5,10 +5,10 @@ from typing import Any
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.brokers import PullResult, PullStatus
-from sprocket.rocketmq.client.held import Held
+from sprocket.rocketmq.client.held import HeldQueue
 from sprocket.rocketmq.client.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.process_queue import Chunk, ProcessQueue
-from sprocket.rocketmq.client.pulling import Pulling
+from sprocket.rocketmq.client.pulling import QueuePuller
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec import batch, headers, record
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -25,13 +25,13 @@ class Bench:
     def __init__(self, world: Any, expression: str = "*", *, pull_messages_max: int = 10) -> None:
         self.instance = world.instance()
         self.chunks: list[Chunk] = []
-        self.begun: list[Held] = []
+        self.begun: list[HeldQueue] = []
         self.moves: list[int] = []
         self.offsets = Offsets("g", BrokerLedger("g", self.instance.brokers))
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 1000}
-        self.held = Held(world.queue(0), ProcessQueue(QueueOffset(0), **limits))
+        self.held = HeldQueue(world.queue(0), ProcessQueue(QueueOffset(0), **limits))
         self.subscriptions = {"t": Subscription.parse("t", expression, version=1)}
-        self.pulling = Pulling(
+        self.pulling = QueuePuller(
             "g",
             self.instance.brokers,
             self.subscriptions,
@@ -40,15 +40,15 @@ class Bench:
             ConsumerSettings(pull_messages_max=pull_messages_max, batch_messages_max=4),
         )
 
-    def began(self, held: Held) -> None:
+    def began(self, held: HeldQueue) -> None:
         """Count a queue."""
         self.begun.append(held)
 
-    def pulled(self, _: Held, chunks: Any) -> None:
+    def pulled(self, _: HeldQueue, chunks: Any) -> None:
         """Count chunks."""
         self.chunks += chunks
 
-    async def moved(self, _: Held, offset: QueueOffset) -> None:
+    async def moved(self, _: HeldQueue, offset: QueueOffset) -> None:
         """Note where the queue moved to."""
         self.moves.append(offset)
 
@@ -186,7 +186,7 @@ def test_an_inner_batch_is_handed_on_message_by_message(world: Any) -> None:
 
     async def main() -> None:
         bench = Bench(world, "a")
-        bench.held = Held(
+        bench.held = HeldQueue(
             world.queue(0),
             ProcessQueue(QueueOffset(1), messages_max=100, bytes_max=10**6, span_max=1000),
         )

@@ -70,7 +70,7 @@ def test_properties_have_a_limit() -> None:
         batch.join([(0, b"", bytes(32768))])
 
 
-def outcome(split: Callable[[bytes], batch.Parts], data: bytes) -> object:
+def outcome(split: Callable[[bytes], batch.BatchParts], data: bytes) -> object:
     """Return the messages as they are, or why there are none."""
     try:
         return list(zip(*split(data), strict=True))

@@ -5,7 +5,7 @@ import pytest
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import body_parts, group_bodies, tables
 from sprocket.rocketmq.codec.group_bodies import (
-    Connection,
+    ClientConnection,
     ConsumerConnection,
     GroupSubscription,
     GroupTable,
@@ -18,7 +18,7 @@ GROUPS = [
     SubscriptionGroup(name="g", retry_queues=3),
     SubscriptionGroup(name="h", consume_enable=False, attributes={"a": "b"}),
 ]
-CLIENT = Connection(client_id="c@1", address="1.2.3.4:5", language="JAVA", version=479)
+CLIENT = ClientConnection(client_id="c@1", address="1.2.3.4:5", language="JAVA", version=479)
 SUBSCRIPTION = Subscription.parse("t", "a||b", version=5)
 
 

@@ -7,7 +7,7 @@ import pytest
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.tables import DataVersion
 from sprocket.rocketmq.model.route import QueueData
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.lookup import Lookup, SystemTopics
 from sprocket.rocketmq.nameserver.tables import BrokerEntry, LiveEntry, Tables
@@ -23,7 +23,7 @@ def queues(broker: str, *, perm: int = 6, flag: int = 0) -> QueueData:
 
 def lookup(tables: Tables, **settings: Any) -> Lookup:
     """Return the reading side of tables."""
-    config = Config(NameServerSettings(**settings), ServerSettings())
+    config = NameServerConfig(NameServerSettings(**settings), ServerSettings())
     return Lookup(tables, KeyValues(ORDER, lambda _: None), config)
 
 

@@ -11,10 +11,10 @@ from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.codec.tables import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.model.route import QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.lookup import Lookup
-from sprocket.rocketmq.nameserver.routes import Freshness, Registered, Routes
+from sprocket.rocketmq.nameserver.routes import Freshness, Registered, RouteTables
 from sprocket.rocketmq.nameserver.tables import Tables
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
 from sprocket.testing.clock import FakeClock
@@ -27,8 +27,11 @@ class Both:
     """The tables of one NameServer from both sides."""
 
     def __init__(self, clock: FakeClock | None = None, **settings: Any) -> None:
-        tables, config = Tables(), Config(NameServerSettings(**settings), ServerSettings())
-        self.writing = Routes(tables, clock or FakeClock(), config)
+        tables, config = (
+            Tables(),
+            NameServerConfig(NameServerSettings(**settings), ServerSettings()),
+        )
+        self.writing = RouteTables(tables, clock or FakeClock(), config)
         self.lookup = Lookup(tables, KeyValues({}, lambda _: None), config)
         self.unregister, self.drop = self.writing.unregister, self.writing.drop
         self.expire = self.writing.expire

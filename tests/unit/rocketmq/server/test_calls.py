@@ -6,7 +6,7 @@ from typing import Any, cast
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import NotifyConsumerIdsChanged
-from sprocket.rocketmq.server.calls import Calls, Ended
+from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.timers import FakeTimers
@@ -39,7 +39,7 @@ class Desk:
 
     def __init__(self, count_max: int = 10) -> None:
         self.timers = FakeTimers(FakeClock())
-        self.calls = Calls(self.timers, count_max)
+        self.calls = ClientCalls(self.timers, count_max)
         self.ended: list[tuple[str, Ended]] = []
 
     def call(self, name: str, peer: FakePeer, seconds: float = 5.0) -> None:

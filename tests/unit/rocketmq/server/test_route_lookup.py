@@ -9,7 +9,7 @@ from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
-from sprocket.rocketmq.server.calls import Calls
+from sprocket.rocketmq.server.calls import ClientCalls
 from sprocket.rocketmq.server.route_lookup import FRESH_SECONDS, RouteLookup
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
@@ -51,7 +51,7 @@ def run(scenario: Callable[[RouteLookup, Names, FakeClock], Any], *before: int) 
         names, clock = Names(), FakeClock()
         server = await driver.serve(Connection, names, "127.0.0.1", 0)
         ports = [*before, server.port]
-        calls = Calls(asyncio.get_running_loop())
+        calls = ClientCalls(asyncio.get_running_loop())
         lookup = RouteLookup([("127.0.0.1", port) for port in ports], calls, clock)
         try:
             await scenario(lookup, names, clock)
@@ -117,7 +117,7 @@ def test_a_nameserver_that_is_away_is_passed_over() -> None:
     run(scenario, 1)
 
     async def nobody() -> None:
-        calls = Calls(asyncio.get_running_loop())
+        calls = ClientCalls(asyncio.get_running_loop())
         lookup = RouteLookup([("127.0.0.1", 1)], calls, FakeClock())
         assert await found(lookup) is None
         await lookup.stop()

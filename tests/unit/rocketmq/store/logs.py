@@ -1,7 +1,7 @@
 """A log in memory with queues, for the tests of what reads them."""
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import Window
+from sprocket.base.segments import SegmentWindow
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import ids, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
@@ -43,11 +43,11 @@ class Log:
         """All of it is."""
         return 0
 
-    def window(self, offset: int, size: int) -> Window:
+    def window(self, offset: int, size: int) -> SegmentWindow:
         """Return all that is kept."""
         assert size > 0
         self.slice(offset, 1)
-        return Window(memoryview(bytes(self.data[self.first :])), self.first, len(self.data))
+        return SegmentWindow(memoryview(bytes(self.data[self.first :])), self.first, len(self.data))
 
     def add(self, *, tag: str = "", at_ms: int = 0, body: bytes = b"x", six: bool = False) -> None:
         """Add a message to the queue T/0."""

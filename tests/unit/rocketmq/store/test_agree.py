@@ -5,9 +5,9 @@ from tests.stores import filled, new, open_store
 
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import agree, walk
-from sprocket.rocketmq.store.queues.engine import UNIT
+from sprocket.rocketmq.store.queues.engine import QUEUE_UNIT
 from sprocket.rocketmq.store.queues.file_queue import FileQueue
-from sprocket.rocketmq.store.recovery import Parts
+from sprocket.rocketmq.store.recovery import StoreParts
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -23,7 +23,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> St
     return filled(COUNT)[1]
 
 
-def _parts(store: Store) -> Parts:
+def _parts(store: Store) -> StoreParts:
     return store._keeper._parts
 
 
@@ -43,7 +43,7 @@ def _lacks(store: Store, start: int = 0) -> bool:
 def _overwrite(store: Store, queue_id: int, offset: int, place: int, size: int) -> None:
     queue = _parts(store).queues.queue("topic", queue_id)
     assert isinstance(queue, FileQueue)
-    queue._files.write(offset * 20, UNIT.pack(place, size, 0))
+    queue._files.write(offset * 20, QUEUE_UNIT.pack(place, size, 0))
 
 
 def test_a_sound_store_agrees(store: Store) -> None:

@@ -17,7 +17,7 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.codec import properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH
-from sprocket.rocketmq.store.append import Appended, Places
+from sprocket.rocketmq.store.append import Appended, AppendedBatch
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -245,9 +245,13 @@ def test_a_batch_may_have_a_light_message() -> None:
 
 def test_places_are_told_one_by_one() -> None:
     """As a sequence, and as parts of one."""
-    places = Places([5, 7, 9], [100, 200, 300], 42)
+    places = AppendedBatch([5, 7, 9], [100, 200, 300], 42)
     assert [*places] == [Appended(5, 100, 42), Appended(7, 200, 42), Appended(9, 300, 42)]
-    assert (len(places), places[-1], places.part(1)) == (3, [*places][2], Places([7], [200], 42))
+    assert (len(places), places[-1], places.part(1)) == (
+        3,
+        [*places][2],
+        AppendedBatch([7], [200], 42),
+    )
 
 
 def test_a_failed_write_takes_all_places_back() -> None:

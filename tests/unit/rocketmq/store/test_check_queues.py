@@ -9,7 +9,7 @@ from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import tags_code
 from sprocket.rocketmq.store.check import check
 from sprocket.rocketmq.store.finding import Finding, Rule
-from sprocket.rocketmq.store.queues.engine import FILLER, UNIT
+from sprocket.rocketmq.store.queues.engine import FILLER, QUEUE_UNIT
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/consumequeue/topic/0"
@@ -112,7 +112,7 @@ def test_a_topic_that_was_made_again_uses_its_offsets_again(second_life: int) ->
             stored_at_ms=5_000 + len(log),
             crc_tail=True,
         )
-        units += UNIT.pack(len(log), len(data), tags_code("T"))
+        units += QUEUE_UNIT.pack(len(log), len(data), tags_code("T"))
         log += data
     for path, content, size in (
         (f"{ROOT}/commitlog/{0:020d}", log, SMALL.log.segment_bytes),

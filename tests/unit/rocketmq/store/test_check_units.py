@@ -9,7 +9,7 @@ from tests.stores import ROOT, SMALL, filled
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.store import check_units
 from sprocket.rocketmq.store.finding import Finding
-from sprocket.rocketmq.store.queues.engine import UNIT, UNIT_BYTES
+from sprocket.rocketmq.store.queues.engine import QUEUE_UNIT, UNIT_BYTES
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.testing.disk import SimulatedDisk
 
@@ -35,7 +35,7 @@ def test_units_are_read_over_files() -> None:
     findings: list[Finding] = []
     files = found(closed(), findings)[1]
     assert (findings, files.first, files.end, files.data_end()) == ([], 0, 30, 30)
-    units = list(UNIT.iter_unpack(files.read(5, 30)))
+    units = list(QUEUE_UNIT.iter_unpack(files.read(5, 30)))
     assert [size > 0 for _place, size, _code in units] == [True] * 25 + [False] * 5
     assert files.place(12) == (f"{FOLDER}/topic/1/{FILE_BYTES:020d}", 2 * UNIT_BYTES)
     assert files.place(99) == (f"{FOLDER}/topic/1", 99 * UNIT_BYTES)
@@ -48,9 +48,9 @@ def test_a_missing_file_reads_as_nothing() -> None:
     disk.open(f"{FOLDER}/topic/1/{2 * FILE_BYTES:020d}", write=True).resize(UNIT_BYTES)
     findings: list[Finding] = []
     queues = found(disk, findings)
-    sizes = [unit[1] > 0 for unit in UNIT.iter_unpack(queues[0].read(0, 30))]
+    sizes = [unit[1] > 0 for unit in QUEUE_UNIT.iter_unpack(queues[0].read(0, 30))]
     assert sizes == [True] * 10 + [False] * 10 + [True] * 10
-    assert sum(unit[1] > 0 for unit in UNIT.iter_unpack(queues[1].read(0, 30))) == 21
+    assert sum(unit[1] > 0 for unit in QUEUE_UNIT.iter_unpack(queues[1].read(0, 30))) == 21
     assert len(findings) == 2
 
 
@@ -73,7 +73,7 @@ def test_units_of_another_engine_read_the_same(tmp_path: Path) -> None:
     count = queue.max_offset
     data = units.read(0, count + 2)
     assert data[-2 * UNIT_BYTES :] == bytes(2 * UNIT_BYTES)
-    assert [UNIT.unpack_from(data, n * UNIT_BYTES) for n in range(count)] == [
+    assert [QUEUE_UNIT.unpack_from(data, n * UNIT_BYTES) for n in range(count)] == [
         queue.unit(n) for n in range(count)
     ]
     assert (units.data_end(), units.place(7)) == (count, ("folder", 7))

@@ -18,11 +18,11 @@ from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import dispatch as module
 from sprocket.rocketmq.store import follow
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.dispatch import Arrival, Dispatch, Put
+from sprocket.rocketmq.store.dispatch import Arrival, Put, Reput
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.tail import Tail
-from sprocket.rocketmq.store.units import Units
+from sprocket.rocketmq.store.units import QueueUnits
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -56,12 +56,12 @@ class World:
         self.log = CommitLog(self.files, 0, crc_tail=False)
         self.starts: list[int] = []
         self.ends: list[int] = []
-        self.dispatch = Dispatch(
+        self.dispatch = Reput(
             self.log.tail,
             self.queues,
             self.index if with_index else None,
             0,
-            Units(self.files, deleted=deleted),
+            QueueUnits(self.files, deleted=deleted),
         )
 
     def add(self, offset: int, topic: str = "t", queue_id: int = 0, **fields: object) -> None:

@@ -10,7 +10,7 @@ from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.flush import FILL_STEP_BYTES, ROOM_STEP_BYTES, Flush
+from sprocket.rocketmq.store.flush import FILL_STEP_BYTES, ROOM_STEP_BYTES, Flusher
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -18,11 +18,11 @@ SEGMENT = 8192
 STEP = SEGMENT // 8
 
 
-def _make(ahead: int = 0) -> tuple[SimulatedDisk, CommitLog, Flush]:
+def _make(ahead: int = 0) -> tuple[SimulatedDisk, CommitLog, Flusher]:
     disk = SimulatedDisk()
     disk.make_folder("/log")
     log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
-    return disk, log, Flush(disk, log, StoreSettings(fill_ahead_bytes=ahead), FakeClock())
+    return disk, log, Flusher(disk, log, StoreSettings(fill_ahead_bytes=ahead), FakeClock())
 
 
 def _write(log: CommitLog, size: int = 500) -> int:
@@ -156,7 +156,7 @@ def test_zeros_come_in_small_steps_and_room_in_large_ones() -> None:
     disk = SimulatedDisk()
     disk.make_folder("/log")
     log = CommitLog(SegmentFiles(disk, "/log", 256 * MIB), 0, crc_tail=False)
-    flush = Flush(disk, log, StoreSettings(), FakeClock())
+    flush = Flusher(disk, log, StoreSettings(), FakeClock())
     _write(log)
     for zeros, size in ((True, FILL_STEP_BYTES), (False, ROOM_STEP_BYTES)):
         job = flush.begin_fill(zeros=zeros)
@@ -272,7 +272,7 @@ def test_an_async_sync_is_due_when_enough_was_written_or_time_has_passed() -> No
     log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
     clock = FakeClock()
     settings = StoreSettings(flush="async", flush_bytes_min=4096, flush_thorough_ms=10_000)
-    flush = Flush(disk, log, settings, clock)
+    flush = Flusher(disk, log, settings, clock)
 
     def due() -> bool:
         job = flush.begin_async_sync()
@@ -304,7 +304,7 @@ def test_a_file_that_the_writer_needs_is_a_job(ahead: int) -> None:
     """The first one, with its folder, and each next; not before something was appended for it."""
     disk = SimulatedDisk()
     log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 0, crc_tail=False)
-    flush = Flush(disk, log, StoreSettings(fill_ahead_bytes=ahead), FakeClock())
+    flush = Flusher(disk, log, StoreSettings(fill_ahead_bytes=ahead), FakeClock())
     assert flush.begin_file() is None
     for number in range(3):
         log.append([new(body=bytes(SEGMENT - 1000))], [0], 1)
@@ -330,7 +330,7 @@ def test_a_file_of_the_log_begins_where_the_log_does() -> None:
     """All files before it may have been cleaned away."""
     disk = SimulatedDisk()
     log = CommitLog(SegmentFiles(disk, "/log", SEGMENT), 5 * SEGMENT, crc_tail=False)
-    flush = Flush(disk, log, StoreSettings(fill_ahead_bytes=0), FakeClock())
+    flush = Flusher(disk, log, StoreSettings(fill_ahead_bytes=0), FakeClock())
     log.append([new(body=bytes(100))], [0], 1)
     job = flush.begin_file()
     assert job is not None

@@ -8,7 +8,7 @@ from sprocket.base.errors import CorruptRecord, OffsetTooSmall
 from sprocket.base.segments import SegmentFiles
 from sprocket.rocketmq.codec.record import PHYSICAL_OFFSET_AT, Entry
 from sprocket.rocketmq.store import follow
-from sprocket.rocketmq.store.follow import Part
+from sprocket.rocketmq.store.follow import LogPart
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.tail import Tail
 from sprocket.testing.disk import SimulatedDisk
@@ -23,7 +23,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-def _parts(store: Store, start: int, limit: int, count_max: int = 1 << 30) -> list[Part]:
+def _parts(store: Store, start: int, limit: int, count_max: int = 1 << 30) -> list[LogPart]:
     """Return all parts between two places."""
     parts = []
     while part := follow.next_part(Tail(store._files), start, limit, count_max, with_keys=True):
@@ -32,7 +32,7 @@ def _parts(store: Store, start: int, limit: int, count_max: int = 1 << 30) -> li
     return parts
 
 
-def _entries(parts: list[Part]) -> list[Entry]:
+def _entries(parts: list[LogPart]) -> list[Entry]:
     found = []
     for _, _, records in parts:
         found += records if isinstance(records, list) else records.entries()

@@ -13,7 +13,14 @@ from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store import index_file
-from sprocket.rocketmq.store.index_file import HEADER, SLOT, UNIT, UNIT_BYTES, Header, IndexFile
+from sprocket.rocketmq.store.index_file import (
+    HEADER,
+    INDEX_UNIT,
+    SLOT,
+    UNIT_BYTES,
+    IndexFile,
+    IndexHeader,
+)
 from sprocket.testing.disk import SimulatedDisk
 
 np = pytest.importorskip("numpy")
@@ -50,7 +57,7 @@ def test_the_golden_file() -> None:
     expected = HEADER.pack(TIMES[0], TIMES[2], 100, 500, 2, 4)
     expected += b"".join(map(SLOT.pack, [3, 0, 0, 0, 2])) + bytes(UNIT_BYTES)
     for unit in [(K1, 100, 0, 0), (K1, 300, 2, 1), (K2, 500, 0, 0)]:
-        expected += UNIT.pack(*unit)
+        expected += INDEX_UNIT.pack(*unit)
     assert expected.ljust(GOLDEN.file_bytes, b"\0") == read_file(disk, "/i")
     assert file.put([K1] * 5, [600] * 5, [TIMES[0]] * 5) == 4
     assert file.room == 0
@@ -79,9 +86,9 @@ def test_a_chain_on_the_disk_is_read_without_the_table_in_memory() -> None:
     assert found(again, K1) == [(300, TIMES[0] + 2000), (100, TIMES[0])]
     handle = disk.open("/i", write=True)
     first_unit = 40 + 4 * GOLDEN.slots + UNIT_BYTES
-    handle.write([UNIT.pack(K1, 100, 0, 2)], first_unit)
+    handle.write([INDEX_UNIT.pack(K1, 100, 0, 2)], first_unit)
     assert len(found(again, K1)) == 2
-    handle.write([UNIT.pack(K1, 300, -1, 1)], first_unit + UNIT_BYTES)
+    handle.write([INDEX_UNIT.pack(K1, 300, -1, 1)], first_unit + UNIT_BYTES)
     assert found(again, K1) == []
 
 
@@ -97,7 +104,7 @@ def test_a_chain_on_the_disk_is_read_without_the_table_in_memory() -> None:
 )
 def test_a_header_without_sense_is_a_blank_one(header: bytes) -> None:
     """Zeros, as a fresh file of RocketMQ's has, and damage."""
-    assert Header.decode(header, 8) == Header()
+    assert IndexHeader.decode(header, 8) == IndexHeader()
 
 
 def test_a_failed_write_changes_nothing() -> None:
@@ -110,7 +117,7 @@ def test_a_failed_write_changes_nothing() -> None:
         disk.fail("write", 1, errno.ENOSPC)
         with pytest.raises(DiskFull):
             put(*values)
-        assert file.header == Header()
+        assert file.header == IndexHeader()
         assert put(*values) == 3
         assert found(file, K1) == [(300, TIMES[0] + 2000), (100, TIMES[0])]
         assert file.header.slots_used == 2
@@ -129,7 +136,7 @@ def test_truncating_takes_units_away_and_says_so_on_the_disk() -> None:
     assert (file.end, file.header.end_at_ms, file.header.slots_used) == (100, TIMES[0], 1)
     assert HEADER.unpack(read_file(disk.crash(oldest), "/i")[:40])[5] == 2
     assert file.truncate(PhysicalOffset(0)) == 1
-    assert (file.header, file.end) == (Header(), -1)
+    assert (file.header, file.end) == (IndexHeader(), -1)
 
 
 rounds = st.lists(

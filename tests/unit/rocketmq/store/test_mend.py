@@ -6,11 +6,11 @@ from tests.stores import filled
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.store import mend
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Damage, Walk
+from sprocket.rocketmq.store.walk import Damage, LogScanner
 
 
-def _walk(store: Store) -> Walk:
-    walk = Walk(store._files.segments, 0, check_crc=True)
+def _walk(store: Store) -> LogScanner:
+    walk = LogScanner(store._files.segments, 0, check_crc=True)
     for _ in walk:
         pass
     return walk
@@ -73,7 +73,9 @@ def test_damage_becomes_a_record_in_no_queue(first: int) -> None:
     if first == 19:  # the last one: that is no damage but the end
         assert after.end == before.end == damaged[0][0]
         return
-    (padding,) = [e for e in Walk(store._files.segments, 0, check_crc=True) if e.sys_flag == 12]
+    (padding,) = [
+        e for e in LogScanner(store._files.segments, 0, check_crc=True) if e.sys_flag == 12
+    ]
     assert padding.topic == mend.PADDING_TOPIC
     assert (padding.physical_offset, padding.size) == (damaged[0][0], sum(s for _, s in damaged))
     assert not padding.queueable

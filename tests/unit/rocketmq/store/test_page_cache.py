@@ -7,7 +7,7 @@ from sprocket.base.segments import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.flush import Flush
+from sprocket.rocketmq.store.flush import Flusher
 from sprocket.rocketmq.store.page_cache import (
     LOOK_SECONDS,
     PART_BYTES_MAX,
@@ -37,7 +37,7 @@ class Lab:
     def open(self, cached_bytes: int) -> None:
         """Begin anew with the log as it is now."""
         settings = StoreSettings(cached_bytes=cached_bytes)
-        self.flush = Flush(self.disk, self.log, settings, self.clock)
+        self.flush = Flusher(self.disk, self.log, settings, self.clock)
         self.cache = PageCache(self.log, self.flush, settings, self.clock)
 
     def write(self, quarters: int, *, sync: bool = True) -> None:

@@ -8,7 +8,7 @@ from tests.stores import new
 from sprocket.base.errors import CorruptRecord, MessageIllegal, MessageTooLarge
 from sprocket.rocketmq.codec import properties
 from sprocket.rocketmq.model.message import INNER_BATCH, NEED_UNWRAP, NewRecord
-from sprocket.rocketmq.store.place import Placing, check_queue
+from sprocket.rocketmq.store.place import OffsetAssigner, check_queue
 
 BATCH = INNER_BATCH | NEED_UNWRAP
 
@@ -22,10 +22,10 @@ def made(topic: str = "topic", sys_flag: int = 0, **pairs: str) -> NewRecord:
     )
 
 
-def placing(**changes: Any) -> Placing:
+def placing(**changes: Any) -> OffsetAssigner:
     """Return what gives places; `batches` has batch queues, light queues are on."""
     options: Any = {"light_queues": True, "record_bytes_max": 1000, **changes}
-    return Placing({"batches"}, **options)
+    return OffsetAssigner({"batches"}, **options)
 
 
 def said(record: NewRecord) -> dict[str, str]:

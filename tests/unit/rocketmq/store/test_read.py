@@ -10,7 +10,7 @@ from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size,
 
 from sprocket.base import steps
 from sprocket.base.errors import DiskFailed
-from sprocket.base.segments import Window
+from sprocket.base.segments import SegmentWindow
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.bloom import Bloom
@@ -21,10 +21,10 @@ from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store import read
 from sprocket.rocketmq.store.filters import PropertyFilter
 from sprocket.rocketmq.store.page_cache import PageCache
-from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, UNIT, Queue
+from sprocket.rocketmq.store.queues.engine import FILLER_SIZE, QUEUE_UNIT, Queue
 from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
 from sprocket.rocketmq.store.reading import GetResult, GetStatus, head_of
-from sprocket.rocketmq.store.units import Units
+from sprocket.rocketmq.store.units import QueueUnits
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -102,7 +102,7 @@ def test_a_record_is_given_once_though_two_units_point_at_it() -> None:
     """By the unit whose place in the queue it has."""
     log = filled(6)
     place, size, code = log.queue.unit(4)
-    log.queue._files.write(2 * UNIT.size, UNIT.pack(place, size, code))
+    log.queue._files.write(2 * QUEUE_UNIT.size, QUEUE_UNIT.pack(place, size, code))
     result = log.get(0)
     assert [record.decode(one).queue_offset for one in result.records] == [0, 1, 3, 4, 5]
 
@@ -110,7 +110,7 @@ def test_a_record_is_given_once_though_two_units_point_at_it() -> None:
 def test_no_head_is_looked_for_where_none_has_room() -> None:
     """Behind a unit of fewer bytes than a record has, at the end of what is there."""
     log = filled(6)
-    log.queue._files.write(2 * UNIT.size, UNIT.pack(log.end - 5, 5, 0))
+    log.queue._files.write(2 * QUEUE_UNIT.size, QUEUE_UNIT.pack(log.end - 5, 5, 0))
     result = log.get(0)
     assert [record.decode(one).queue_offset for one in result.records] == [0, 1, 3, 4, 5]
     assert log.get(2, max_count=1, own_from=0) == log.get(2, max_count=1)
@@ -122,7 +122,7 @@ def test_own_records_lie_in_the_order_of_their_queue() -> None:
     log.data += bytes(7)
     log.add()
     place, size, code = log.queue.unit(1)
-    log.queue._files.write(3 * UNIT.size, UNIT.pack(place, size, code))
+    log.queue._files.write(3 * QUEUE_UNIT.size, QUEUE_UNIT.pack(place, size, code))
     assert log.get(0, own_from=0) == log.get(0)
     assert log.get(0).count == 6
 
@@ -194,7 +194,7 @@ class ColdLog(Log):
         """Nothing is."""
         return len(self.data)
 
-    def window(self, offset: int, size: int) -> Window:
+    def window(self, offset: int, size: int) -> SegmentWindow:
         """Return no more than what was asked for."""
         assert size > 0
         self.slice(offset, 1)
@@ -202,7 +202,7 @@ class ColdLog(Log):
         self.asked.append((offset, end))
         if not self.bad.isdisjoint(range(offset, end)):
             raise DiskFailed("a bad sector")
-        return Window(memoryview(bytes(self.data[offset:end])), offset, end)
+        return SegmentWindow(memoryview(bytes(self.data[offset:end])), offset, end)
 
 
 def cold(log: Log) -> ColdLog:
@@ -267,7 +267,7 @@ def test_wrong_units_of_own_records_give_nothing_that_lies_elsewhere(seed: int) 
         twin, *_ = log.queue.unit(rng.randrange(20))
         wrong = rng.choice((place, place, twin, twin, place + 1, 1 << 40, -5))
         size = rng.choice((*[size] * 4, size - 1, size - 1, 5, -1, -500, FILLER_SIZE, 1 << 30))
-        log.queue._files.write(at * UNIT.size, UNIT.pack(wrong, size, code))
+        log.queue._files.write(at * QUEUE_UNIT.size, QUEUE_UNIT.pack(wrong, size, code))
     asked = some_question(rng, log)
     if seed % 2:
         log = cold(log)
@@ -305,8 +305,8 @@ def test_a_run_ends_with_its_file() -> None:
     log = filled(6)
     border = unit_of(log, 3)[0]
     views = [
-        Window(memoryview(bytes(log.data[:border])), 0, border),
-        Window(memoryview(bytes(log.data[border:])), border, len(log.data)),
+        SegmentWindow(memoryview(bytes(log.data[:border])), 0, border),
+        SegmentWindow(memoryview(bytes(log.data[border:])), border, len(log.data)),
     ]
     log.window = lambda offset, size: views[offset >= border]  # type: ignore[method-assign]  # noqa: ARG005
     for own_from in (None, 0):
@@ -398,7 +398,7 @@ def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
         log.queues.reset()
         log.queues.put_round([Entry("T", 0, 0, 0, log_size(log, 0), 0, 0)])
         log.queues.put_round([Entry("T", 0, 1, *unit_of(log, 1), 0, 0)])
-        log.queue.append_units(2, UNIT.pack(*wrong, 0), place + size)
+        log.queue.append_units(2, QUEUE_UNIT.pack(*wrong, 0), place + size)
         log.queues.fill_to("T", 0, 4)
         assert outcome(log.get(0)) == (GetStatus.FOUND, 4, 2)
         assert outcome(log.get(2)) == (GetStatus.MESSAGE_WAS_REMOVING, 4, 0)
@@ -551,7 +551,7 @@ def light() -> tuple[Log, Queue]:
             new, queue_offset=n, physical_offset=len(log.data), stored_at_ms=n, crc_tail=False
         )
         log.data += data
-        log.queues.put_round(Units().of([record.entry(data)]))
+        log.queues.put_round(QueueUnits().of([record.entry(data)]))
     queue = log.queues.queue("%LMQ%a", 0)
     assert queue is not None
     return log, queue
@@ -604,7 +604,7 @@ def test_a_wrong_place_of_the_last_own_record_is_no_error(place: int) -> None:
     """Nothing before the log is looked at."""
     log = filled(6)
     _, size, code = log.queue.unit(1)
-    log.queue._files.write(UNIT.size, UNIT.pack(place, size, code))
+    log.queue._files.write(QUEUE_UNIT.size, QUEUE_UNIT.pack(place, size, code))
     assert log.get(0, max_count=2, own_from=0) == log.get(0, max_count=2)
 
 

@@ -14,7 +14,7 @@ from sprocket.rocketmq.store import rebuild
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.rocketmq.store.rebuild import Rebuild
-from sprocket.rocketmq.store.walk import Walk
+from sprocket.rocketmq.store.walk import LogScanner
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -118,7 +118,7 @@ def test_an_empty_queue_that_goes_on_behind_what_the_log_has_begins_anew(
 ) -> None:
     """A crash took its first files and left a later one; a hole in the log is filled in it."""
     _, store = filled(40)
-    (batch,) = Walk(store._files.segments[:1], 0, check_crc=True).batches()
+    (batch,) = LogScanner(store._files.segments[:1], 0, check_crc=True).batches()
     assert isinstance(batch, RecordBatch)
     queues, _, _ = _make(from_first=from_first)
     for queue_id in (0, 1):
@@ -234,7 +234,7 @@ def test_inner_batches_take_all_their_places() -> None:
 def test_many_at_a_time_are_put_as_one_by_one(gone: tuple[int, ...], from_first: bool) -> None:
     """Whether all simply goes on, or records are missing between."""
     _, store = filled(40)
-    (batch,) = Walk(store._files.segments[:1], 0, check_crc=True).batches()
+    (batch,) = LogScanner(store._files.segments[:1], 0, check_crc=True).batches()
     assert isinstance(batch, RecordBatch)
     mask = np.array([number not in gone for number in range(len(batch))])
     made = []

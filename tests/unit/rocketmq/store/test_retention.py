@@ -11,7 +11,7 @@ from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import RetentionSettings
 from sprocket.rocketmq.store.reading import GetStatus
-from sprocket.rocketmq.store.retention import Limits, local_hour, used_percent
+from sprocket.rocketmq.store.retention import SpaceLimits, local_hour, used_percent
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -302,9 +302,9 @@ def test_limits_are_moved_into_their_ranges() -> None:
     """RocketMQ's: 10 to 95, 30 to 85, 35 to 90."""
     low = RetentionSettings(clean_percent=1, force_percent=1, refuse_percent=1)
     high = RetentionSettings(clean_percent=100, force_percent=100, refuse_percent=100)
-    assert Limits.of(low) == Limits(10, 30, 35)
-    assert Limits.of(high) == Limits(95, 85, 90)
-    assert Limits.of(RetentionSettings()) == Limits(75, 85, 90)
+    assert SpaceLimits.of(low) == SpaceLimits(10, 30, 35)
+    assert SpaceLimits.of(high) == SpaceLimits(95, 85, 90)
+    assert SpaceLimits.of(RetentionSettings()) == SpaceLimits(75, 85, 90)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.codec.record import ScanStop
 from sprocket.rocketmq.store import walk
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Misplaced, Walk, glance, intact_entry
+from sprocket.rocketmq.store.walk import LogScanner, Misplaced, glance, intact_entry
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -22,13 +22,13 @@ def _log(count: int = 20) -> tuple[Store, list[int], list[int]]:
     return store, starts, ends
 
 
-def _walk(store: Store, start: int = 0, *, check_crc: bool = True) -> Walk:
-    walk = Walk(store._files.segments, start, check_crc=check_crc)
+def _walk(store: Store, start: int = 0, *, check_crc: bool = True) -> LogScanner:
+    walk = LogScanner(store._files.segments, start, check_crc=check_crc)
     walk.found = [entry.physical_offset for entry in walk]  # type: ignore[attr-defined]
     return walk
 
 
-def _found(walk: Walk) -> list[int]:
+def _found(walk: LogScanner) -> list[int]:
     return walk.found  # type: ignore[attr-defined, no-any-return]
 
 
@@ -62,14 +62,14 @@ def test_what_comes_next_is_read_beside(ahead: int, monkeypatch: pytest.MonkeyPa
             "start_reading",
             lambda at, size, start=segment.start: asked.append((start + at, start + at + size)),
         )
-    found = Walk(store._files.segments, 100_000_000, check_crc=False)
+    found = LogScanner(store._files.segments, 100_000_000, check_crc=False)
     assert not list(found.batches())
     assert asked == []
-    assert list(Walk(store._files.segments, 0, check_crc=False))
+    assert list(LogScanner(store._files.segments, 0, check_crc=False))
     assert asked == []
-    assert list(Walk(store._files.segments, 0, check_crc=False, until=300).batches())
+    assert list(LogScanner(store._files.segments, 0, check_crc=False, until=300).batches())
     assert asked.pop()[1] == 300
-    found = Walk(store._files.segments, 0, check_crc=False)
+    found = LogScanner(store._files.segments, 0, check_crc=False)
     for _ in found.batches():
         assert asked[-1][1] - found.position < ahead
     assert asked == sorted(asked)
@@ -84,7 +84,7 @@ def test_what_comes_next_is_read_beside(ahead: int, monkeypatch: pytest.MonkeyPa
 
 def test_nothing_is_nothing() -> None:
     """Without files the log ends where the walk begins."""
-    walk = Walk([], 77, check_crc=True)
+    walk = LogScanner([], 77, check_crc=True)
     assert list(walk) == []
     assert (walk.end, walk.why) == (77, "there are no files")
 
@@ -110,7 +110,7 @@ def test_a_record_that_names_another_place_is_kept(number: int) -> None:
         assert _found(found) == starts
         assert found.misplaced == [Misplaced(starts[number], 1 << 40)]
         assert (found.damage, found.end, found.records) == ([], store.end, 20)
-    batches = Walk(store._files.segments, 0, check_crc=True)
+    batches = LogScanner(store._files.segments, 0, check_crc=True)
     assert sum(map(len, batches.batches())) == 20
     assert batches.misplaced == [Misplaced(starts[number], 1 << 40)]
 

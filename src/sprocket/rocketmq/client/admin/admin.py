@@ -10,7 +10,7 @@ from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
 from sprocket.rocketmq.client.admin.offsets import OffsetAdmin
 from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.admin.topics import TopicAdmin
-from sprocket.rocketmq.client.lease import Lease, Options, Where
+from sprocket.rocketmq.client.lease import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
@@ -43,7 +43,7 @@ class Admin:
     Threads: event loop only; see `client.blocking` for programs without one.
     """
 
-    def __init__(self, where: Where, **options: Unpack[Options]) -> None:
+    def __init__(self, where: Where, **options: Unpack[ClientOptions]) -> None:
         self._lease = Lease("admin", where, options)
         self._reach = Reach(self._lease)
         self.topic = TopicAdmin(self._reach)

@@ -22,7 +22,7 @@ from sprocket.rocketmq.codec.admin_headers import (
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.consumer_bodies import DirectOutcome, RunningInfo
 from sprocket.rocketmq.codec.consumer_headers import ConsumeMessageDirectly, GetConsumerRunningInfo
-from sprocket.rocketmq.codec.group_bodies import Connection, ConsumerConnection
+from sprocket.rocketmq.codec.group_bodies import ClientConnection, ConsumerConnection
 from sprocket.rocketmq.codec.group_headers import CloneOffsets, ResetOffset
 from sprocket.rocketmq.codec.progress_bodies import ConsumeStats
 from sprocket.rocketmq.model.group import SubscriptionGroup
@@ -210,7 +210,7 @@ class GroupAdmin:
         await self._require(name)
         return None
 
-    async def producers(self, name: str) -> list[Connection]:
+    async def producers(self, name: str) -> list[ClientConnection]:
         """Return who is connected in a producer group, by client id.
 
         Raises:

@@ -6,7 +6,7 @@ from typing import TypeVar
 from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NoSuchTopic
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.connections import read, refused
-from sprocket.rocketmq.client.instance import Instance
+from sprocket.rocketmq.client.instance import ClientInstance
 from sprocket.rocketmq.client.lease import Lease
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ClusterInfo
@@ -32,7 +32,7 @@ class Reach:
         self._lease = lease
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> ClientInstance:
         """Connections and routes. Raises NotConnected while the admin is not open."""
         return self._lease.instance
 

@@ -25,12 +25,12 @@ from sprocket.rocketmq.client import (
     split_batch,
     tls_context,
 )
-from sprocket.rocketmq.client.blocking.admin import Admin
-from sprocket.rocketmq.client.blocking.lite_pull import LitePullConsumer
-from sprocket.rocketmq.client.blocking.portal import Client
-from sprocket.rocketmq.client.blocking.producer import Producer
-from sprocket.rocketmq.client.blocking.puller import Puller
-from sprocket.rocketmq.client.blocking.push import PushConsumer
+from sprocket.rocketmq.client.blocking.admin import BlockingAdmin as Admin
+from sprocket.rocketmq.client.blocking.lite_pull import BlockingLitePullConsumer as LitePullConsumer
+from sprocket.rocketmq.client.blocking.portal import BlockingClient as Client
+from sprocket.rocketmq.client.blocking.producer import BlockingProducer as Producer
+from sprocket.rocketmq.client.blocking.puller import BlockingPuller as Puller
+from sprocket.rocketmq.client.blocking.push import BlockingPushConsumer as PushConsumer
 
 __all__ = [
     "Admin",

@@ -7,14 +7,14 @@ from sprocket.rocketmq.client import admin as _admin
 from sprocket.rocketmq.client.admin.messages import FOREVER_MS
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.blocking.subjects import (
-    BrokerAdmin,
-    GroupAdmin,
-    MessageAdmin,
-    NameServerAdmin,
-    OffsetAdmin,
-    TopicAdmin,
+    BlockingBrokerAdmin,
+    BlockingGroupAdmin,
+    BlockingMessageAdmin,
+    BlockingNameServerAdmin,
+    BlockingOffsetAdmin,
+    BlockingTopicAdmin,
 )
-from sprocket.rocketmq.client.lease import Options
+from sprocket.rocketmq.client.lease import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
@@ -22,17 +22,17 @@ from sprocket.rocketmq.model.topic import READ, WRITE
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 
-class Admin:
+class BlockingAdmin:
     """Creates topics and groups, watches them, finds messages; see `client.Admin`."""
 
-    def __init__(self, where: Where, **options: Unpack[Options]) -> None:
+    def __init__(self, where: Where, **options: Unpack[ClientOptions]) -> None:
         self._run = Runner("admin", where, lambda at: _admin.Admin(at, **options))
-        self.topic = TopicAdmin(self._run)
-        self.group = GroupAdmin(self._run)
-        self.broker = BrokerAdmin(self._run)
-        self.nameserver = NameServerAdmin(self._run)
-        self.message = MessageAdmin(self._run)
-        self.offset = OffsetAdmin(self._run)
+        self.topic = BlockingTopicAdmin(self._run)
+        self.group = BlockingGroupAdmin(self._run)
+        self.broker = BlockingBrokerAdmin(self._run)
+        self.nameserver = BlockingNameServerAdmin(self._run)
+        self.message = BlockingMessageAdmin(self._run)
+        self.offset = BlockingOffsetAdmin(self._run)
 
     def __enter__(self) -> Self:
         self.start()

@@ -7,7 +7,7 @@ from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import lite_pull as _lite_pull
 from sprocket.rocketmq.client.assignment import Start
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
-from sprocket.rocketmq.client.lease import Options
+from sprocket.rocketmq.client.lease import ClientOptions
 from sprocket.rocketmq.client.lite_pull import OnTopicChange
 from sprocket.rocketmq.client.members import OnRebalance
 from sprocket.rocketmq.client.rebalance import Strategy, averagely
@@ -17,7 +17,7 @@ from sprocket.rocketmq.model.group import ALL
 from sprocket.rocketmq.model.route import MessageQueue
 
 
-class LitePullConsumer:
+class BlockingLitePullConsumer:
     """Reads messages at its user's pace; see `client.LitePullConsumer`.
 
     `strategy`, `on_rebalance` and what watches a topic run in the loop's thread and must not block.
@@ -33,7 +33,7 @@ class LitePullConsumer:
         strategy: Strategy = averagely,
         on_rebalance: OnRebalance | None = None,
         settings: ConsumerSettings | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._run = Runner(
             "consumer",

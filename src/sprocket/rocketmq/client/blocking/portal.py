@@ -27,7 +27,7 @@ class Awaited(Protocol):
 A = TypeVar("A", bound=Awaited)
 
 
-class Client:
+class BlockingClient:
     """Connections, heartbeats and one thread for several producers and consumers.
 
         with Client("127.0.0.1:9876") as client:
@@ -82,12 +82,12 @@ class Client:
         return self._portal
 
 
-Where = str | Sequence[str] | Client
+Where = str | Sequence[str] | BlockingClient
 """How users say where the brokers are: NameServers for an own client, or a shared client."""
 
 
 class Runner(Generic[A]):
-    """An awaited client and the loop it runs in, its own or that of a shared `Client`.
+    """An awaited client and the loop it runs in, its own or that of a shared `BlockingClient`.
 
     Args:
         what: Names the user in errors and threads, such as `producer`.
@@ -97,8 +97,8 @@ class Runner(Generic[A]):
 
     def __init__(self, what: str, where: Where, make: Callable[[_lease.Where], A]) -> None:
         self._what = what
-        self._shared = where if isinstance(where, Client) else None
-        self.client = make(where.awaited if isinstance(where, Client) else where)
+        self._shared = where if isinstance(where, BlockingClient) else None
+        self.client = make(where.awaited if isinstance(where, BlockingClient) else where)
         self._portal: Portal | None = None
         self._closing = ThreadLock()
 

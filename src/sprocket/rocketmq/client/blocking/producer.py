@@ -5,7 +5,7 @@ from typing import Self, Unpack
 
 from sprocket.rocketmq.client import producer as _producer
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
-from sprocket.rocketmq.client.lease import Options
+from sprocket.rocketmq.client.lease import ClientOptions
 from sprocket.rocketmq.client.outgoing import SendResult
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
@@ -15,7 +15,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import ThreadFuture, for_threads
 
 
-class Producer:
+class BlockingProducer:
     """Sends messages to topics; see `client.Producer`."""
 
     def __init__(
@@ -24,7 +24,7 @@ class Producer:
         *,
         group: str = "sprocket-producer",
         settings: ProducerSettings | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._run = Runner(
             "producer",

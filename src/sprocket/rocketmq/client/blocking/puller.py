@@ -6,12 +6,12 @@ from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import puller as _puller
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.brokers import PullResult
-from sprocket.rocketmq.client.lease import Options
+from sprocket.rocketmq.client.lease import ClientOptions
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.model.route import MessageQueue
 
 
-class Puller:
+class BlockingPuller:
     """Pulls from single queues; see `client.Puller`."""
 
     def __init__(
@@ -20,7 +20,7 @@ class Puller:
         *,
         group: str = "sprocket-puller",
         patience_ms: int = 30_000,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._run = Runner(
             "puller",

@@ -7,7 +7,7 @@ from sprocket.rocketmq.client import push as _push
 from sprocket.rocketmq.client.assignment import Start
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
-from sprocket.rocketmq.client.lease import Options
+from sprocket.rocketmq.client.lease import ClientOptions
 from sprocket.rocketmq.client.members import OnRebalance
 from sprocket.rocketmq.client.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -16,7 +16,7 @@ from sprocket.rocketmq.model.group import ALL
 from sprocket.rocketmq.model.route import MessageQueue
 
 
-class PushConsumer:
+class BlockingPushConsumer:
     """Receives messages; see `client.PushConsumer`.
 
     The listener is a plain function. It runs in one of `settings.call_count_max` threads, so calls
@@ -37,7 +37,7 @@ class PushConsumer:
         strategy: Strategy = averagely,
         on_rebalance: OnRebalance | None = None,
         settings: ConsumerSettings | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self._threads = None if listener is None else ListenerThreads(listener)
         self._run = Runner(

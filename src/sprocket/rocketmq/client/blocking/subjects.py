@@ -14,7 +14,7 @@ from sprocket.rocketmq.client.blocking.portal import Runner
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.admin_bodies import QueueUnits, TopicStats
 from sprocket.rocketmq.codec.consumer_bodies import DirectOutcome, RunningInfo
-from sprocket.rocketmq.codec.group_bodies import Connection, ConsumerConnection, ProducerInfo
+from sprocket.rocketmq.codec.group_bodies import ClientConnection, ConsumerConnection, ProducerInfo
 from sprocket.rocketmq.codec.progress_bodies import BrokerConsumeStats, ConsumeStats
 from sprocket.rocketmq.codec.stats_bodies import StatsData
 from sprocket.rocketmq.model.group import SubscriptionGroup
@@ -23,7 +23,7 @@ from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 
-class TopicAdmin:
+class BlockingTopicAdmin:
     """What can be done with topics; see `client.Admin`."""
 
     def __init__(self, run: Runner[_admin.Admin]) -> None:
@@ -92,7 +92,7 @@ class TopicAdmin:
         return self._run.call(self._awaited.groups, name)
 
 
-class GroupAdmin:
+class BlockingGroupAdmin:
     """What can be done with groups; see `client.Admin`."""
 
     def __init__(self, run: Runner[_admin.Admin]) -> None:
@@ -133,7 +133,7 @@ class GroupAdmin:
         """Return who is connected in a consumer group, and what they read; None for nobody."""
         return self._run.call(self._awaited.consumers, name)
 
-    def producers(self, name: str) -> list[Connection]:
+    def producers(self, name: str) -> list[ClientConnection]:
         """Return who is connected in a producer group, by client id."""
         return self._run.call(self._awaited.producers, name)
 
@@ -158,7 +158,7 @@ class GroupAdmin:
         self._run.call(self._awaited.clone_offsets, source, target, topic)
 
 
-class BrokerAdmin:
+class BlockingBrokerAdmin:
     """What can be done with brokers, by name; see `client.Admin`."""
 
     def __init__(self, run: Runner[_admin.Admin]) -> None:
@@ -208,7 +208,7 @@ class BrokerAdmin:
         self._run.call(self._awaited.delete_expired_log, broker)
 
 
-class NameServerAdmin:
+class BlockingNameServerAdmin:
     """What can be done with NameServers; see `client.Admin`."""
 
     def __init__(self, run: Runner[_admin.Admin]) -> None:
@@ -248,7 +248,7 @@ class NameServerAdmin:
         return self._run.call(self._awaited.add_write_permission, broker)
 
 
-class MessageAdmin:
+class BlockingMessageAdmin:
     """How single messages are found; see `client.Admin`."""
 
     def __init__(self, run: Runner[_admin.Admin]) -> None:
@@ -274,7 +274,7 @@ class MessageAdmin:
         return self._run.call(self._awaited.by_id, message_id, topic)
 
 
-class OffsetAdmin:
+class BlockingOffsetAdmin:
     """What can be asked of single queues; see `client.Admin`."""
 
     def __init__(self, run: Runner[_admin.Admin]) -> None:

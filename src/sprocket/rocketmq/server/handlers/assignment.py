@@ -10,7 +10,7 @@ and everybody is told to pull.
 from functools import partial
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.request_modes import RequestModes
 from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
 from sprocket.rocketmq.codec import relay_bodies
@@ -31,7 +31,7 @@ class AssignmentHandlers:
 
     def __init__(
         self,
-        members: Members,
+        members: ClientManager,
         topics: Topics,
         modes: RequestModes,
         routes: RouteLookup,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.locks import QueueLocks
-from sprocket.rocketmq.broker.members import Link, Members
+from sprocket.rocketmq.broker.members import ClientManager, Link
 from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
 from sprocket.rocketmq.codec import client_bodies, command
 from sprocket.rocketmq.codec.client_bodies import ConsumerData
@@ -30,7 +30,7 @@ class ClientHandlers:
 
     def __init__(
         self,
-        members: Members,
+        members: ClientManager,
         groups: Groups,
         topics: Topics,
         locks: QueueLocks,

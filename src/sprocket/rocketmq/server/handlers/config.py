@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sprocket.rocketmq.broker.config import Config
+from sprocket.rocketmq.broker.config import BrokerConfig
 from sprocket.rocketmq.codec import java_properties
 from sprocket.rocketmq.codec.admin_headers import BrokerConfigAnswer
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -14,7 +14,7 @@ from sprocket.runtime.driver import Peer
 class ConfigHandlers:
     """Settings, in RocketMQ's words."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: BrokerConfig) -> None:
         self._config = config
 
     def table(self) -> dict[int, Handler]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.members import Client, Link, Members
+from sprocket.rocketmq.broker.members import ClientManager, ConnectedClient, Link
 from sprocket.rocketmq.broker.removal import Removal
 from sprocket.rocketmq.codec import group_bodies
 from sprocket.rocketmq.codec.admin_headers import (
@@ -17,7 +17,7 @@ from sprocket.rocketmq.codec.admin_headers import (
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.group_bodies import (
-    Connection,
+    ClientConnection,
     ConsumerConnection,
     GroupTable,
     ProducerInfo,
@@ -34,7 +34,7 @@ class GroupHandlers:
     def __init__(
         self,
         groups: Groups,
-        members: Members,
+        members: ClientManager,
         removal: Removal,
         clock: Clock,
         when_durable: Callable[[Callable[[StoreError | None], None]], None],
@@ -136,9 +136,9 @@ class GroupHandlers:
         return Answer(body=(group_bodies.encode_producers(found),))
 
 
-def _connections(clients: Iterable[tuple[Link, Client]]) -> list[Connection]:
+def _connections(clients: Iterable[tuple[Link, ConnectedClient]]) -> list[ClientConnection]:
     return [
-        Connection(
+        ClientConnection(
             client_id=client.client_id,
             address=link.address,
             language=client.language,

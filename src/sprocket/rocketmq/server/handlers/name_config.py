@@ -10,7 +10,7 @@ from sprocket.rocketmq.codec import bodies, java_properties
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.name_headers import Key, KeyValue, Namespace, ValueAnswer
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.runtime.driver import Peer
@@ -19,7 +19,7 @@ from sprocket.runtime.driver import Peer
 class NameConfigHandlers:
     """Key-value pairs and settings."""
 
-    def __init__(self, key_values: KeyValues, config: Config) -> None:
+    def __init__(self, key_values: KeyValues, config: NameServerConfig) -> None:
         self._key_values = key_values
         self._config = config
 

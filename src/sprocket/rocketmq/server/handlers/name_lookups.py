@@ -13,7 +13,7 @@ from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, Reques
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.codec.name_headers import ClusterOnly, GetMembers
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.lookup import Lookup
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.runtime.driver import Peer
@@ -22,7 +22,7 @@ from sprocket.runtime.driver import Peer
 class NameLookupHandlers:
     """Routes and lists out."""
 
-    def __init__(self, lookup: Lookup, config: Config) -> None:
+    def __init__(self, lookup: Lookup, config: NameServerConfig) -> None:
         self._lookup = lookup
         self._config = config
 

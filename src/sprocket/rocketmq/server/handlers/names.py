@@ -25,9 +25,9 @@ from sprocket.rocketmq.codec.name_headers import (
     RegisterTopic,
     WipeAnswer,
 )
-from sprocket.rocketmq.nameserver.config import Config
+from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
-from sprocket.rocketmq.nameserver.routes import Routes
+from sprocket.rocketmq.nameserver.routes import RouteTables
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.runtime.driver import Peer
@@ -36,7 +36,9 @@ from sprocket.runtime.driver import Peer
 class NameHandlers:
     """Registrations in, and what changes the routes by hand."""
 
-    def __init__(self, routes: Routes, key_values: KeyValues, config: Config) -> None:
+    def __init__(
+        self, routes: RouteTables, key_values: KeyValues, config: NameServerConfig
+    ) -> None:
         self._routes = routes
         self._key_values = key_values
         self._config = config

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.progress import Progress
 from sprocket.rocketmq.broker.topics import Topics
@@ -35,7 +35,7 @@ class ProgressHandlers:
         self,
         progress: Progress,
         topics: Topics,
-        members: Members,
+        members: ClientManager,
         offsets: ConsumerOffsets,
         delays: Callable[[], DelayOffsets],
         address: str,

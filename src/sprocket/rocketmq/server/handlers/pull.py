@@ -12,7 +12,7 @@ from collections.abc import Callable
 from sprocket.base.errors import DiskBusy
 from sprocket.base.nonblocking import WouldBlock
 from sprocket.rocketmq.broker.hold import PullHold
-from sprocket.rocketmq.broker.pull import Pulled, Puller, PullForbidden
+from sprocket.rocketmq.broker.pull import Pulled, PullForbidden, PullService
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -38,7 +38,7 @@ class PullHandlers:
 
     def __init__(
         self,
-        puller: Puller,
+        puller: PullService,
         hold: PullHold,
         reads: ColdReads,
         stats: Stats,

@@ -1,6 +1,6 @@
 """Requests that find messages: 12 by key, 33 by id, 321 by queue offset."""
 
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.query import Queries
 from sprocket.rocketmq.codec import admin_bodies
 from sprocket.rocketmq.codec.admin_headers import QueryConsumeQueue
@@ -19,7 +19,7 @@ class QueryHandlers:
         members: Say what a group wants.
     """
 
-    def __init__(self, queries: Queries, members: Members) -> None:
+    def __init__(self, queries: Queries, members: ClientManager) -> None:
         self._queries = queries
         self._members = members
 

@@ -11,7 +11,7 @@ from functools import partial
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.members import ConsumerGroup, Members
+from sprocket.rocketmq.broker.members import ClientManager, ConnectedGroup
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import consumer_bodies, relay_bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
@@ -24,7 +24,7 @@ from sprocket.rocketmq.codec.consumer_headers import (
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.group_headers import ConsumerStatusOfGroup
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.server.calls import Calls, Ended
+from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
@@ -51,11 +51,11 @@ class RelayHandlers:
 
     def __init__(
         self,
-        members: Members,
+        members: ClientManager,
         topics: Topics,
         groups: Groups,
         store: Store,
-        calls: Calls,
+        calls: ClientCalls,
         broker_name: str,
     ) -> None:
         self._members = members
@@ -184,7 +184,7 @@ class RelayHandlers:
         self._calls.call(consumer, request.code, header, body, RELAY_SECONDS, done)
 
 
-def _peers_by_id(group: ConsumerGroup) -> dict[str, Peer]:
+def _peers_by_id(group: ConnectedGroup) -> dict[str, Peer]:
     """Return the connections of a group's members by client id."""
     return {
         client.client_id: link for link, client in group.clients.items() if isinstance(link, Peer)

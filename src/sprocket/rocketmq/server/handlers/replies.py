@@ -19,8 +19,8 @@ from msgspec import structs
 
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, StoreError
-from sprocket.rocketmq.broker.durable import Durable
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.durable import GroupCommit
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.send import REGION, Sender
 from sprocket.rocketmq.codec import ids, properties
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -29,7 +29,7 @@ from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessage, SendMessageAnswer
 from sprocket.rocketmq.codec.reply_headers import PushReply, SendReply, SendReplyV2
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.server.calls import Calls, Ended
+from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
 from sprocket.rocketmq.server.handlers.send import real_queue_id
 from sprocket.rocketmq.store.append import Appended
@@ -62,9 +62,9 @@ class ReplyHandlers:
     def __init__(
         self,
         sender: Sender,
-        durable: Durable,
-        members: Members,
-        calls: Calls,
+        durable: GroupCommit,
+        members: ClientManager,
+        calls: ClientCalls,
         store_host: bytes,
         now_ms: Callable[[], int],
     ) -> None:

@@ -14,7 +14,7 @@ from sprocket.base.errors import RequestRefused
 from sprocket.base.nonblocking import gather
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.hold import PullHold
-from sprocket.rocketmq.broker.members import Members
+from sprocket.rocketmq.broker.members import ClientManager
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import consumer_bodies, relay_bodies
@@ -37,7 +37,7 @@ class ResetHandlers:
         store: Store,
         topics: Topics,
         groups: Groups,
-        members: Members,
+        members: ClientManager,
         offsets: ConsumerOffsets,
         hold: PullHold,
         broker_name: str,

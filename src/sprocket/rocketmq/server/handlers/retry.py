@@ -7,8 +7,8 @@ its checks. A client keeps what was refused and sends it back later.
 from collections.abc import Sequence
 
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.durable import Durable
-from sprocket.rocketmq.broker.retry import SendBack
+from sprocket.rocketmq.broker.durable import GroupCommit
+from sprocket.rocketmq.broker.retry import RetryService
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -23,7 +23,9 @@ from sprocket.runtime.driver import Peer
 class RetryHandlers:
     """Messages that consumers could not handle."""
 
-    def __init__(self, send_back: SendBack, durable: Durable, stats: Stats, topics: Topics) -> None:
+    def __init__(
+        self, send_back: RetryService, durable: GroupCommit, stats: Stats, topics: Topics
+    ) -> None:
         self._send_back = send_back
         self._durable = durable
         self._stats = stats

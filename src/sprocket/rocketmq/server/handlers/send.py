@@ -13,7 +13,7 @@ from sprocket.base.errors import (
     StoreFailed,
     SyncLate,
 )
-from sprocket.rocketmq.broker.durable import Durable
+from sprocket.rocketmq.broker.durable import GroupCommit
 from sprocket.rocketmq.broker.send import Sender
 from sprocket.rocketmq.broker.waiting import Ready, Sent
 from sprocket.rocketmq.codec import properties, quick_answers
@@ -24,7 +24,7 @@ from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
-from sprocket.rocketmq.store.append import Places
+from sprocket.rocketmq.store.append import AppendedBatch
 from sprocket.runtime.driver import Peer
 
 _Asked: TypeAlias = tuple[Peer, Command, int, str]
@@ -34,10 +34,10 @@ _Asked: TypeAlias = tuple[Peer, Command, int, str]
 class SendHandlers:
     """Sends, single and in batches; the batch flag decides which, not the code.
 
-    Single ones are taken up together, those of some turns of the loop at once (`Durable.ask`).
+    Single ones are taken up together, those of some turns of the loop at once (`GroupCommit.ask`).
     """
 
-    def __init__(self, sender: Sender, durable: Durable, store_host: bytes) -> None:
+    def __init__(self, sender: Sender, durable: GroupCommit, store_host: bytes) -> None:
         self._sender = sender
         self._durable = durable
         self._pressure = durable.pressure
@@ -96,7 +96,7 @@ class SendHandlers:
     def _stored(
         self,
         asked: Sequence[_Asked],
-        stored: Places | None,
+        stored: AppendedBatch | None,
         error: StoreError | None,
         ready: Ready,
     ) -> None:
@@ -116,7 +116,7 @@ class SendHandlers:
             asked, places, offsets, strict=True
         ):
             if request.serialize != JSON:
-                found = Places([offset], [place], stored.stored_at_ms)
+                found = AppendedBatch([offset], [place], stored.stored_at_ms)
                 ready[peer] += self._answer(request, queue_id, unique_key, found, None)
             elif not request.flag & ONEWAY_FLAG:
                 frame = encode(request.opaque, start, place, queue_id, offset, unique_key)
@@ -125,7 +125,7 @@ class SendHandlers:
     def _stored_batch(
         self,
         asked: Sequence[_Asked],
-        stored: Places | None,
+        stored: AppendedBatch | None,
         error: StoreError | None,
         ready: Ready,
     ) -> None:
@@ -143,7 +143,7 @@ class SendHandlers:
     def _stored_inner_batch(
         self,
         asked: Sequence[_Asked],
-        stored: Places | None,
+        stored: AppendedBatch | None,
         error: StoreError | None,
         ready: Ready,
     ) -> None:
@@ -156,7 +156,7 @@ class SendHandlers:
         request: Command,
         queue_id: int,
         unique_key: str,
-        stored: Places | None,
+        stored: AppendedBatch | None,
         error: StoreError | None,
         *,
         is_inner_batch: bool = False,

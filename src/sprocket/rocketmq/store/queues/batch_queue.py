@@ -32,9 +32,9 @@ from sprocket.rocketmq.store.queues.engine import ANYWHERE, LastUnit, UnitRead
 from sprocket.rocketmq.store.queues.extension import ExtendedUnit
 from sprocket.rocketmq.store.queues.queue_files import QueueFiles, Unsynced
 
-UNIT = struct.Struct(">qiqqqhii")
+BATCH_UNIT = struct.Struct(">qiqqqhii")
 """Physical offset, record size, tags code, store time, first offset, count, −1, 0."""
-UNIT_BYTES = UNIT.size
+UNIT_BYTES = BATCH_UNIT.size
 assert UNIT_BYTES == BATCH_UNIT_BYTES
 _NOT_COMPACTED = -1
 
@@ -100,7 +100,7 @@ class BatchQueue:
     # Reading.
 
     def _at(self, index: int) -> _Unit:
-        unit: _Unit = UNIT.unpack(self._read(index, 1))
+        unit: _Unit = BATCH_UNIT.unpack(self._read(index, 1))
         return unit
 
     def _read(self, index: int, count: int) -> bytes:
@@ -125,7 +125,7 @@ class BatchQueue:
         data = self._read(self._index(offset), count)
         return [
             (first, place, size, code, messages)
-            for place, size, code, _at_ms, first, messages, _, _ in UNIT.iter_unpack(data)
+            for place, size, code, _at_ms, first, messages, _, _ in BATCH_UNIT.iter_unpack(data)
         ]
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
@@ -227,7 +227,7 @@ class BatchQueue:
         index, self._stop = self._stop, limit
         while index < limit:
             data = self._read(index, _SCAN_UNITS)
-            for place, size, _code, _at_ms, first, count, _, _ in UNIT.iter_unpack(data):
+            for place, size, _code, _at_ms, first, count, _, _ in BATCH_UNIT.iter_unpack(data):
                 if place < max(end, 0) or size <= 0 or first < free or count <= 0:
                     self._stop = index
                     return
@@ -301,7 +301,7 @@ class BatchQueue:
 
 
 def _packed(entry: Entry) -> bytes:
-    return UNIT.pack(
+    return BATCH_UNIT.pack(
         entry.physical_offset,
         entry.size,
         entry.tags_code,

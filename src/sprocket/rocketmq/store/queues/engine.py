@@ -28,13 +28,13 @@ from sprocket.rocketmq.store.queues.extension import ExtendedUnit
 
 if TYPE_CHECKING:  # it needs numpy
     from sprocket.rocketmq.codec.record_batch import RecordBatch
-    from sprocket.rocketmq.store.queues.gathered import GatheredUnits
+    from sprocket.rocketmq.store.queues.gathered import UnitBatch
 
-UNIT = struct.Struct(">qiq")
+QUEUE_UNIT = struct.Struct(">qiq")
 """Physical offset, record size, tags code."""
-UNIT_BYTES = UNIT.size
+UNIT_BYTES = QUEUE_UNIT.size
 FILLER_SIZE = 0x7FFF_FFFF
-FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+FILLER = QUEUE_UNIT.pack(0, FILLER_SIZE, 0)
 """Stands where a message was before the queue's first file began, or where one was lost."""
 
 ANYWHERE = 1 << 62
@@ -50,7 +50,7 @@ UnitRead = tuple[int, int, int, int, int]
 """Queue offset, physical offset, record size, tags code, and how many messages the record has."""
 
 
-class Places(NamedTuple):
+class UnitPlaces(NamedTuple):
     """Physical offsets and sizes of records."""
 
     offsets: Sequence[int]
@@ -63,10 +63,10 @@ def _row(count: int) -> struct.Struct:
     return struct.Struct(">" + "qi8x" * count)
 
 
-def places_of(units: bytes | memoryview) -> Places:
+def places_of(units: bytes | memoryview) -> UnitPlaces:
     """Return where the records of units lie, given the units as stored."""
     row = _row(len(units) // UNIT_BYTES).unpack(units)
-    return Places(row[::2], row[1::2])
+    return UnitPlaces(row[::2], row[1::2])
 
 
 class LastUnit(NamedTuple):
@@ -115,7 +115,7 @@ class Queue(Protocol):
             OffsetTooLarge: `offset` is at the end or behind it.
         """
 
-    def places(self, offset: int, count: int) -> Places | None:
+    def places(self, offset: int, count: int) -> UnitPlaces | None:
         """Return where the records of up to `count` units lie; None if one may be many messages.
 
         All else is as for `units`.
@@ -206,7 +206,7 @@ class Queues(Protocol):
         Durability: none before `flush`.
         """
 
-    def put_batch(self, batch: "RecordBatch | GatheredUnits", step: Step = unwatched) -> int:
+    def put_batch(self, batch: "RecordBatch | UnitBatch", step: Step = unwatched) -> int:
         """Put the units of a batch; what a queue has of them already is passed over.
 
         Args:

@@ -18,10 +18,10 @@ from sprocket.rocketmq.store.queues.engine import (
     ANYWHERE,
     FILLER,
     FILLER_SIZE,
-    UNIT,
+    QUEUE_UNIT,
     UNIT_BYTES,
     LastUnit,
-    Places,
+    UnitPlaces,
     UnitRead,
     places_of,
 )
@@ -138,10 +138,10 @@ class FileQueue:
 
     def units(self, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units from `offset` on; see `engine.Queue`."""
-        units = UNIT.iter_unpack(self.read(offset, count))
+        units = QUEUE_UNIT.iter_unpack(self.read(offset, count))
         return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
 
-    def places(self, offset: int, count: int) -> Places:
+    def places(self, offset: int, count: int) -> UnitPlaces:
         """Return where the records of up to `count` units lie; see `engine.Queue`."""
         left = self._left(offset)
         size, ahead = min(count, left) * UNIT_BYTES, min(_AHEAD_UNITS, left) * UNIT_BYTES
@@ -160,7 +160,7 @@ class FileQueue:
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""
-        physical_offset, size, tags_code = UNIT.unpack(self.read(offset, 1))
+        physical_offset, size, tags_code = QUEUE_UNIT.unpack(self.read(offset, 1))
         return PhysicalOffset(physical_offset), size, tags_code
 
     def last_unit(self) -> tuple[PhysicalOffset, int, int] | None:
@@ -196,7 +196,9 @@ class FileQueue:
             self._extension.go_to(self._last_address())
             codes = self._extension.put(entries)
         pairs = zip(entries, codes, strict=True)
-        self._write(b"".join([UNIT.pack(e.physical_offset, e.size, code) for e, code in pairs]))
+        self._write(
+            b"".join([QUEUE_UNIT.pack(e.physical_offset, e.size, code) for e, code in pairs])
+        )
         self.end = PhysicalOffset(end)
 
     def append_units(self, offset: int, units: bytes, end: int) -> None:
@@ -362,7 +364,7 @@ class FileQueue:
             present, end = _present(data, self.end)
             self.end = PhysicalOffset(end)
             if position == first and present:
-                place, size, _ = UNIT.unpack_from(data)
+                place, size, _ = QUEUE_UNIT.unpack_from(data)
                 place = None if size == FILLER_SIZE else place
             position += present * UNIT_BYTES
             rest = data[present * UNIT_BYTES :]
@@ -390,7 +392,7 @@ class FileQueue:
         while offset < self.max_offset:
             units = self.read(offset, count)
             count = _SCAN_BYTES // UNIT_BYTES
-            for _, size, _ in UNIT.iter_unpack(units):
+            for _, size, _ in QUEUE_UNIT.iter_unpack(units):
                 if size != FILLER_SIZE:
                     return QueueOffset(offset)
                 offset += 1
@@ -427,7 +429,7 @@ class FileQueue:
                 stop = middle
         offset = first
         while offset < stop:
-            for place, size, _ in UNIT.iter_unpack(self.read(offset, stop - offset)):
+            for place, size, _ in QUEUE_UNIT.iter_unpack(self.read(offset, stop - offset)):
                 offset += 1
                 if size == FILLER_SIZE:
                     continue
@@ -513,7 +515,7 @@ class FileQueue:
 def _present(data: bytes, end: int) -> tuple[int, int]:
     """Return how many units from the start of `data` on are there, and the new physical end."""
     count = 0
-    for physical_offset, size, _ in UNIT.iter_unpack(data):
+    for physical_offset, size, _ in QUEUE_UNIT.iter_unpack(data):
         if physical_offset < 0 or size <= 0:
             break
         if size != FILLER_SIZE:

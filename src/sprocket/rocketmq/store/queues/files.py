@@ -45,8 +45,8 @@ from sprocket.rocketmq.store.queues import queue_files
 from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queues.engine import (
     ANYWHERE,
+    QUEUE_UNIT,
     QUEUES_PER_STEP,
-    UNIT,
     UNIT_BYTES,
     LastUnit,
     QueueKey,
@@ -85,7 +85,7 @@ except ImportError:  # the light install; it makes no batches either
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.codec.record_batch import RecordBatch
-    from sprocket.rocketmq.store.queues.gathered import GatheredUnits
+    from sprocket.rocketmq.store.queues.gathered import UnitBatch
 
 _Note = dict[str, dict[int, Ends]]
 """By topic and queue id. In the file, as JSON behind a line with its CRC-32 in decimal."""
@@ -289,7 +289,7 @@ class FileQueues:
         See `engine.Queues.put_round`. A record is there already if it ends at or before the queue's
         physical end, or if its queue offset is below the queue's next one.
         """
-        pack = UNIT.pack
+        pack = QUEUE_UNIT.pack
         rounds: dict[QueueKey, _Run] = {}
         for entry in entries:
             if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
@@ -320,7 +320,7 @@ class FileQueues:
             run.end = end
         return self._write_runs(rounds.values())
 
-    def put_batch(self, batch: "RecordBatch | GatheredUnits", step: Step = unwatched) -> int:
+    def put_batch(self, batch: "RecordBatch | UnitBatch", step: Step = unwatched) -> int:
         """Put the units of a batch; see `engine.Queues.put_batch`."""
         rows, first = batch.by_queue
         if not len(rows):
@@ -537,7 +537,7 @@ class FileQueues:
 
 
 _UNITS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
-"""`UNIT` for numpy."""
+"""`QUEUE_UNIT` for numpy."""
 
 
 def _is_queue_id(name: str) -> bool:

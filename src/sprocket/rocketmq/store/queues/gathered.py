@@ -9,13 +9,13 @@ import numpy as np
 
 from sprocket.rocketmq.codec.columns import Ints
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.codec.record_batch import ByQueue, RecordBatch, Run
+from sprocket.rocketmq.codec.record_batch import ByQueue, QueueRun, RecordBatch
 from sprocket.rocketmq.store.queues.engine import QueueKey
 
 _COLUMNS = "physical_offset", "size", "tags_code", "stored_at_ms", "queue_offset"
 
 
-class GatheredUnits:
+class UnitBatch:
     """Columns of units as `RecordBatch` has them, one element a unit, those of a queue together.
 
     Args:
@@ -28,7 +28,7 @@ class GatheredUnits:
     stored_at_ms: Ints
     queue_offset: Ints
 
-    def __init__(self, parts: "list[Part]") -> None:
+    def __init__(self, parts: "list[UnitPart]") -> None:
         numbers: dict[QueueKey, int] = {}
         queue = [
             np.repeat([numbers.setdefault(key, len(numbers)) for key in part.keys], part.counts)
@@ -43,7 +43,7 @@ class GatheredUnits:
         self.by_queue = ByQueue(np.arange(len(order)), first)
         bounds = [*first.tolist(), len(order)]
         self.runs = [
-            Run(topic, queue_id, self.by_queue.rows[bounds[n] : bounds[n + 1]])
+            QueueRun(topic, queue_id, self.by_queue.rows[bounds[n] : bounds[n + 1]])
             for (topic, queue_id), n in numbers.items()
         ]
 
@@ -66,7 +66,7 @@ class GatheredUnits:
         )
 
 
-class Part:
+class UnitPart:
     """What is kept of one batch until its units are put: 40 bytes each."""
 
     __slots__ = ("counts", "keys", *_COLUMNS)

@@ -45,11 +45,11 @@ from sprocket.rocketmq.store.queues.engine import (
 )
 from sprocket.rocketmq.store.queues.rocks_keys import CHECKPOINT_KEY, I64, OFFSETS, UNITS, VALUE
 from sprocket.rocketmq.store.queues.rocks_queue import RocksQueue
-from sprocket.rocketmq.store.queues.rocks_run import Run, unit_values
+from sprocket.rocketmq.store.queues.rocks_run import RocksRound, unit_values
 
 if TYPE_CHECKING:  # it needs numpy
     from sprocket.rocketmq.codec.record_batch import RecordBatch
-    from sprocket.rocketmq.store.queues.gathered import GatheredUnits
+    from sprocket.rocketmq.store.queues.gathered import UnitBatch
 
 _First = tuple[QueueOffset, int | None]
 """A queue's minimum, and where its message lies; None if there is none left."""
@@ -197,7 +197,7 @@ class RocksQueues:
         pack_key, pack_value = I64.pack, VALUE.pack
         batch = self._database.batch()
         put = batch.put
-        runs: dict[QueueKey, Run] = {}
+        runs: dict[QueueKey, RocksRound] = {}
         end, gap = self._end, None
         for entry in entries:
             if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
@@ -205,7 +205,7 @@ class RocksQueues:
             key = entry.topic, entry.queue_id
             run = runs.get(key)
             if run is None:
-                run = runs[key] = Run(self._queues.get(key), key)
+                run = runs[key] = RocksRound(self._queues.get(key), key)
             offset, place = entry.queue_offset, entry.physical_offset
             if place <= run.last_place:
                 continue
@@ -232,25 +232,25 @@ class RocksQueues:
             )
         return count
 
-    def put_batch(self, batch: "RecordBatch | GatheredUnits", step: Step = unwatched) -> int:
+    def put_batch(self, batch: "RecordBatch | UnitBatch", step: Step = unwatched) -> int:
         """Put the units of a batch, in one batch of the database; see `engine.Queues.put_batch`.
 
         Cost: 20 µs, 10 µs a queue and 1 µs a unit.
         """
         values = unit_values(batch)
         written = self._database.batch()
-        runs: dict[QueueKey, Run] = {}
+        runs: dict[QueueKey, RocksRound] = {}
         for number, (topic, queue_id, rows) in enumerate(batch.runs):
             step("queues written", number, len(batch.runs))
             key = topic, queue_id
-            run = runs[key] = Run(self._queues.get(key), key)
+            run = runs[key] = RocksRound(self._queues.get(key), key)
             fresh = run.take(batch, rows)
             unit_keys = run.keys(batch.queue_offset[fresh])
             deque(map(written.put, unit_keys, values[fresh].tolist()), maxlen=0)
         end = max([self._end, *[run.end for run in runs.values()]])
         return self._commit(written, runs, end)
 
-    def _commit(self, batch: Batch, runs: "dict[QueueKey, Run]", end: int) -> int:
+    def _commit(self, batch: Batch, runs: "dict[QueueKey, RocksRound]", end: int) -> int:
         """Write a round with the records that go with it, then change what is in memory."""
         changed = [(key, run) for key, run in runs.items() if run.count]
         if not changed:

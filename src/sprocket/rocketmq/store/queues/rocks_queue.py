@@ -13,9 +13,9 @@ from sprocket.rocketmq.store.database import Database
 from sprocket.rocketmq.store.queues import rocks_keys as keys
 from sprocket.rocketmq.store.queues.engine import (
     FILLER_SIZE,
-    UNIT,
+    QUEUE_UNIT,
     UNIT_BYTES,
-    Places,
+    UnitPlaces,
     UnitRead,
     places_of,
 )
@@ -104,10 +104,10 @@ class RocksQueue:
 
     def units(self, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units; see `engine.Queue`, and `read` for the cost."""
-        units = UNIT.iter_unpack(self.read(offset, count))
+        units = QUEUE_UNIT.iter_unpack(self.read(offset, count))
         return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
 
-    def places(self, offset: int, count: int) -> Places:
+    def places(self, offset: int, count: int) -> UnitPlaces:
         """Return where the records of up to `count` units lie; see `engine.Queue`."""
         return places_of(self.read(offset, count))
 
@@ -128,7 +128,7 @@ class RocksQueue:
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""
-        physical_offset, size, tags_code = UNIT.unpack(self.read(offset, 1))
+        physical_offset, size, tags_code = QUEUE_UNIT.unpack(self.read(offset, 1))
         return PhysicalOffset(physical_offset), size, tags_code
 
     def after_unreadable(self, offset: int) -> QueueOffset:
@@ -164,7 +164,9 @@ class RocksQueue:
         """Return the unit at `offset`, or the next one in that direction."""
         for key, value in self._database.items(self.key(offset), 1, backwards=backwards):
             if len(key) == len(self.prefix) + I64.size and key.startswith(self.prefix):
-                return _Place(I64.unpack_from(key, len(self.prefix))[0], *UNIT.unpack_from(value))
+                return _Place(
+                    I64.unpack_from(key, len(self.prefix))[0], *QUEUE_UNIT.unpack_from(value)
+                )
         return None
 
     def first_at(self, physical_offset: int) -> _Place | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # it needs numpy
 
     from sprocket.rocketmq.codec.columns import Ints
     from sprocket.rocketmq.codec.record_batch import RecordBatch
-    from sprocket.rocketmq.store.queues.gathered import GatheredUnits
+    from sprocket.rocketmq.store.queues.gathered import UnitBatch
 
 _VALUES = [
     ("physical_offset", ">i8"),
@@ -30,7 +30,7 @@ _VALUES = [
 """`rocks_keys.VALUE` for many units."""
 
 
-class Run:
+class RocksRound:
     """What one round has for one queue.
 
     Attributes:
@@ -57,7 +57,7 @@ class Run:
             self.next_offset = None if queue.is_blank else queue.max_offset
             self.last_place = queue.last_place
 
-    def take(self, batch: "RecordBatch | GatheredUnits", rows: "Ints") -> "Ints":
+    def take(self, batch: "RecordBatch | UnitBatch", rows: "Ints") -> "Ints":
         """Take those records of a batch for this queue that it lacks; return their numbers.
 
         Raises:
@@ -71,7 +71,7 @@ class Run:
             self._go_on(batch, rows)
         return rows
 
-    def _go_on(self, batch: "RecordBatch | GatheredUnits", rows: "Ints") -> None:
+    def _go_on(self, batch: "RecordBatch | UnitBatch", rows: "Ints") -> None:
         first, last = int(rows[0]), int(rows[-1])
         offset, last_offset = int(batch.queue_offset[first]), int(batch.queue_offset[last])
         assert last_offset - offset == len(rows) - 1, "the offsets of a queue have a gap"
@@ -98,7 +98,7 @@ class Run:
         return keys
 
 
-def unit_values(batch: "RecordBatch | GatheredUnits") -> "npt.NDArray[np.void]":
+def unit_values(batch: "RecordBatch | UnitBatch") -> "npt.NDArray[np.void]":
     """Return the value of each unit of a batch."""
     found = np.empty(len(batch), _VALUES)
     found["physical_offset"] = batch.physical_offset

@@ -94,7 +94,9 @@ def test_how_far_a_group_is_and_who_is_in_it(world: Any) -> None:
     stats = progress_bodies.ConsumeStats(
         queues={world.queue(1): one, world.queue(0): one}, consume_tps=2.0
     )
-    client = group_bodies.Connection(client_id="i", address="a:1", language="PYTHON", version=1)
+    client = group_bodies.ClientConnection(
+        client_id="i", address="a:1", language="PYTHON", version=1
+    )
     members = group_bodies.ConsumerConnection(connections=[client])
     answer(world, RequestCode.GET_CONSUME_STATS, progress_bodies.encode_consume_stats(stats))
     known(world, "g")

@@ -14,7 +14,7 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.nonblocking import Fetched, WouldBlock
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.broker.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.pull import Pulled, Puller
+from sprocket.rocketmq.broker.pull import Pulled, PullService
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import record
 from sprocket.rocketmq.settings import PullSettings, QueueGeometry, StoreSettings
@@ -211,14 +211,14 @@ def test_a_stop_waits_for_what_the_disk_reads(
 ) -> None:
     """The pull is run again before the store closes, though its connection is closed."""
     statuses: list[str] = []
-    stop, pull = DiskThread.stop, Puller.pull
+    stop, pull = DiskThread.stop, PullService.pull
 
-    def watched(self: Puller, *what: Any, **how: Any) -> Pulled:
+    def watched(self: PullService, *what: Any, **how: Any) -> Pulled:
         pulled = pull(self, *what, **how)
         statuses.append(pulled.result.status.name)
         return pulled
 
-    monkeypatch.setattr(Puller, "pull", watched)
+    monkeypatch.setattr(PullService, "pull", watched)
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
         async def let_go_and_stop(self: DiskThread) -> None:

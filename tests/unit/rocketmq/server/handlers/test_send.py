@@ -15,7 +15,7 @@ from sprocket.rocketmq.codec.frame import BINARY, JSON
 from sprocket.rocketmq.codec.headers import Region, SendMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, encoded
 from sprocket.rocketmq.server.handlers.send import SendHandlers
-from sprocket.rocketmq.store.append import Places
+from sprocket.rocketmq.store.append import AppendedBatch
 
 
 def ext(topic: str = "T", **changes: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def test_one_way_sends_are_stored_and_never_answered(on_node: Callable[..., None
 
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
-PLACES = Places([7, 1 << 40, 9], [0, 0xABCDEF, 1 << 41], 5)
+PLACES = AppendedBatch([7, 1 << 40, 9], [0, 0xABCDEF, 1 << 41], 5)
 OUTCOMES = [
     (PLACES, None, 0),
     (PLACES, SyncLate("stored, but not synced"), 10),
@@ -156,7 +156,9 @@ OUTCOMES = [
 ]
 
 
-def _answers(make: str, asked: list[Any], stored: Places | None, error: StoreError | None) -> bytes:
+def _answers(
+    make: str, asked: list[Any], stored: AppendedBatch | None, error: StoreError | None
+) -> bytes:
     handlers = SendHandlers(cast("Any", None), cast("Any", SimpleNamespace(pressure=None)), HOST)
     ready: Any = defaultdict(list)
     getattr(handlers, make)(asked, stored, error, ready)
@@ -164,7 +166,7 @@ def _answers(make: str, asked: list[Any], stored: Places | None, error: StoreErr
 
 
 def _declared(
-    request: Command, queue_id: int, key: str, stored: Places | None, error: Any, code: int
+    request: Command, queue_id: int, key: str, stored: AppendedBatch | None, error: Any, code: int
 ) -> bytes:
     header = (
         Region()
@@ -183,7 +185,7 @@ def _declared(
 @pytest.mark.parametrize("serialize", [JSON, BINARY])
 @pytest.mark.parametrize(("stored", "error", "code"), OUTCOMES)
 def test_answers_are_what_their_header_declares(
-    serialize: int, stored: Places | None, error: StoreError | None, code: int
+    serialize: int, stored: AppendedBatch | None, error: StoreError | None, code: int
 ) -> None:
     """To the byte: to each of several sends, to a batch, and to one-way ones none."""
     flags = (0, ONEWAY_FLAG, 0)

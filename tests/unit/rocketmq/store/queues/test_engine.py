@@ -2,7 +2,13 @@
 
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import QUEUE_UNIT_BYTES
-from sprocket.rocketmq.store.queues.engine import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES, Queues
+from sprocket.rocketmq.store.queues.engine import (
+    FILLER,
+    FILLER_SIZE,
+    QUEUE_UNIT,
+    UNIT_BYTES,
+    Queues,
+)
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.testing.disk import SimulatedDisk
 
@@ -10,8 +16,8 @@ from sprocket.testing.disk import SimulatedDisk
 def test_a_unit_has_twenty_bytes() -> None:
     """Its layout is RocketMQ's, and a filler is the largest size at place 0."""
     assert UNIT_BYTES == QUEUE_UNIT_BYTES == 20
-    assert UNIT.pack(1, 2, -3).hex() == "000000000000000100000002fffffffffffffffd"
-    assert UNIT.unpack(FILLER) == (0, FILLER_SIZE, 0)
+    assert QUEUE_UNIT.pack(1, 2, -3).hex() == "000000000000000100000002fffffffffffffffd"
+    assert QUEUE_UNIT.unpack(FILLER) == (0, FILLER_SIZE, 0)
 
 
 def test_the_engine_in_files_is_one() -> None:

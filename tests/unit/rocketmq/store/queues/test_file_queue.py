@@ -9,7 +9,13 @@ from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.store.queues import file_queue
-from sprocket.rocketmq.store.queues.engine import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES, LastUnit
+from sprocket.rocketmq.store.queues.engine import (
+    FILLER,
+    FILLER_SIZE,
+    QUEUE_UNIT,
+    UNIT_BYTES,
+    LastUnit,
+)
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -35,7 +41,7 @@ def test_a_queue_may_begin_anywhere(disk: SimulatedDisk) -> None:
     queues = opened(disk)
     queues.put_round([entry(13)])
     content = read_file(disk, f"{FOLDER}/T/0/{200:020d}")
-    assert (FILLER * 3 + UNIT.pack(1300, 100, 91)).ljust(200, b"\0") == content
+    assert (FILLER * 3 + QUEUE_UNIT.pack(1300, 100, 91)).ljust(200, b"\0") == content
     assert (only(queues).min_offset, only(queues).max_offset) == (13, 14)
     again = only(opened(disk))
     assert (again.min_offset, again.max_offset, again.end) == (13, 14, 1400)
@@ -96,11 +102,11 @@ def test_loading_finds_the_end(disk: SimulatedDisk) -> None:
 @pytest.mark.parametrize(
     ("damage", "kept"),
     [
-        (UNIT.pack(-1, 100, 0), 4),
-        (UNIT.pack(400, 0, 0), 4),
+        (QUEUE_UNIT.pack(-1, 100, 0), 4),
+        (QUEUE_UNIT.pack(400, 0, 0), 4),
         (bytes(20), 4),
-        (UNIT.pack(350, 100, 0), 4),
-        (UNIT.pack(1, FILLER_SIZE, 0), 4),
+        (QUEUE_UNIT.pack(350, 100, 0), 4),
+        (QUEUE_UNIT.pack(1, FILLER_SIZE, 0), 4),
         (FILLER, 8),
     ],
 )

@@ -18,7 +18,7 @@ from sprocket.base.files import read_file
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queues import queue_files
-from sprocket.rocketmq.store.queues.engine import UNIT, LastUnit
+from sprocket.rocketmq.store.queues.engine import QUEUE_UNIT, LastUnit
 from sprocket.rocketmq.store.queues.file_queue import FileQueue
 from sprocket.rocketmq.store.queues.files import FileQueues
 from sprocket.testing.disk import SimulatedDisk
@@ -37,7 +37,9 @@ def test_units_lie_at_twenty_times_their_offset(disk: SimulatedDisk) -> None:
     queues = opened(disk)
     assert queues.put_round([entry(0), entry(1)]) == 2
     assert queues.put_round([Entry("T", 0, 2, 200, 100, -1, 0)]) == 1
-    expected = UNIT.pack(0, 100, 0) + UNIT.pack(100, 100, 7) + UNIT.pack(200, 100, -1)
+    expected = (
+        QUEUE_UNIT.pack(0, 100, 0) + QUEUE_UNIT.pack(100, 100, 7) + QUEUE_UNIT.pack(200, 100, -1)
+    )
     assert expected.ljust(SMALL.file_bytes, b"\0") == read_file(disk, FIRST)
     assert (queues.min_offset("T", 0), queues.max_offset("T", 0), queues.end) == (0, 3, 300)
     assert queues.next_offsets() == {("T", 0): 3}
@@ -232,7 +234,7 @@ def test_what_is_not_put_again_after_a_crash_is_wiped(disk: SimulatedDisk, again
     found.wipe_behind_ends()
     whole = b"".join(read_file(disk, f"{FOLDER}/T/0/{name}") for name in disk.list(f"{FOLDER}/T/0"))
     units = b"".join(
-        UNIT.pack(one.physical_offset, 100, one.tags_code) for one in log[: max(again, 5)]
+        QUEUE_UNIT.pack(one.physical_offset, 100, one.tags_code) for one in log[: max(again, 5)]
     )
     assert whole.rstrip(b"\0") == units.rstrip(b"\0")
     assert opened(disk).max_offset("T", 0) == max(again, 5)

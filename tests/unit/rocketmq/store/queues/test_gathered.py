@@ -6,7 +6,7 @@ from sprocket.rocketmq.codec import columns, record
 from sprocket.rocketmq.codec.record_batch import RecordBatch
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.store.queues.files import FileQueues
-from sprocket.rocketmq.store.queues.gathered import GatheredUnits, Part
+from sprocket.rocketmq.store.queues.gathered import UnitBatch, UnitPart
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 42, 159])
@@ -48,7 +48,7 @@ def _batches() -> list[RecordBatch]:
 
 def test_units_of_a_queue_lie_together_in_order() -> None:
     """Of all batches; what a unit says is what its record said."""
-    units = GatheredUnits([Part(batch) for batch in _batches()])
+    units = UnitBatch([UnitPart(batch) for batch in _batches()])
     assert len(units) == 8
     found = {(run.topic, run.queue_id): units.queue_offset[run.rows].tolist() for run in units.runs}
     assert found == {("A", 0): [0, 1, 2, 3], ("B", 0): [5, 6], ("A", 1): [0], ("C", 7): [0]}
@@ -61,8 +61,8 @@ def test_units_of_a_queue_lie_together_in_order() -> None:
 
 def test_nothing_gathered_is_nothing() -> None:
     """No batch, and batches without a unit."""
-    assert len(GatheredUnits([])) == 0
-    assert GatheredUnits([]).runs == []
+    assert len(UnitBatch([])) == 0
+    assert UnitBatch([]).runs == []
 
 
 def test_gathered_units_make_the_queues_that_batches_make() -> None:
@@ -72,7 +72,7 @@ def test_gathered_units_make_the_queues_that_batches_make() -> None:
         disk = SimulatedDisk()
         queues = FileQueues(disk, FOLDER, SMALL)
         if gathers:
-            assert queues.put_batch(GatheredUnits([Part(batch) for batch in _batches()])) == 8
+            assert queues.put_batch(UnitBatch([UnitPart(batch) for batch in _batches()])) == 8
             assert disk.calls["write"] == 4 + 1  # and fillers where a queue begins in a file
         else:
             assert sum(map(queues.put_batch, _batches())) == 8

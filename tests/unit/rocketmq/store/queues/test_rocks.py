@@ -12,7 +12,7 @@ from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.database import Database
 from sprocket.rocketmq.store.queues import rocks_keys as keys
-from sprocket.rocketmq.store.queues.engine import UNIT
+from sprocket.rocketmq.store.queues.engine import QUEUE_UNIT
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.rocketmq.store.queues.rocks_queue import RocksQueue
 
@@ -134,7 +134,7 @@ def test_units_behind_the_last_one_are_not_there(folder: str) -> None:
     change(folder, last=last)
     queues = opened(folder)
     assert only(queues).max_offset == 12
-    assert len(only(queues).read(10, 50)) == 2 * UNIT.size
+    assert len(only(queues).read(10, 50)) == 2 * QUEUE_UNIT.size
     assert queues.last == (1100, 100, 7)
     queues.put_round([entry(12, 5000)])
     assert only(queues).unit(12)[0] == 5000

@@ -4,7 +4,7 @@ import pytest
 
 from sprocket.base.errors import CorruptRecord
 from sprocket.rocketmq.store.queues import rocks_keys as keys
-from sprocket.rocketmq.store.queues.engine import UNIT, UNIT_BYTES
+from sprocket.rocketmq.store.queues.engine import QUEUE_UNIT, UNIT_BYTES
 
 UNIT_KEY = bytes.fromhex("00000003 01 616263 01 00000002 01 0000000000000007")
 MAX_KEY = bytes.fromhex("00000003 01 616263 01 6d6178 01 00000002")
@@ -32,7 +32,7 @@ def test_units_of_a_queue_lie_together() -> None:
 def test_a_value_begins_with_the_unit() -> None:
     """The store time follows."""
     value = keys.VALUE.pack(1, 2, -3, 4)
-    assert value[:UNIT_BYTES] == UNIT.pack(1, 2, -3)
+    assert value[:UNIT_BYTES] == QUEUE_UNIT.pack(1, 2, -3)
     assert len(value) == 28
 
 

@@ -8,7 +8,7 @@ import pytest
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooSmall
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.store.queues.engine import UNIT
+from sprocket.rocketmq.store.queues.engine import QUEUE_UNIT
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
 from sprocket.rocketmq.store.queues.rocks_queue import RocksQueue
 
@@ -42,12 +42,12 @@ def test_a_hole_is_not_read_over(queues: RocksQueues) -> None:
     """What lies before it is given, then an error, and a reader goes on behind it."""
     lose(queues, 9)
     queue = only(queues)
-    assert len(queue.read(2, 18)) == 7 * UNIT.size
+    assert len(queue.read(2, 18)) == 7 * QUEUE_UNIT.size
     for count in (1, 11):
         with pytest.raises(OffsetTooSmall) as error:
             queue.read(9, count)
         assert error.value.lowest == queue.after_unreadable(9) == 10
-    assert len(queue.read(10, 18)) == 10 * UNIT.size
+    assert len(queue.read(10, 18)) == 10 * QUEUE_UNIT.size
 
 
 def test_places_are_found_over_holes_and_fillers(queues: RocksQueues) -> None:

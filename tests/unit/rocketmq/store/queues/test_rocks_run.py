@@ -12,7 +12,7 @@ from sprocket.rocketmq.codec import columns
 from sprocket.rocketmq.codec.record_batch import RecordBatch
 from sprocket.rocketmq.store.queues import rocks_keys
 from sprocket.rocketmq.store.queues.rocks import RocksQueues
-from sprocket.rocketmq.store.queues.rocks_run import Run, unit_values
+from sprocket.rocketmq.store.queues.rocks_run import RocksRound, unit_values
 
 KEY = "TopicTest", 3
 
@@ -31,7 +31,7 @@ def _batch(count: int) -> RecordBatch:
 def test_a_new_queue_begins_with_the_first_record() -> None:
     """It is told where, and how far the run goes."""
     batch = _batch(3)
-    run = Run(None, KEY)
+    run = RocksRound(None, KEY)
     assert run.take(batch, np.arange(3)).tolist() == [0, 1, 2]
     assert (run.first, run.next_offset, run.count) == ((7, 0), 10, 3)
     assert (run.last_place, run.end) == (int(batch.physical_offset[2]), batch.end)
@@ -44,12 +44,12 @@ def test_what_the_queue_has_is_left_out(tmp_path: Path) -> None:
     queues.put_round(batch.entries()[:2])
     queue = queues.queue(*KEY)
     for rows, fresh in (([0, 1], []), ([0, 1, 2, 3], [2, 3]), ([2], [2]), ([], [])):
-        run = Run(queue, KEY)
+        run = RocksRound(queue, KEY)
         assert run.take(batch, np.array(rows, np.int64)).tolist() == fresh
         assert run.count == len(fresh)
         assert run.end == (batch.end if 3 in fresh else run.end if fresh else -1)
     with pytest.raises(CorruptRecord, match="TopicTest/3 ends at 9, the log has its message 10"):
-        Run(queue, KEY).take(batch, np.array([3]))
+        RocksRound(queue, KEY).take(batch, np.array([3]))
     queues.close()
 
 
@@ -58,8 +58,8 @@ def test_keys_and_values_are_those_of_single_units() -> None:
     batch = _batch(2)
     offsets = np.array([0, 256, (1 << 40) + 7], np.int64)
     prefix = rocks_keys.unit_prefix(*KEY)
-    assert Run(None, KEY).keys(offsets) == [prefix + rocks_keys.I64.pack(n) for n in offsets]
-    assert Run(None, KEY).keys(offsets[:0]) == []
+    assert RocksRound(None, KEY).keys(offsets) == [prefix + rocks_keys.I64.pack(n) for n in offsets]
+    assert RocksRound(None, KEY).keys(offsets[:0]) == []
     assert unit_values(batch).tolist() == [
         rocks_keys.VALUE.pack(e.physical_offset, e.size, e.tags_code, e.stored_at_ms)
         for e in batch.entries()
