@@ -21,9 +21,9 @@ from bench.store import table
 from bench.store_rows import Figure
 from rich.console import Console
 
-from sprocket.base.disk import RealDisk
-from sprocket.base.segments import SegmentFiles
-from sprocket.rocketmq.codec import ids, record
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk.segments import SegmentFiles
+from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import geometry as geometries

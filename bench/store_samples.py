@@ -13,10 +13,10 @@ import numpy as np
 
 from sprocket.base.checksum import crc31
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk import File, RealDisk
+from sprocket.base.disk.disk import File, RealDisk
 from sprocket.base.units import GIB
-from sprocket.rocketmq.codec import properties, record
-from sprocket.rocketmq.codec.record import (
+from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.codec.record.record import (
     BLANK_BYTES,
     CRC_TAIL_BYTES,
     PHYSICAL_OFFSET_AT,
@@ -27,9 +27,9 @@ from sprocket.rocketmq.codec.record import (
 )
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, Geometry, IndexGeometry, QueueGeometry, StoreSettings
-from sprocket.rocketmq.store import recovery
-from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.index.key_index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.recovery import recovery
 from sprocket.rocketmq.store.store import Store
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 42, 159])

@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import structs
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
-from sprocket.rocketmq.codec import properties
+from sprocket.base.disk.disk import Disk
+from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store.store import Store

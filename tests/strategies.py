@@ -5,8 +5,8 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from sprocket.rocketmq.codec import properties
-from sprocket.rocketmq.codec.batch import Part
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record.batch import Part
 from sprocket.rocketmq.model.message import (
     COMPRESSED,
     MULTI_TAGS,

@@ -19,13 +19,13 @@ UNIT_TESTS = ROOT / "tests" / "unit"
 
 BANNED = {
     # call: the modules it may stand in
-    "open": {"base/disk.py"},
-    "os.open": {"base/disk.py", "base/file_lock.py"},
-    "os.fsync": {"base/disk.py"},
-    "os.fdatasync": {"base/disk.py"},
-    "os.pwrite": {"base/disk.py"},
-    "os.pwritev": {"base/disk.py"},
-    "mmap.mmap": {"base/disk.py"},
+    "open": {"base/disk/disk.py"},
+    "os.open": {"base/disk/disk.py", "base/disk/file_lock.py"},
+    "os.fsync": {"base/disk/disk.py"},
+    "os.fdatasync": {"base/disk/disk.py"},
+    "os.pwrite": {"base/disk/disk.py"},
+    "os.pwritev": {"base/disk/disk.py"},
+    "mmap.mmap": {"base/disk/disk.py"},
     "time.time": {"base/clock.py"},
     "time.time_ns": {"base/clock.py"},
     "time.monotonic": {"base/clock.py"},
@@ -253,9 +253,9 @@ def test_repository_stands_alone(what: str) -> None:
 
 
 NEED_NUMPY = {
-    "rocketmq/codec/batch_rows.py": "sprocket.rocketmq.codec.batch_rows",
-    "rocketmq/codec/columns.py": "sprocket.rocketmq.codec.columns",
-    "rocketmq/codec/record_batch.py": "sprocket.rocketmq.codec.record_batch",
+    "rocketmq/codec/record/batch_rows.py": "sprocket.rocketmq.codec.record.batch_rows",
+    "rocketmq/codec/columns/columns.py": "sprocket.rocketmq.codec.columns.columns",
+    "rocketmq/codec/columns/record_batch.py": "sprocket.rocketmq.codec.columns.record_batch",
 }
 """Whoever imports these looks whether numpy is there, as for numpy itself."""
 

@@ -25,13 +25,13 @@ from tests.crash import sites
 from tests.crash.driver import GEOMETRY, ROOT, History, Life, check
 
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.append import Appender
-from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.flush import LogSync
-from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.store.log.appender import Appender
+from sprocket.rocketmq.store.log.commit_log import CommitLog
+from sprocket.rocketmq.store.log.flusher import LogSync
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read.time_search import Boundary
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import SimulatedDisk
 
@@ -310,9 +310,9 @@ def _believe(job: LogSync) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "place"),
     [
-        (LogSync, "run", _believe, "flush.LogSync.run"),
-        (Appender, "_take_back", lambda _: None, "commitlog.CommitLog.write"),
-        (CommitLog, "_take_back", lambda *_: None, "commitlog.CommitLog.write"),
+        (LogSync, "run", _believe, "flusher.LogSync.run"),
+        (Appender, "_take_back", lambda _: None, "commit_log.CommitLog.write"),
+        (CommitLog, "_take_back", lambda *_: None, "commit_log.CommitLog.write"),
     ],
 )
 def test_a_lie_is_noticed(

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 import pytest
 from tests.stores import ROOT, filled, new, open_store
 
-from sprocket.base import segments
+from sprocket.base.disk import segments
 from sprocket.base.errors import DiskFailed, StoreError
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.check import check
-from sprocket.rocketmq.store.finding import Rule
-from sprocket.rocketmq.store.reading import GetStatus
-from sprocket.rocketmq.store.salvage import salvage
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.repair.check import check
+from sprocket.rocketmq.store.repair.finding import Rule
+from sprocket.rocketmq.store.repair.salvager import salvage
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import BLOCK, SimulatedDisk

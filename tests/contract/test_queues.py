@@ -1,4 +1,4 @@
-"""Both engines keep what `store/queues/engine.py` promises: queues in files and in a RocksDB.
+"""Both engines keep what `store/queue/engine.py` promises: queues in files and in a RocksDB.
 
 Files lie on a simulated disk. RocksDB lies on the real one; that it dies is played by a copy of its
 folder, which has what was flushed and nothing else.
@@ -14,25 +14,20 @@ from typing import Any, Protocol
 import pytest
 from msgspec import structs
 
-from sprocket.base import steps
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk import steps
+from sprocket.base.disk.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec import columns, record
-from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.codec.record_batch import RecordBatch
+from sprocket.rocketmq.codec.columns import columns
+from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store import database
-from sprocket.rocketmq.store.queues import gathered
-from sprocket.rocketmq.store.queues.engine import (
-    FILLER_SIZE,
-    LastUnit,
-    Queue,
-    Queues,
-)
-from sprocket.rocketmq.store.queues.files import FileQueues
-from sprocket.rocketmq.store.queues.rocks import RocksQueues
+from sprocket.rocketmq.store.queue import rocks_database, unit_batch
+from sprocket.rocketmq.store.queue.engine import FILLER_SIZE, LastUnit, Queue, Queues
+from sprocket.rocketmq.store.queue.file_queues import FileQueues
+from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 from sprocket.testing.disk import SimulatedDisk
 
 Unit = tuple[int, int, int]
@@ -110,7 +105,7 @@ def still(family: str) -> Any:
     return options
 
 
-OPTIONS = database._options
+OPTIONS = rocks_database._options
 
 
 @pytest.fixture(params=[Files, Rocks], ids=["files", "rocksdb"])
@@ -118,7 +113,7 @@ def engine(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Engine]:
     """Give an engine without queues."""
-    monkeypatch.setattr(database, "_options", still)
+    monkeypatch.setattr(rocks_database, "_options", still)
     made: Engine = request.param(tmp_path)
     yield made
     made.queues.close()
@@ -331,8 +326,8 @@ def test_columns_may_leave_out_what_is_lost_and_has_fillers_already(engine: Engi
     queues = engine.queues
     queues.put_round(entries[:5])
     queues.fill_to("T", 0, 6)
-    found = gathered.UnitBatch(
-        [gathered.UnitPart(part(made, 4, 5)), gathered.UnitPart(part(made, 6, 8))]
+    found = unit_batch.UnitBatch(
+        [unit_batch.UnitPart(part(made, 4, 5)), unit_batch.UnitPart(part(made, 6, 8))]
     )
     assert queues.put_batch(found) == 2
     assert span(queues) == (0, 8)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from tests.interop import link, samples
 
 from sprocket.rocketmq.client import ConsumerSettings, PushConsumer, ReceivedMessage
-from sprocket.rocketmq.codec import batch, ids, record
+from sprocket.rocketmq.codec.record import batch, ids, record
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.runtime import driver
 

@@ -4,10 +4,10 @@ import sys
 from types import CodeType, GeneratorType
 from typing import Any
 
-from sprocket.base import steps
+from sprocket.base.disk import steps
 
 _DRIVERS = {steps.run.__code__, steps.advance.__code__}
-_SKIPPED = ("sprocket.testing", "sprocket.base.disk", "sprocket.base.files")
+_SKIPPED = ("sprocket.testing", "sprocket.base.disk.disk", "sprocket.base.disk.files")
 
 
 def _owner(code: CodeType) -> tuple[str, str]:

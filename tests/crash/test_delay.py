@@ -14,9 +14,9 @@ import os
 from random import Random
 
 import pytest
-from tests.unit.rocketmq.broker.test_delay import Desk
+from tests.unit.rocketmq.broker.delay.test_delay import Desk
 
-from sprocket.rocketmq.broker.delay import BATCH
+from sprocket.rocketmq.broker.delay.delay import BATCH
 from sprocket.testing.disk import SimulatedDisk
 
 SEED = int(os.environ.get("CRASH_SEED", "1"))

@@ -14,14 +14,15 @@ from tests.crash import sites
 from tests.crash.driver import GEOMETRY, ROOT, History, Life, Lost
 from tests.crash.test_power_loss import NOW_MS, Heat, run, run_seeds
 
+from sprocket.base.disk.steps import Steps
 from sprocket.base.errors import StoreError, WireError
-from sprocket.base.steps import Steps
-from sprocket.rocketmq.store import agree, opening
-from sprocket.rocketmq.store.commitlog import CommitLog
-from sprocket.rocketmq.store.deletions import Deletions
-from sprocket.rocketmq.store.index import Indexes
-from sprocket.rocketmq.store.queues.file_queue import FileQueue
-from sprocket.rocketmq.store.queues.files import FileQueues
+from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.index.key_index import Indexes
+from sprocket.rocketmq.store.log.commit_log import CommitLog
+from sprocket.rocketmq.store.queue.file_queue import FileQueue
+from sprocket.rocketmq.store.queue.file_queues import FileQueues
+from sprocket.rocketmq.store.recovery import agreement
+from sprocket.rocketmq.store.recovery.deletions import Deletions
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk, _SimulatedFile
@@ -30,7 +31,7 @@ SEEDS = 300
 SEEDS_RARE = 6000
 
 NEEDED = [
-    "sync flush.LogSync.run",
+    "sync flusher.LogSync.run",
     "sync queue_files.sync_all",
     "sync index_file.IndexFile.flush_steps",
     "sync deletions.Deletions._save",
@@ -38,16 +39,16 @@ NEEDED = [
     "sync geometry.save",
     "sync recovery._seal",
     "sync_folder deletions.Deletions._save",
-    "sync_folder files.FileQueues.flush",
+    "sync_folder file_queues.FileQueues.flush",
     "sync_folder segments.create_segment",
     "sync_folder queue_files.sync_all",
     "sync_folder recovery.mark_open",
 ]
 RARE = [  # it takes two mishaps to need them
-    "sync commitlog.CommitLog._take_back",
+    "sync commit_log.CommitLog._take_back",
     "sync index_file.IndexFile.truncate",
     "sync recovery.mark_open",
-    "sync_folder index.Indexes.flush_steps",
+    "sync_folder key_index.Indexes.flush_steps",
     "sync_folder queue_files.move_away",
     "sync_folder recovery._seal",
     "sync_folder segments.SegmentFiles.drop_before_steps",
@@ -59,17 +60,17 @@ APART = {
     # checkpoint is taken back that the old one must not come again.
     "sync checkpoint.save",
     # Recovery gives a log file without its length that length again, so that the suite hardly ever
-    # loses anything by it. `tests/unit/base/test_segments.py` shows that a new file has it.
+    # loses anything by it. `tests/unit/base/disk/test_segments.py` shows that a new file has it.
     "sync segments.create_segment",
 }
 HARMLESS = {
     # The zeros lie where zeros lay before; the sync only makes later ones cheaper.
-    "sync flush.FillJob.run",
+    "sync flusher.FillJob.run",
     # Recovery seals what it did with a sync of the same files and folders, before anything counts
     # on it; a crash before that seal finds its work half done and does it again.
     "sync mend.cut",
     "sync mend.pad",
-    "sync_folder index.Indexes._drop_from",
+    "sync_folder key_index.Indexes._drop_from",
     # A derived file that was thrown away and is there again is refused again, or is as it was.
     "sync_folder recovery._throw_away",
     # Without the note, or with `abort` still there, the next start looks at more than it must.
@@ -82,8 +83,8 @@ HARMLESS = {
     "sync_folder recovery.recover",
     # Where queues end is only noted to make the next opening quick; a note that does not fit its
     # checksum, or is older than a queue, is passed over.
-    "sync files.FileQueues.seal",
-    "sync_folder files.FileQueues.seal",
+    "sync file_queues.FileQueues.seal",
+    "sync_folder file_queues.FileQueues.seal",
     # The table is for queues whose folder somebody deleted, the sizes are for who opens without.
     "sync recovery.save_queue_table",
     "sync_folder recovery.save_queue_table",
@@ -96,7 +97,7 @@ HARMLESS = {
 @pytest.fixture(autouse=True)
 def uncompared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep recovery from comparing queues with the log: it would compare stores so small whole."""
-    monkeypatch.setattr(agree, "COMPARED_BYTES", dict.fromkeys(agree.COMPARED_BYTES, 0))
+    monkeypatch.setattr(agreement, "COMPARED_BYTES", dict.fromkeys(agreement.COMPARED_BYTES, 0))
 
 
 Look = Callable[[str], bool]

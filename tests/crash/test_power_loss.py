@@ -15,8 +15,8 @@ import pytest
 from tests.crash.driver import ROOT, History, Life, Lost, check
 
 from sprocket.base.errors import StoreError, StoreFailed
-from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.store import checkpoint as checkpoints
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.testing.disk import CHANGES, SimulatedDisk
 
 SEED = int(os.environ.get("CRASH_SEED", "1"))

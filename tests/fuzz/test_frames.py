@@ -20,9 +20,10 @@ import structlog
 
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec import bodies, client_bodies, java_properties
+from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
 from sprocket.runtime.driver import Peer
@@ -40,9 +41,9 @@ READERS: dict[int, Callable[[bytes], Any]] = {
     RequestCode.CHECK_CLIENT_CONFIG: client_bodies.decode_client_check,
     RequestCode.LOCK_BATCH_MQ: client_bodies.decode_lock,
     RequestCode.UNLOCK_BATCH_MQ: client_bodies.decode_lock,
-    RequestCode.REGISTER_BROKER: bodies.decode_register_broker,
-    RequestCode.QUERY_DATA_VERSION: bodies.decode_version,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: bodies.decode_route,
+    RequestCode.REGISTER_BROKER: broker_bodies.decode_register_broker,
+    RequestCode.QUERY_DATA_VERSION: broker_bodies.decode_version,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: broker_bodies.decode_route,
     RequestCode.UPDATE_NAMESRV_CONFIG: java_properties.read,
 }
 

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.client import Message, blocking
-from sprocket.rocketmq.codec import (
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.headers import (
     admin_headers,
     consumer_headers,
     group_headers,
@@ -24,9 +26,7 @@ from sprocket.rocketmq.codec import (
     name_headers,
     reply_headers,
 )
-from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers.ext import Header
 from sprocket.testing.local_broker import LocalBroker
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))

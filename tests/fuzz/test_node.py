@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import structlog
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk.disk import RealDisk
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
 from sprocket.node.run import Node
@@ -30,7 +30,7 @@ from sprocket.rocketmq.client import Admin, Message, Producer, Puller, PullStatu
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.settings import Geometry, Settings
-from sprocket.rocketmq.store import check
+from sprocket.rocketmq.store.repair import check
 from sprocket.runtime import driver
 from sprocket.runtime.carrier import carrier
 from sprocket.testing.frames import mutated_frames

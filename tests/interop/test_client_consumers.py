@@ -29,9 +29,9 @@ from sprocket.rocketmq.client import (
     PushConsumer,
     ReceivedMessage,
     SendResult,
-    rebalance,
 )
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.client.consumer import rebalance
+from sprocket.rocketmq.codec.record import record
 
 pytestmark = [
     pytest.mark.interop,

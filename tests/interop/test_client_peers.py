@@ -24,7 +24,7 @@ from sprocket.rocketmq.client import (
     ReceivedMessage,
     blocking,
 )
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 
 pytestmark = [
     pytest.mark.interop,

@@ -14,7 +14,7 @@ import pytest
 from tests.interop import link, peers
 from tests.interop.talk import Client
 
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import StoredMessage
 
 pytestmark = [

@@ -14,24 +14,25 @@ import pytest
 from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b, in_our_names
 
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk.segments import SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import SegmentFiles, SegmentWindow
 from sprocket.base.units import PhysicalOffset
 from sprocket.cli.message import as_json
-from sprocket.rocketmq.codec import batch, properties, record
-from sprocket.rocketmq.codec.record import Entry, ScanStop
+from sprocket.rocketmq.codec.record import batch, properties, record
+from sprocket.rocketmq.codec.record.record import Entry, ScanStop
 from sprocket.rocketmq.model.message import INNER_BATCH, StoredMessage
-from sprocket.rocketmq.store import by_time, index, index_file, read
-from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.index import index_file, key_index
+from sprocket.rocketmq.store.index.key_index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queues import choice
-from sprocket.rocketmq.store.queues.batch_queue import BatchQueue
-from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
-from sprocket.rocketmq.store.queues.rocks import RocksQueues
-from sprocket.rocketmq.store.reading import GetStatus
-from sprocket.rocketmq.store.units import GroupFilter, QueueUnits
+from sprocket.rocketmq.store.queue import engines
+from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
+from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
+from sprocket.rocketmq.store.queue.queue_units import GroupFilter, QueueUnits
+from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.rocketmq.store.read import queue_reader, time_search
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read.time_search import Boundary
 
 DISK = RealDisk()
 CLEAN = [name for name in CASES if Recorded(name).stopped_cleanly]
@@ -100,7 +101,7 @@ class Store:
         self.root = self.case.unpack(folder)
         geometry = self.case.geometry
         self.log = Log(self.case, self.root)
-        self.queues = choice.make(DISK, StoreLayout(self.root), geometry.queue, write=False)
+        self.queues = engines.make(DISK, StoreLayout(self.root), geometry.queue, write=False)
         self.queues.load(clean=True)
         self.queues.correct_min(PhysicalOffset(self.log.files.first))
         self.indexes = Indexes(
@@ -212,10 +213,10 @@ def test_every_message_is_read_through_its_queue(store: Store) -> None:
     topics = {queue.topic for queue in store.queues}
     for queue in store.queues:
         offset = queue.min_offset
-        result = read.get_messages(queue, store.log, offset, max_count=7)
+        result = queue_reader.get_messages(queue, store.log, offset, max_count=7)
         while result.status is GetStatus.FOUND:
             seen += [record.decode(stored).physical_offset for stored in result.records]
-            result = read.get_messages(queue, store.log, result.next_offset, max_count=7)
+            result = queue_reader.get_messages(queue, store.log, result.next_offset, max_count=7)
         assert result.status in (GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE)
     units = [u for e in store.log.entries if e.queueable for u in QueueUnits().each(e)]
     assert [u.physical_offset for u in units if u.topic in topics] == sorted(seen)
@@ -239,7 +240,7 @@ def test_offsets_by_time_are_those_the_broker_answers(store: Store) -> None:
         if isinstance(queue, BatchQueue) and asked["time"] not in times:
             continue
         for boundary in Boundary:
-            found = by_time.offset_by_time(queue, store.log, asked["time"], boundary)
+            found = time_search.offset_by_time(queue, store.log, asked["time"], boundary)
             assert asked[boundary.name.lower()] == found, (asked, boundary)
         count += 1
     assert count >= 10
@@ -355,7 +356,7 @@ def test_an_index_made_from_the_log_is_the_same_file(
 ) -> None:
     """Putting the log's keys into a new index gives RocketMQ's files byte for byte."""
     if plain:
-        monkeypatch.setattr(index, "np", None)
+        monkeypatch.setattr(key_index, "np", None)
         monkeypatch.setattr(index_file, "np", None)
     folder = tmp_path / "made"
     made = Indexes(DISK, str(folder), store.case.geometry.index, SystemClock())

@@ -1,6 +1,6 @@
 """The record of the protocol's description (its third vector), which a Java client decodes."""
 
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 
 RECORD = bytes.fromhex(
     "00000068 daa320a7 3610a686 00000000 00000000 0000000000000005 0000000000000400 00000000"

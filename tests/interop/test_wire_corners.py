@@ -13,7 +13,7 @@ from tests.interop import both, link, samples
 from tests.interop.java_client import JavaClient
 from tests.interop.talk import Client
 
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 
 pytestmark = [
     pytest.mark.interop,

@@ -8,10 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.codec import bodies, client_bodies, command, headers
+from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers import headers
+from sprocket.rocketmq.codec.headers.ext import Header
 
 KINDS = [
     kind
@@ -198,18 +200,18 @@ def test_every_header_survives_both_forms(data: st.DataObject, serialize: int) -
 def test_any_body_is_read_or_refused(data: bytes) -> None:
     """Every reader of bodies: a value or a WireError."""
     for decode in (
-        bodies.decode_route,
-        bodies.decode_cluster_info,
-        bodies.decode_topic_list,
+        broker_bodies.decode_route,
+        broker_bodies.decode_cluster_info,
+        broker_bodies.decode_topic_list,
         client_bodies.decode_consumer_list,
-        bodies.decode_key_values,
+        broker_bodies.decode_key_values,
         client_bodies.decode_heartbeat,
         client_bodies.decode_client_check,
         client_bodies.decode_lock,
         client_bodies.decode_locked,
-        bodies.decode_topic,
-        bodies.decode_register_broker,
-        lambda data: bodies.decode_register_broker(data, compressed=True),
+        broker_bodies.decode_topic,
+        broker_bodies.decode_register_broker,
+        lambda data: broker_bodies.decode_register_broker(data, compressed=True),
     ):
         try:
             decode(data)

@@ -15,11 +15,11 @@ from tests.recorded import CASES, Recorded
 from tests.stores import ROOT, SMALL, batch_of, new
 
 from sprocket.base.errors import StoreError, WireError
-from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.codec.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
-from sprocket.rocketmq.store.check import check
-from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

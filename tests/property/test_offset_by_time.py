@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.store.logs import Log
 
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec import ids, record
+from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store import by_time
-from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.queues.engine import Queue
-from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
+from sprocket.rocketmq.store.queue.engine import Queue
+from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
+from sprocket.rocketmq.store.read import time_search
+from sprocket.rocketmq.store.read.time_search import Boundary
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = ids.host_bytes("127.0.0.1", 10911)
@@ -69,7 +69,7 @@ def test_lower_and_upper_are_what_they_are_defined_as(
     """
     log, queue, times = made(steps, kind)
     if queue is None:
-        assert by_time.offset_by_time(None, log, 5, Boundary.LOWER) == 0
+        assert time_search.offset_by_time(None, log, 5, Boundary.LOWER) == 0
         return
     places = list(record.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
     log.first = places[gone][0] if gone < len(places) else len(log.data)
@@ -78,8 +78,8 @@ def test_lower_and_upper_are_what_they_are_defined_as(
     assert high == len(times)
     before = -1
     for at_ms in range(8, max(times) + 3):
-        lower = by_time.offset_by_time(queue, log, at_ms, Boundary.LOWER)
-        upper = by_time.offset_by_time(queue, log, at_ms, Boundary.UPPER)
+        lower = time_search.offset_by_time(queue, log, at_ms, Boundary.LOWER)
+        upper = time_search.offset_by_time(queue, log, at_ms, Boundary.UPPER)
         later = [n for n in range(low, high) if times[n] >= at_ms]
         earlier = [n for n in range(low, high) if times[n] <= at_ms]
         last = earlier[-1] if earlier else low

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.stores import batch_of, new, open_store
 
-from sprocket.rocketmq.codec import record
-from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.store.read.reading import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -11,12 +11,12 @@ from functools import lru_cache
 import pytest
 from tests.stores import ROOT, SMALL, new
 
-from sprocket.base.files import read_file
+from sprocket.base.disk.files import read_file
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
-from sprocket.rocketmq.store.check import check
+from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -12,16 +12,18 @@ from tests import strategies
 from tests.recorded import CASES, Recorded
 from tests.stores import filled
 
-from sprocket.base.disk import RealDisk
-from sprocket.base.segments import SegmentFiles
-from sprocket.rocketmq.codec import columns, record
-from sprocket.rocketmq.codec.record_batch import RecordBatch
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk.segments import SegmentFiles
+from sprocket.rocketmq.codec.columns import columns
+from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store import index, index_file, walk
-from sprocket.rocketmq.store.reading import OffsetRange
+from sprocket.rocketmq.store.index import index_file, key_index
+from sprocket.rocketmq.store.log import log_scanner
+from sprocket.rocketmq.store.log.log_scanner import LogScanner
+from sprocket.rocketmq.store.read.reading import OffsetRange
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import LogScanner
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -46,7 +48,7 @@ def assert_same(files: SegmentFiles, start: int = 0, **options: Any) -> list[int
     options = {"check_crc": True, **options}
     quick = _seen(files, start, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk, "columns", None)
+        patch.setattr(log_scanner, "columns", None)
         plain = _seen(files, start, **options)
     assert quick == plain
     assert list(LogScanner(files.segments, start, **options)) == plain["entries"]
@@ -139,8 +141,8 @@ def test_recovery_leaves_the_same_files(name: str, tmp_path: Path) -> None:
             shutil.rmtree(root / part, ignore_errors=True)
         with pytest.MonkeyPatch.context() as patch:
             if way == "plain":
-                patch.setattr(walk, "columns", None)
-                patch.setattr(index, "np", None)
+                patch.setattr(log_scanner, "columns", None)
+                patch.setattr(key_index, "np", None)
                 patch.setattr(index_file, "np", None)
             clock = FakeClock(case.expected["stopped_at_ms"])
             store = Store.open(RealDisk(), str(root), StoreSettings(), clock, case.geometry)
@@ -177,5 +179,5 @@ def test_much_damage_does_not_make_the_walk_slow(monkeypatch: pytest.MonkeyPatch
         segment.file.write([b"\0"], offset - segment.start + 4)
     found = LogScanner(store._files.segments, 0, check_crc=True)
     assert sum(len(batch) for batch in found.batches()) == 60 - 9
-    assert counts[0] == walk.BATCH
-    assert max(counts[1:]) < walk.BATCH // 8
+    assert counts[0] == log_scanner.BATCH
+    assert max(counts[1:]) < log_scanner.BATCH // 8

@@ -164,7 +164,7 @@ async def _first_offset(
 def decoded(found: "PullResult", queue: "MessageQueue") -> "list[ReceivedMessage]":
     """Return the messages of an answer."""
     from sprocket.rocketmq.client import ReceivedMessage
-    from sprocket.rocketmq.codec import inner_batch
+    from sprocket.rocketmq.codec.record import inner_batch
 
     return [ReceivedMessage(stored, queue) for stored in inner_batch.decode_messages(found.body)]
 

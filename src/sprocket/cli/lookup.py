@@ -13,12 +13,12 @@ from sprocket.base.errors import (
 from sprocket.base.nearest import hint
 from sprocket.base.units import QueueOffset
 from sprocket.cli import message
-from sprocket.rocketmq.codec import ids
+from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.message import StoredMessage
-from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.store.log.log_scanner import Damage
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read.time_search import Boundary
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.walk import Damage
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len, set_cell_size
 
 from sprocket.base.errors import WireError
 from sprocket.cli import output, tables
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import StoredMessage
 
 if TYPE_CHECKING:

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
+from sprocket.base.disk.disk import Disk
+from sprocket.rocketmq.broker.admin.config import BrokerConfig
+from sprocket.rocketmq.broker.admin.runtime_info import Room, RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.broker import Broker
-from sprocket.rocketmq.broker.config import BrokerConfig
-from sprocket.rocketmq.broker.progress import Progress
-from sprocket.rocketmq.broker.runtime_info import Room, RuntimeInfo, WaitingRequests
-from sprocket.rocketmq.broker.waiting import longest_ms
-from sprocket.rocketmq.codec.extra import SCHEDULE_TOPIC
-from sprocket.rocketmq.codec.progress_bodies import DelayOffsets
+from sprocket.rocketmq.broker.groups.progress import Progress
+from sprocket.rocketmq.broker.messages.pending_acks import longest_ms
+from sprocket.rocketmq.codec.bodies.progress_bodies import DelayOffsets
+from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
 from sprocket.rocketmq.server.dispatch import Handler
-from sprocket.rocketmq.server.handlers.config import ConfigHandlers
-from sprocket.rocketmq.server.handlers.groups import GroupHandlers
-from sprocket.rocketmq.server.handlers.progress import ProgressHandlers
-from sprocket.rocketmq.server.handlers.status import StatusHandlers
-from sprocket.rocketmq.server.handlers.topics import TopicHandlers
+from sprocket.rocketmq.server.handlers.admin.config import ConfigHandlers
+from sprocket.rocketmq.server.handlers.admin.status import StatusHandlers
+from sprocket.rocketmq.server.handlers.admin.topics import TopicHandlers
+from sprocket.rocketmq.server.handlers.groups.groups import GroupHandlers
+from sprocket.rocketmq.server.handlers.groups.progress import ProgressHandlers
 from sprocket.rocketmq.server.slicing import slicing
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime.slices import Slices

@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.disk import Disk, RealDisk
+from sprocket.base.disk.disk import Disk, RealDisk
+from sprocket.base.disk.nonblocking import NonblockingDisk
 from sprocket.base.errors import ForeignStore
-from sprocket.base.nonblocking import NonblockingDisk
 from sprocket.base.units import GIB
 from sprocket.node import administration
 from sprocket.node.encryption import client_context
@@ -21,21 +21,21 @@ from sprocket.node.names import NameServerNode
 from sprocket.node.opening import OpeningWatch, Say, open_store
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
-from sprocket.rocketmq.codec import ids
 from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.server.calls import ClientCalls
 from sprocket.rocketmq.server.dispatch import Dispatcher
-from sprocket.rocketmq.server.handlers.assignment import AssignmentHandlers
-from sprocket.rocketmq.server.handlers.clients import ClientHandlers, notify_ids_changed
-from sprocket.rocketmq.server.handlers.offsets import OffsetHandlers
-from sprocket.rocketmq.server.handlers.permissions import PermissionHandlers
-from sprocket.rocketmq.server.handlers.pull import PullHandlers
-from sprocket.rocketmq.server.handlers.queries import QueryHandlers
-from sprocket.rocketmq.server.handlers.relays import RelayHandlers
-from sprocket.rocketmq.server.handlers.replies import ReplyHandlers
-from sprocket.rocketmq.server.handlers.resets import ResetHandlers
-from sprocket.rocketmq.server.handlers.retry import RetryHandlers
-from sprocket.rocketmq.server.handlers.send import SendHandlers
+from sprocket.rocketmq.server.handlers.groups.assignment import AssignmentHandlers
+from sprocket.rocketmq.server.handlers.groups.clients import ClientHandlers, notify_ids_changed
+from sprocket.rocketmq.server.handlers.groups.offsets import OffsetHandlers
+from sprocket.rocketmq.server.handlers.groups.permissions import PermissionHandlers
+from sprocket.rocketmq.server.handlers.groups.relays import RelayHandlers
+from sprocket.rocketmq.server.handlers.groups.resets import ResetHandlers
+from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers
+from sprocket.rocketmq.server.handlers.messages.queries import QueryHandlers
+from sprocket.rocketmq.server.handlers.messages.replies import ReplyHandlers
+from sprocket.rocketmq.server.handlers.messages.retry import RetryHandlers
+from sprocket.rocketmq.server.handlers.messages.send import SendHandlers
 from sprocket.rocketmq.server.reading import reading
 from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.server.watch import Watch

@@ -9,9 +9,9 @@ import ssl
 import tempfile
 from datetime import UTC, datetime, timedelta
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk.files import replace_file
 from sprocket.base.errors import SettingsError, StoreError
-from sprocket.base.files import replace_file
 
 _NAME = "sprocket throw-away"
 _VALID = timedelta(days=3650)

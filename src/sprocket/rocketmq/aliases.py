@@ -19,7 +19,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.units import KIB
 from sprocket.rocketmq import told_defaults
-from sprocket.rocketmq.codec import java_properties
+from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.known_names import BROKER_NAMES, BROKER_UNREAD_NAMES, NAMESERVER_NAMES
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
 

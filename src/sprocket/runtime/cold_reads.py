@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
+from sprocket.base.disk.nonblocking import Attempt, Fetched, NonblockingDisk, WouldBlock
 from sprocket.base.errors import DiskBusy
-from sprocket.base.nonblocking import Attempt, Fetched, NonblockingDisk, WouldBlock
 from sprocket.runtime.offload import DiskThread
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
 from sprocket.base.clock import Clock
+from sprocket.base.disk.steps import Call, StepsTo
 from sprocket.base.errors import DiskBusy
-from sprocket.base.steps import Call, StepsTo
 from sprocket.runtime.cold_reads import ColdReads
 
 T = TypeVar("T")

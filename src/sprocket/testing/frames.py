@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sprocket.rocketmq.codec import bodies, client_bodies, command, headers, name_headers
-from sprocket.rocketmq.codec.bodies import DataVersion
-from sprocket.rocketmq.codec.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
+from sprocket.rocketmq.codec.bodies.broker_bodies import DataVersion
+from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers import headers, name_headers
+from sprocket.rocketmq.codec.headers.ext import Header
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -239,14 +241,16 @@ def _body(code: RequestCode) -> bytes:
         case RequestCode.LOCK_BATCH_MQ | RequestCode.UNLOCK_BATCH_MQ:
             return client_bodies.encode_lock("g", "c", queues)
         case RequestCode.REGISTER_BROKER:
-            return bodies.encode_register_broker(
-                bodies.RegisterBrokerBody(version=DataVersion(1, 2), topics=[TopicConfig(name="t")])
+            return broker_bodies.encode_register_broker(
+                broker_bodies.RegisterBrokerBody(
+                    version=DataVersion(1, 2), topics=[TopicConfig(name="t")]
+                )
             )
         case RequestCode.QUERY_DATA_VERSION:
-            return bodies.encode_version(DataVersion(1, 2))
+            return broker_bodies.encode_version(DataVersion(1, 2))
         case RequestCode.REGISTER_TOPIC_IN_NAMESRV:
             queue = QueueData(broker_name="name", read_queues=1, write_queues=1, perm=6)
-            return bodies.encode_route(TopicRoute(queues=[queue], brokers=[]), standard=True)
+            return broker_bodies.encode_route(TopicRoute(queues=[queue], brokers=[]), standard=True)
         case RequestCode.UPDATE_NAMESRV_CONFIG:
             return b"orderMessageEnable=true\nlistenPort=1\n"
         case RequestCode.SEND_MESSAGE | RequestCode.SEND_MESSAGE_V2:

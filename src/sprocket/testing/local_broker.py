@@ -29,7 +29,7 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.errors import NoRoute, StoreError
 from sprocket.base.units import MIB
 from sprocket.node.run import Node
-from sprocket.rocketmq.codec import inner_batch, record
+from sprocket.rocketmq.codec.record import inner_batch, record
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.settings import (
     IndexGeometry,
@@ -41,7 +41,7 @@ from sprocket.rocketmq.settings import (
     Settings,
     StoreSettings,
 )
-from sprocket.rocketmq.store.recovery import RecoveryReport
+from sprocket.rocketmq.store.recovery.recovery import RecoveryReport
 from sprocket.runtime.blocking import Portal
 from sprocket.runtime.carrier import carrier
 from sprocket.testing import quiet

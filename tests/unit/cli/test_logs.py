@@ -17,7 +17,7 @@ from sprocket.cli import logs
 from sprocket.cli.logs import LogFormat, LogLevel, log_to_stderr, logged
 from sprocket.testing.local_broker import LocalBroker
 
-TOLD = get_logger("sprocket.rocketmq.client.push")
+TOLD = get_logger("sprocket.rocketmq.client.consumer.push")
 
 
 def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_what_is_less_grave_than_the_level_is_not_told(capsys: pytest.CaptureFix
 
 def test_warnings_can_be_left_out_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
     """Errors are told all the same, and afterwards everything is again."""
-    log = logging.getLogger("sprocket.rocketmq.client.push")
+    log = logging.getLogger("sprocket.rocketmq.client.consumer.push")
     with logs.only_errors():
         log.warning("meant")
         log.error("not meant")

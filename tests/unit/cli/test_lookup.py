@@ -6,7 +6,7 @@ from tests.stores import filled
 from sprocket.base.errors import SettingsError
 from sprocket.cli import lookup
 from sprocket.cli.lookup import Check, Damaged, NothingFound
-from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store.store import Store

@@ -8,7 +8,7 @@ import pytest
 from sprocket.base.errors import WireError
 from sprocket.cli import message
 from sprocket.rocketmq.client import MessageQueue, ReceivedMessage
-from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 
 HOST = ids.host_bytes("192.0.2.10", 30911)

@@ -7,25 +7,27 @@ from typing import Any, cast
 
 from tests.stores import filled, new
 
-from sprocket.base.disk import RealDisk
-from sprocket.base.files import read_file
-from sprocket.rocketmq.broker.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk.files import read_file
+from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics.topics import Topics
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.extra import Extra
-from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.codec.record import ids, properties, record
+from sprocket.rocketmq.codec.record.extra import Extra
+from sprocket.rocketmq.codec.record.record import Entry
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, IndexGeometry, QueueGeometry, TopicSettings
-from sprocket.rocketmq.store import checkpoint, mend, topic_table
-from sprocket.rocketmq.store.checkpoint import Checkpoint
-from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store import topic_table
+from sprocket.rocketmq.store.index.key_index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
-from sprocket.rocketmq.store.queues.rocks import RocksQueues
-from sprocket.rocketmq.store.walk import Damage
+from sprocket.rocketmq.store.log import mend
+from sprocket.rocketmq.store.log.log_scanner import Damage
+from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
+from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.rocketmq.store.recovery import checkpoint
+from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
 from sprocket.runtime.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

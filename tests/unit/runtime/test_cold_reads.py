@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from sprocket.base.disk.nonblocking import NonblockingDisk, WouldBlock
 from sprocket.base.errors import DiskBusy, DiskFailed
-from sprocket.base.nonblocking import NonblockingDisk, WouldBlock
 from sprocket.runtime import driver
 from sprocket.runtime.cold_reads import READ_THREADS, ColdReads
 from sprocket.testing.disk import SimulatedDisk

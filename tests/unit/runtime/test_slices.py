@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sprocket.base.disk.nonblocking import NonblockingDisk
 from sprocket.base.errors import DiskBusy, DiskFailed
-from sprocket.base.nonblocking import NonblockingDisk
 from sprocket.runtime import driver, slices
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.slices import Sliced, Slices

@@ -12,14 +12,14 @@ from pyspark.sql import types
 from tests.recorded import unpack_archive
 
 from sprocket.base.errors import NoRoute, WireError
-from sprocket.rocketmq.client.brokers import PullResult, PullStatus
-from sprocket.rocketmq.codec import properties, record
-from sprocket.rocketmq.codec.columns import Records, records, walk
+from sprocket.rocketmq.client.network.broker_calls import PullResult, PullStatus
+from sprocket.rocketmq.codec.columns.columns import Records, records, walk
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.batches import column_names
-from sprocket.spark.options import Options, read_directory
-from sprocket.spark.rows import COLUMNS, FULL, RecordRows
+from sprocket.spark.rocketmq.batches import column_names
+from sprocket.spark.rocketmq.options import Options, read_directory
+from sprocket.spark.rocketmq.rows import COLUMNS, FULL, RecordRows
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
 """Stores that a real RocketMQ 5.3.3 wrote."""

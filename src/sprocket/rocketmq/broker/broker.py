@@ -10,27 +10,27 @@ from contextlib import ExitStack
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
+from sprocket.base.disk.disk import Disk
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.delay import Delays
-from sprocket.rocketmq.broker.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.durable import GroupCommit
-from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.hold import PullHold
-from sprocket.rocketmq.broker.locks import QueueLocks
-from sprocket.rocketmq.broker.members import ClientManager, Link
-from sprocket.rocketmq.broker.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.pull import PullService
-from sprocket.rocketmq.broker.query import Queries
-from sprocket.rocketmq.broker.removal import Removal
-from sprocket.rocketmq.broker.request_modes import RequestModes
-from sprocket.rocketmq.broker.retry import RetryService
-from sprocket.rocketmq.broker.send import Sender
-from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.broker.upkeep import Upkeep
-from sprocket.rocketmq.codec import ids
+from sprocket.rocketmq.broker.admin.removal import Removal
+from sprocket.rocketmq.broker.admin.upkeep import Upkeep
+from sprocket.rocketmq.broker.delay.delay import Delays
+from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
+from sprocket.rocketmq.broker.delivery.pull import PullService
+from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
+from sprocket.rocketmq.broker.delivery.query import Queries
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager, Link
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
+from sprocket.rocketmq.broker.groups.request_modes import RequestModes
+from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
+from sprocket.rocketmq.broker.messages.retry import RetryService
+from sprocket.rocketmq.broker.messages.send import Sender
+from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads

@@ -15,13 +15,14 @@ from typing import TypeVar
 
 import msgspec
 
-from sprocket.base import files, log, steps
-from sprocket.base.disk import Disk
+from sprocket.base import log
+from sprocket.base.disk import files, steps
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.steps import Steps
 from sprocket.base.errors import FileMissing, ForeignStore, WireError
-from sprocket.base.snapshot import BACKUP, replace_steps
-from sprocket.base.steps import Steps
-from sprocket.rocketmq.codec import fastjson
-from sprocket.rocketmq.codec.fastjson import JsonObject, JsonValue
+from sprocket.base.tables.snapshot import BACKUP, replace_steps
+from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.codec.config.fastjson import JsonObject, JsonValue
 
 _log = log.get_logger(__name__)
 

@@ -7,7 +7,7 @@ Source: RocketMQ `KVConfigManager` and its `kvConfig.json`:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sprocket.rocketmq.codec import values
+from sprocket.rocketmq.codec.config import values
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Topic → `broker:count;…`, for topics whose order is kept over all brokers."""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected, WireError
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers import GetRoute
+from sprocket.rocketmq.codec.headers.headers import GetRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
@@ -125,7 +125,7 @@ class RouteLookup:
         answer = ended.answer
         if answer is not None and answer.code == ResponseCode.SUCCESS:
             try:
-                route = bodies.decode_route(answer.body)
+                route = broker_bodies.decode_route(answer.body)
             except WireError as error:
                 _log.warning("a route cannot be read", topic=topic, why=str(error))
             else:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from sprocket.base.disk import Disk
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.files import read_file, read_written, replace_file
+from sprocket.base.disk.segments import NAME_DIGITS, is_segment_name
 from sprocket.base.errors import DiskFailed, ForeignStore
-from sprocket.base.files import read_file, read_written, replace_file
-from sprocket.base.segments import NAME_DIGITS, is_segment_name
 from sprocket.rocketmq.settings import (
     Engine,
     Geometry,
@@ -27,7 +27,7 @@ from sprocket.rocketmq.settings import (
     QueueGeometry,
 )
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES, StoreLayout
-from sprocket.rocketmq.store.queues import choice
+from sprocket.rocketmq.store.queue import engines
 
 QUEUES_LOOKED_AT = 100
 """Queues whose files are asked for their size; a store may have very many."""
@@ -107,7 +107,7 @@ def settle(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geometry
         noted = _inferred(disk, layout, wanted)
         if wanted is not None:
             wanted = with_engine(noted, wanted.queue.engine)
-    found = with_engine(noted, choice.found(disk, layout) or noted.queue.engine)
+    found = with_engine(noted, engines.found(disk, layout) or noted.queue.engine)
     if wanted is None or wanted == found:
         return found
     if wanted.queue.engine != found.queue.engine:

@@ -25,13 +25,13 @@ from datetime import UTC, datetime
 from functools import partial
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
-from sprocket.base.segments import Segment
-from sprocket.base.steps import Steps
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.segments import Segment
+from sprocket.base.disk.steps import Steps
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import RetentionSettings
-from sprocket.rocketmq.store.append import Appender
-from sprocket.rocketmq.store.recovery import StoreParts
+from sprocket.rocketmq.store.log.appender import Appender
+from sprocket.rocketmq.store.recovery.recovery import StoreParts
 
 _HOUR_MS = 3_600_000
 

@@ -21,33 +21,34 @@ Threads: one, except for `LogSync.run`, `FillJob.run` and the calls that `mainta
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-from sprocket.base import steps
 from sprocket.base.clock import Clock, LogClock
-from sprocket.base.disk import Disk
+from sprocket.base.disk import steps
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.nonblocking import outside
+from sprocket.base.disk.steps import Steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageIllegal, StoreError, StoreFailed
-from sprocket.base.nonblocking import outside
 from sprocket.base.progress import Step, unwatched
-from sprocket.base.steps import Steps
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
-from sprocket.rocketmq.store import by_time, find, opening, read
-from sprocket.rocketmq.store.append import Appender
-from sprocket.rocketmq.store.deletions import Deleter
-from sprocket.rocketmq.store.dispatch import Fresh, Reput
-from sprocket.rocketmq.store.filters import Filter
-from sprocket.rocketmq.store.find import FindResult
-from sprocket.rocketmq.store.flush import FillJob, Flusher, LogSync
-from sprocket.rocketmq.store.keeper import Checkpointer
+from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.log.appender import Appender
+from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
+from sprocket.rocketmq.store.log.log_scanner import Damage, LogScanner
+from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner
+from sprocket.rocketmq.store.log.page_cache import PageCache, memory_bytes
 from sprocket.rocketmq.store.opening import Opened
-from sprocket.rocketmq.store.page_cache import PageCache, memory_bytes
-from sprocket.rocketmq.store.place import OffsetAssigner
-from sprocket.rocketmq.store.queues.engine import UnitRead
-from sprocket.rocketmq.store.queues.files import FileQueues
-from sprocket.rocketmq.store.reading import GetResult, OffsetRange
-from sprocket.rocketmq.store.recovery import RecoveryReport
+from sprocket.rocketmq.store.queue.engine import UnitRead
+from sprocket.rocketmq.store.queue.file_queues import FileQueues
+from sprocket.rocketmq.store.queue.queue_units import Subscriptions
+from sprocket.rocketmq.store.read import key_search, queue_reader, time_search
+from sprocket.rocketmq.store.read.filters import Filter
+from sprocket.rocketmq.store.read.key_search import FindResult
+from sprocket.rocketmq.store.read.reading import GetResult, OffsetRange
+from sprocket.rocketmq.store.recovery.checkpointer import Checkpointer
+from sprocket.rocketmq.store.recovery.deletions import Deleter
+from sprocket.rocketmq.store.recovery.recovery import RecoveryReport
+from sprocket.rocketmq.store.reput.reput import Fresh, Reput
 from sprocket.rocketmq.store.retention import Retention
-from sprocket.rocketmq.store.units import Subscriptions
-from sprocket.rocketmq.store.walk import Damage, LogScanner
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 INDEX_STEP_RECORDS = 1024
@@ -330,7 +331,7 @@ class Store:
             self._dispatch_now()
         except (DiskFull, DiskFailed) as error:
             cause = error
-        got = read.get_messages(
+        got = queue_reader.get_messages(
             self._queues.queue(topic, queue_id),
             self._log,
             offset,
@@ -350,7 +351,7 @@ class Store:
     def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units of a queue; dispatches first. See `read.units`."""
         self._dispatch_now()
-        return read.units(self._queues.queue(topic, queue_id), offset, count)
+        return queue_reader.units(self._queues.queue(topic, queue_id), offset, count)
 
     def queue_range(self, topic: str, queue_id: int) -> OffsetRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
@@ -367,18 +368,18 @@ class Store:
         )
 
     def offset_by_time(
-        self, topic: str, queue_id: int, at_ms: int, boundary: by_time.Boundary
+        self, topic: str, queue_id: int, at_ms: int, boundary: time_search.Boundary
     ) -> QueueOffset:
         """Return the queue offset that belongs to a store time; see `by_time`."""
         self._dispatch_now()
-        return by_time.offset_by_time(
+        return time_search.offset_by_time(
             self._queues.queue(topic, queue_id), self._log, at_ms, boundary
         )
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time of a message, −1 if it cannot be read."""
         self._dispatch_now()
-        return by_time.stored_at_ms(self._queues.queue(topic, queue_id), self._log, offset)
+        return time_search.stored_at_ms(self._queues.queue(topic, queue_id), self._log, offset)
 
     def record_at(self, offset: int) -> memoryview:
         """Return one whole record of the log, as stored.
@@ -413,11 +414,11 @@ class Store:
         """
         self._dispatch_now()
         self.dispatch_index()
-        return find.find(self._index, self._log, topic, key, max_count, (begin_ms, end_ms))
+        return key_search.find(self._index, self._log, topic, key, max_count, (begin_ms, end_ms))
 
     def find_by_id(self, message_id: str) -> memoryview | None:
         """Return the record with an offset message id; see `find.by_id`."""
-        return find.by_id(self._log, message_id)
+        return key_search.by_id(self._log, message_id)
 
     def records(
         self,

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import structlog
 
-from sprocket.rocketmq.client.instance import ClientInstance
+from sprocket.rocketmq.client.network.client_instance import ClientInstance
 from sprocket.rocketmq.client.settings import ClientSettings
-from sprocket.rocketmq.codec import batch, bodies, client_bodies, headers, ids, properties, record
+from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.headers import headers
+from sprocket.rocketmq.codec.record import batch, ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
 from sprocket.runtime.driver import Peer, Server
@@ -168,15 +170,19 @@ class Cluster:
         if queues is None:
             self.refuse(peer, command, ResponseCode.TOPIC_NOT_EXIST, f"no topic {topic}")
             return
-        body = bodies.encode_route(self.route(queues), standard=True)
+        body = broker_bodies.encode_route(self.route(queues), standard=True)
         peer.send(response(command, 0, body=[body]))
 
     def _on_get_broker_cluster_info(self, peer: Peer, command: Command) -> None:
-        info = bodies.ClusterInfo(brokers={"b": self.route(0).brokers[0]}, clusters={"c": ["b"]})
-        peer.send(response(command, 0, body=[bodies.encode_cluster_info(info, standard=True)]))
+        info = broker_bodies.ClusterInfo(
+            brokers={"b": self.route(0).brokers[0]}, clusters={"c": ["b"]}
+        )
+        peer.send(
+            response(command, 0, body=[broker_bodies.encode_cluster_info(info, standard=True)])
+        )
 
     def _on_get_all_topic_list_from_nameserver(self, peer: Peer, command: Command) -> None:
-        peer.send(response(command, 0, body=[bodies.encode_topic_list(self.topics)]))
+        peer.send(response(command, 0, body=[broker_bodies.encode_topic_list(self.topics)]))
 
     def _on_update_and_create_topic(self, peer: Peer, command: Command) -> None:
         header = command.header(headers.CreateTopic)

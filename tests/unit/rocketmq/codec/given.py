@@ -1,6 +1,6 @@
 """Record A of the golden vectors, to be stored with changes."""
 
-from sprocket.rocketmq.codec import ids, properties, record
+from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 
 PAIRS = {"UNIQ_KEY": "AC110001000018B4AAC22F6DDC500000", "KEYS": "k1 k2", "TAGS": "TagA"}

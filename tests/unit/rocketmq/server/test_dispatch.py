@@ -7,10 +7,11 @@ import pytest
 import structlog
 
 from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
-from sprocket.rocketmq.codec import command, headers
+from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.server import dispatch
 from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
 from sprocket.runtime import driver

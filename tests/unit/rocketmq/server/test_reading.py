@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.rocketmq.server.conftest import ColdDisk, until
 
-from sprocket.rocketmq.broker import delay
+from sprocket.rocketmq.broker.delay import delay
 from sprocket.rocketmq.settings import LimitSettings
 
 SEND = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "f": 0, "g": 7, "h": 0}

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers import GetRoute
+from sprocket.rocketmq.codec.headers.headers import GetRoute
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.server.calls import ClientCalls
 from sprocket.rocketmq.server.route_lookup import FRESH_SECONDS, RouteLookup
@@ -32,7 +32,7 @@ class Names:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.peers: set[Peer] = set()
-        self.body: bytes | None = bodies.encode_route(ROUTE, standard=True)
+        self.body: bytes | None = broker_bodies.encode_route(ROUTE, standard=True)
 
     def __call__(self, peer: Peer, request: Command) -> None:
         """Answer one request."""

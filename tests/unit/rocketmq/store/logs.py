@@ -1,16 +1,16 @@
 """A log in memory with queues, for the tests of what reads them."""
 
+from sprocket.base.disk.segments import SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.segments import SegmentWindow
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec import ids, record
+from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store import read
-from sprocket.rocketmq.store.queues.engine import Queue
-from sprocket.rocketmq.store.queues.file_queue import FileQueue
-from sprocket.rocketmq.store.queues.files import FileQueues, OtherKinds
-from sprocket.rocketmq.store.reading import GetResult, GetStatus
+from sprocket.rocketmq.store.queue.engine import Queue
+from sprocket.rocketmq.store.queue.file_queue import FileQueue
+from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
+from sprocket.rocketmq.store.read import queue_reader
+from sprocket.rocketmq.store.read.reading import GetResult, GetStatus
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = ids.host_bytes("127.0.0.1", 10911)
@@ -80,7 +80,7 @@ class Log:
         own_from: int | None = None,
     ) -> GetResult:
         """Read the queue T/0."""
-        return read.get_messages(
+        return queue_reader.get_messages(
             self.queue,
             self,
             offset,

@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, EngineMissing
-from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.config.tables import DataVersion
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
-from sprocket.rocketmq.store import config_rdb, database
+from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.config_rdb import ConfigTables
-from sprocket.rocketmq.store.database import Database
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.queue import rocks_database
+from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -92,7 +93,7 @@ def test_without_its_package_it_is_not_passed_over(
 ) -> None:
     """A broker that began without its topics would be wrong."""
     root = RECORDED.unpack(tmp_path)
-    monkeypatch.setattr(database, "rocksdict", None)
+    monkeypatch.setattr(rocks_database, "rocksdict", None)
     with pytest.raises(EngineMissing, match="rocksdb"):
         Topics(DISK, root, FakeClock(), BrokerSettings(), TopicSettings())
 

@@ -6,12 +6,12 @@ from contextlib import suppress
 import pytest
 from tests.stores import ROOT, SMALL, filled
 
+from sprocket.base.disk.files import read_file
 from sprocket.base.errors import ForeignStore, StoreError
-from sprocket.base.files import read_file
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import Geometry, StoreSettings
-from sprocket.rocketmq.store.check import check
-from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

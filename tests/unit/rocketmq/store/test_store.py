@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 from tests.stores import ROOT, SMALL, batch_of, filled, new, open_store
 
-from sprocket.base import steps
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk import steps
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk.nonblocking import Attempt, NonblockingDisk, WouldBlock
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
     OffsetTooLarge,
     StoreFailed,
 )
-from sprocket.base.nonblocking import Attempt, NonblockingDisk, WouldBlock
-from sprocket.rocketmq.codec import record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store import read
 from sprocket.rocketmq.store import store as module
-from sprocket.rocketmq.store.by_time import Boundary
-from sprocket.rocketmq.store.reading import GetStatus
+from sprocket.rocketmq.store.read import queue_reader
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read.time_search import Boundary
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -112,7 +112,7 @@ def test_a_reader_is_told_what_the_disk_has_to_bring() -> None:
 
 def test_records_that_lie_apart_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many they are: one more attempt, not one for each."""
-    monkeypatch.setattr(read, "COLD_GAP_BYTES_MAX", 0)
+    monkeypatch.setattr(queue_reader, "COLD_GAP_BYTES_MAX", 0)
     disk, store = filled(20)
     store.close()
     cold = NonblockingDisk(disk)
@@ -138,7 +138,7 @@ def test_own_records_that_were_given_back_are_asked_for_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All that one answer lacks of them, in one more attempt; each was looked at before."""
-    monkeypatch.setattr(read, "COLD_GAP_BYTES_MAX", 0)
+    monkeypatch.setattr(queue_reader, "COLD_GAP_BYTES_MAX", 0)
     disk, store = filled(20)
     store.close()
     cold = NonblockingDisk(disk)
@@ -152,7 +152,7 @@ def test_own_records_that_were_given_back_are_asked_for_at_once(
     warm_from, store._log.warm_from = store._log.warm_from, store.written
     for name in disk.list(f"{ROOT}/commitlog"):
         disk.open(f"{ROOT}/commitlog/{name}").give_back(0, 1 << 20)
-    monkeypatch.setattr(read, "_collect", None)
+    monkeypatch.setattr(queue_reader, "_collect", None)
     attempt = Attempt(lambda: 1)
     missing = []
     while True:
@@ -266,9 +266,9 @@ def test_a_closed_store_takes_nothing() -> None:
 
 def test_a_long_backlog_of_the_index_is_worked_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a limit, whoever forgets to call."""
-    from sprocket.rocketmq.store import dispatch
+    from sprocket.rocketmq.store.reput import reput
 
-    monkeypatch.setattr(dispatch, "INDEX_BACKLOG_BYTES_MAX", 3)
+    monkeypatch.setattr(reput, "INDEX_BACKLOG_BYTES_MAX", 3)
     store = open_store(SimulatedDisk())
     for number in range(4):
         store.append(new(name=f"K{number}"))

@@ -5,24 +5,24 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from sprocket.rocketmq.client.admin.reach import Reach, decoded
-from sprocket.rocketmq.codec import (
+from sprocket.rocketmq.codec.bodies import (
     admin_bodies,
-    bodies,
+    broker_bodies,
     group_bodies,
-    java_properties,
     progress_bodies,
     stats_bodies,
 )
-from sprocket.rocketmq.codec.admin_bodies import QueueUnits
-from sprocket.rocketmq.codec.admin_headers import (
+from sprocket.rocketmq.codec.bodies.admin_bodies import QueueUnits
+from sprocket.rocketmq.codec.bodies.group_bodies import ProducerInfo
+from sprocket.rocketmq.codec.bodies.progress_bodies import BrokerConsumeStats
+from sprocket.rocketmq.codec.bodies.stats_bodies import StatsData
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.config import java_properties
+from sprocket.rocketmq.codec.headers.admin_headers import (
     GetBrokerConsumeStats,
     QueryConsumeQueue,
     ViewStats,
 )
-from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.group_bodies import ProducerInfo
-from sprocket.rocketmq.codec.progress_bodies import BrokerConsumeStats
-from sprocket.rocketmq.codec.stats_bodies import StatsData
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -74,7 +74,7 @@ class BrokerAdmin:
         """Return what a broker is doing. Raises NoRoute if there is none of that name."""
         address = await self._address(broker)
         command = await self._reach.call(address, RequestCode.GET_BROKER_RUNTIME_INFO)
-        return broker_status(decoded(address, command, bodies.decode_key_values))
+        return broker_status(decoded(address, command, broker_bodies.decode_key_values))
 
     async def config(self, broker: str) -> dict[str, str]:
         """Return a broker's settings, under RocketMQ's names."""

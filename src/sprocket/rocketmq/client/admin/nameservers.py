@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from sprocket.rocketmq.client.admin.reach import Reach, decoded
-from sprocket.rocketmq.client.connections import read, refused
-from sprocket.rocketmq.codec import bodies, java_properties
+from sprocket.rocketmq.client.network.connections import read, refused
+from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.ext import Header
-from sprocket.rocketmq.codec.name_headers import (
+from sprocket.rocketmq.codec.config import java_properties
+from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers.name_headers import (
     AddAnswer,
     BrokerNameOnly,
     Key,
@@ -61,7 +62,7 @@ class NameServerAdmin:
             return {}
         if command.code != ResponseCode.SUCCESS:
             raise refused("the NameServer", code, command)
-        return decoded("the NameServer", command, bodies.decode_key_values)
+        return decoded("the NameServer", command, broker_bodies.decode_key_values)
 
     async def config(self) -> Mapping[str, Mapping[str, str]]:
         """Return the settings of each NameServer, under RocketMQ's names, by address."""

@@ -5,14 +5,14 @@ from typing import TypeVar
 
 from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NoSuchTopic
 from sprocket.base.nearest import hint
-from sprocket.rocketmq.client.connections import read, refused
-from sprocket.rocketmq.client.instance import ClientInstance
-from sprocket.rocketmq.client.lease import Lease
-from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import ClusterInfo
+from sprocket.rocketmq.client.network.client_instance import ClientInstance
+from sprocket.rocketmq.client.network.connections import read, refused
+from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec.bodies.broker_bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers.ext import Header
 from sprocket.rocketmq.model.route import MASTER_ID, TopicRoute
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Reach:
     async def cluster(self) -> ClusterInfo:
         """Return every broker with its addresses, and which cluster it is in."""
         command = await self.instance.names.call(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return decoded("the NameServer", command, bodies.decode_cluster_info)
+        return decoded("the NameServer", command, broker_bodies.decode_cluster_info)
 
     async def known(self, topic: str) -> TopicRoute:
         """Return the route of a topic, asking if it is not known; errors as those of `route`."""

@@ -5,13 +5,18 @@ from collections.abc import Mapping
 
 from sprocket.base.errors import InvalidMessage, NoRoute, RequestTimeout
 from sprocket.rocketmq.client.admin.reach import Reach, decoded
-from sprocket.rocketmq.client.outgoing import check_topic
-from sprocket.rocketmq.client.routes import TEMPLATE_TOPIC
-from sprocket.rocketmq.codec import admin_bodies, bodies
-from sprocket.rocketmq.codec.admin_bodies import QueueStats, TopicStats
+from sprocket.rocketmq.client.network.routes import TEMPLATE_TOPIC
+from sprocket.rocketmq.client.producer.outgoing import check_topic
+from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
+from sprocket.rocketmq.codec.bodies.admin_bodies import QueueStats, TopicStats
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers import CreateTopic, TopicOnly
-from sprocket.rocketmq.codec.name_headers import ClusterOnly, DeleteTopicInNames, Key, KeyValue
+from sprocket.rocketmq.codec.headers.headers import CreateTopic, TopicOnly
+from sprocket.rocketmq.codec.headers.name_headers import (
+    ClusterOnly,
+    DeleteTopicInNames,
+    Key,
+    KeyValue,
+)
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, SINGLE_TAG, WRITE, TopicConfig
 
@@ -166,7 +171,7 @@ class TopicAdmin:
             await self._reach.masters(cluster=cluster)
             header = ClusterOnly(cluster=cluster)
             command = await servers.call(RequestCode.GET_TOPICS_BY_CLUSTER, header)
-        return sorted(decoded("the NameServer", command, bodies.decode_topic_list))
+        return sorted(decoded("the NameServer", command, broker_bodies.decode_topic_list))
 
     async def route(self, name: str) -> TopicRoute:
         """Return which brokers have how many queues of a topic, as the NameServer sees it now.
@@ -193,7 +198,7 @@ class TopicAdmin:
             command = await self._reach.call(
                 address, RequestCode.GET_TOPIC_CONFIG, TopicOnly(topic=name)
             )
-            found[broker_name] = decoded(address, command, bodies.decode_topic)
+            found[broker_name] = decoded(address, command, broker_bodies.decode_topic)
         return found
 
     async def configs(self, broker: str) -> list[TopicConfig]:

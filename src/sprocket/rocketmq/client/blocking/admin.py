@@ -14,9 +14,9 @@ from sprocket.rocketmq.client.blocking.subjects import (
     BlockingOffsetAdmin,
     BlockingTopicAdmin,
 )
-from sprocket.rocketmq.client.lease import ClientOptions
+from sprocket.rocketmq.client.network.lease import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.codec.bodies import ClusterInfo
+from sprocket.rocketmq.codec.bodies.broker_bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX

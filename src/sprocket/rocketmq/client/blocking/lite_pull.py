@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Self, Unpack
 
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.client import lite_pull as _lite_pull
-from sprocket.rocketmq.client.assignment import Start
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
-from sprocket.rocketmq.client.lease import ClientOptions
-from sprocket.rocketmq.client.lite_pull import OnTopicChange
-from sprocket.rocketmq.client.members import OnRebalance
-from sprocket.rocketmq.client.rebalance import Strategy, averagely
+from sprocket.rocketmq.client.consumer import lite_pull as _lite_pull
+from sprocket.rocketmq.client.consumer.assignment import Start
+from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
+from sprocket.rocketmq.client.consumer.lite_pull import OnTopicChange
+from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
+from sprocket.rocketmq.client.network.lease import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL

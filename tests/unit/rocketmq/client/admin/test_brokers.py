@@ -9,16 +9,16 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.admin.brokers import broker_status
-from sprocket.rocketmq.codec import (
+from sprocket.rocketmq.codec.bodies import (
     admin_bodies,
-    bodies,
+    broker_bodies,
     group_bodies,
     progress_bodies,
     stats_bodies,
 )
-from sprocket.rocketmq.codec.admin_headers import QueryConsumeQueue, ViewStats
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
+from sprocket.rocketmq.codec.headers.admin_headers import QueryConsumeQueue, ViewStats
 
 
 def admin(world: Any) -> Admin:
@@ -52,7 +52,7 @@ def test_the_status_of_a_broker(world: Any) -> None:
         "earliestMessageTimeStamp": "-1",
         "dispatchBehindBytes": "none",
     }
-    answer(world, RequestCode.GET_BROKER_RUNTIME_INFO, bodies.encode_key_values(told))
+    answer(world, RequestCode.GET_BROKER_RUNTIME_INFO, broker_bodies.encode_key_values(told))
 
     async def main() -> None:
         async with admin(world) as looking:

@@ -11,18 +11,18 @@ from sprocket.base.errors import (
     NoSuchGroup,
 )
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.codec import (
+from sprocket.rocketmq.codec.bodies import (
     admin_bodies,
     consumer_bodies,
     group_bodies,
     progress_bodies,
 )
-from sprocket.rocketmq.codec.admin_headers import DeleteGroup
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.consumer_headers import ConsumeMessageDirectly
-from sprocket.rocketmq.codec.group_headers import CloneOffsets, ResetOffset
-from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.headers.admin_headers import DeleteGroup
+from sprocket.rocketmq.codec.headers.consumer_headers import ConsumeMessageDirectly
+from sprocket.rocketmq.codec.headers.group_headers import CloneOffsets, ResetOffset
 from sprocket.rocketmq.model.group import SubscriptionGroup
 
 

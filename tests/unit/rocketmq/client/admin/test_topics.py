@@ -11,12 +11,12 @@ from sprocket.base.errors import (
     RequestTimeout,
 )
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.codec import admin_bodies, bodies
+from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.headers import CreateTopic
-from sprocket.rocketmq.codec.name_headers import DeleteTopicInNames, KeyValue
-from sprocket.rocketmq.codec.tables import DataVersion
+from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.headers.headers import CreateTopic
+from sprocket.rocketmq.codec.headers.name_headers import DeleteTopicInNames, KeyValue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.runtime.driver import Peer
 
@@ -60,8 +60,8 @@ def test_creating_a_topic_can_fail_in_four_ways(world: Any) -> None:
             )
             with pytest.raises(RequestTimeout, match="was created, but"):
                 await looking.create_topic("t")
-            empty = bodies.encode_cluster_info(
-                bodies.ClusterInfo(brokers={}, clusters={}), standard=True
+            empty = broker_bodies.encode_cluster_info(
+                broker_bodies.ClusterInfo(brokers={}, clusters={}), standard=True
             )
             cluster.on[RequestCode.GET_BROKER_CLUSTER_INFO] = lambda peer, command: peer.send(
                 response(command, 0, body=[empty])
@@ -165,11 +165,11 @@ def test_what_a_topic_is_and_holds(world: Any) -> None:
     table = admin_bodies.TopicTable(
         version=DataVersion.new(1), topics=[config, TopicConfig(name="s")]
     )
-    answer(world, RequestCode.GET_TOPIC_CONFIG, bodies.encode_topic(config))
+    answer(world, RequestCode.GET_TOPIC_CONFIG, broker_bodies.encode_topic(config))
     answer(world, RequestCode.GET_TOPIC_STATS_INFO, admin_bodies.encode_topic_stats(stats))
     answer(world, RequestCode.GET_ALL_TOPIC_CONFIG, admin_bodies.encode_topic_table(table))
     answer(world, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, admin_bodies.encode_groups(["h", "g"]))
-    answer(world, RequestCode.GET_TOPICS_BY_CLUSTER, bodies.encode_topic_list(["u", "t"]))
+    answer(world, RequestCode.GET_TOPICS_BY_CLUSTER, broker_bodies.encode_topic_list(["u", "t"]))
 
     async def main() -> None:
         world.cluster.topics["t"] = 2

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sprocket.base.units import MIB
-from sprocket.rocketmq.codec import batch, record
+from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.testing.disk import SimulatedDisk
 

@@ -1,0 +1,365 @@
+"""A journal of small changes to a table that is written as a whole only now and then.
+
+A table's file, its *snapshot*, says up to which line of the journal it covers the table; only later
+lines count. So snapshot and journal together are the table at any moment, a new entry costs one
+line whatever the size of the table, and writing the snapshot is work for the background.
+
+A line is `crc TAB [sequence,…] LF`; crc is CRC-32 & 0x7FFFFFFF of the JSON in decimal, sequences
+rise by one. What follows the sequence is the owner's; it must be absolute ("is now 5", "is gone"),
+so that a line may be applied to a table that has it already: a snapshot is made piece by piece
+while the table goes on changing, and may hold what came after the line up to which it covers.
+
+Lines lie in segments, files named `<path>.<number>`; `<path>` itself counts as number 0. Only the
+newest is written to, and one that an earlier process has left never is.
+
+Theory of operation. Each line is with the operating system when `append` returns, so that a process
+that dies by `kill -9` leaves it. It is durable after a sync (`begin_sync`) or once a snapshot that
+covers it is. A snapshot begins with `roll`, which says what it will cover and sends later lines to
+the next segment; when it is durable, `retire_steps` removes segments that neither it nor the
+snapshot before it needs. That one is kept as a backup, so it must find its lines as well.
+
+What is left after an end. After a kill: everything. After a power loss: what was synced, and of the
+rest some blocks and some segments. Reading a segment ends at its first line that is torn, has a
+wrong crc or breaks the sequence, and continues with the next segment, because after a crash lines
+go to a new one. A segment that does not continue where reading has come to was written behind lines
+that are lost; none of it was ever synced. It is removed, durably, before another line gets one of
+its numbers.
+
+Invariants
+
+1. Lines behind what a snapshot covers have one sequence each, without a gap, on the disk too.
+2. A segment that was left is not changed, so that what one start reads of it any later start does.
+3. After a failed sync nothing counts as synced until a new snapshot, a file of its own, covers it.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from sprocket.base import log
+from sprocket.base.checksum import crc31
+from sprocket.base.disk.disk import Disk, File
+from sprocket.base.disk.files import read_file, remove_if_there, sync_file
+from sprocket.base.disk.steps import Steps
+from sprocket.base.errors import FileMissing, StoreError, StoreFailed
+
+_log = log.get_logger(__name__)
+
+E = TypeVar("E", bound=tuple[Any, ...])
+E_co = TypeVar("E_co", bound=tuple[Any, ...], covariant=True)
+
+_encode = msgspec.json.Encoder().encode
+
+SEGMENTS_MAX = 16
+"""Segments from which on no more are begun while snapshots fail: lines go on in the newest."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    path: str
+    last: int
+    """The sequence of its last good line; that of the line before it if it has none."""
+    is_named: bool = False
+    """Whether the disk is known to have its name."""
+
+
+class JournalSync:
+    """Makes durable the lines that were there when it was begun; see `Journal.begin_sync`."""
+
+    __slots__ = ("_disk", "segments", "sequence")
+
+    def __init__(self, disk: Disk, segments: list[_Segment], sequence: int) -> None:
+        self._disk = disk
+        self.segments = segments
+        self.sequence = sequence
+        """Up to which line."""
+
+    def run(self) -> None:
+        """Do it.
+
+        Raises:
+            DiskFailed: Some lines may be durable.
+        Threads: any.
+        """
+        for segment in self.segments:
+            with contextlib.suppress(FileMissing):  # a snapshot covers it by now
+                sync_file(self._disk, segment.path)
+        for segment in self.segments:
+            if not segment.is_named:
+                self._disk.sync_folder(os.path.dirname(segment.path))
+                break
+
+
+class Journaled(Protocol):
+    """A table that is a snapshot and a journal."""
+
+    @property
+    def journal(self) -> "Journal[tuple[object, ...]]":
+        """What came since the last snapshot was begun."""
+
+    def flush_steps(self) -> Steps:
+        """Write a new snapshot, if the table has changed since the last one.
+
+        Raises:
+            DiskFull, DiskFailed: The old one and the journal are there.
+        """
+
+
+class Journal(Generic[E_co]):
+    """The lines that the table's snapshot does not cover yet.
+
+    Args:
+        disk: Where it lies.
+        path: What its files are named after; their folder exists.
+        decode: Reads a line: a tuple whose first member is the sequence. Raises ValueError.
+
+    Attributes:
+        sequence: That of the last line ever written.
+        durable: That of the last line that is known to be on the disk.
+        bytes_since_roll: Size of the lines since the last `roll`.
+
+    Threads: event loop only, except for jobs and steps.
+    """
+
+    def __init__(self, disk: Disk, path: str, decode: Callable[[bytes], E_co]) -> None:
+        self.sequence = 0
+        self.durable = 0
+        self.bytes_since_roll = 0
+        self._disk = disk
+        self._path = path
+        self._decode = decode
+        self._numbers = _numbers(disk, path)
+        self._segments: list[_Segment] = []
+        self._file: File | None = None
+        self._end = 0
+        self._covered = 0
+        self._doubtful_to = 0
+        self._is_torn = False
+
+    def replay(self, covered: int | None) -> list[E_co]:
+        """Return the lines that the snapshot lacks; called once, before the first `append`.
+
+        Args:
+            covered: The sequence up to which the snapshot has them; None if the journal is void,
+                because somebody else has written the snapshot since. Then a snapshot of the
+                owner's must be durable before a line counts again.
+        """
+        found: list[E_co] = []
+        last = covered or 0
+        lost: list[str] = []
+        for number in self._numbers:
+            path = _name(self._path, number)
+            read = _read(self._disk, path, covered, last, self._decode)
+            found += read.entries
+            last = read.last
+            if read.torn_bytes:
+                _log.warning("the end of a journal is torn", path=path, bytes=read.torn_bytes)
+            if read.is_lost:
+                lost.append(path)
+            else:
+                self._segments.append(_Segment(path, last))
+        for path in lost:
+            remove_if_there(self._disk, path)
+        if lost:
+            self._disk.sync_folder(os.path.dirname(self._path))
+        self.sequence = last
+        self.durable = self._covered = last if covered is None else covered
+        self.bytes_since_roll = sum(self._disk.size(one.path) for one in self._segments)
+        return found
+
+    def append(self, *members: Any) -> None:
+        """Write one line.
+
+        Args:
+            members: What follows the sequence.
+
+        Raises:
+            DiskFull, DiskFailed: It does not count; a kill may still bring it back.
+        Durability: with the operating system, not synced.
+        """
+        content = _encode((self.sequence + 1, *members))
+        line = b"%d\t%b\n" % (crc31(content), content)
+        if self._file is None:
+            self._file = self._begin_segment()
+        self._is_torn = True  # unless it succeeds; the next line must then lie over this one
+        self._file.write([line], self._end)
+        self._is_torn = False
+        self._end += len(line)
+        self.bytes_since_roll += len(line)
+        self.sequence += 1
+        self._segments[-1].last = self.sequence
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the disk has every line, or a snapshot that covers it."""
+        return self.durable >= self.sequence
+
+    def begin_sync(self) -> JournalSync | None:
+        """Return what makes all lines durable that are there now, None if they are.
+
+        Raises:
+            StoreFailed: A sync failed, and no snapshot has been written since.
+        """
+        if self.is_durable:
+            return None
+        if self.durable < self._doubtful_to:
+            raise StoreFailed(f"{self._path}: a sync failed, what reached the disk is unknown")
+        segments = [one for one in self._segments if one.last > self.durable]
+        return JournalSync(self._disk, segments, self.sequence)
+
+    def finish_sync(self, job: JournalSync, error: StoreError | None) -> None:
+        """Note how a sync ended."""
+        if error is not None:
+            self._doubtful_to = self.sequence
+        elif self.durable >= self._doubtful_to:
+            self.durable = max(self.durable, job.sequence)
+            for segment in job.segments:
+                segment.is_named = True
+
+    def sync(self) -> None:
+        """Make all lines durable, here and now.
+
+        Raises:
+            DiskFailed, StoreFailed: Some may be.
+        """
+        job = self.begin_sync()
+        if job is None:
+            return
+        try:
+            job.run()
+        except StoreError as error:
+            self.finish_sync(job, error)
+            raise
+        self.finish_sync(job, None)
+
+    def roll(self) -> int:
+        """Return up to which line a snapshot that is begun now covers; later ones lie apart."""
+        if len(self._segments) < SEGMENTS_MAX and not self._is_torn:
+            self._close_segment()
+        self.bytes_since_roll = 0
+        return self.sequence
+
+    def retire_steps(self, covered: int) -> Steps:
+        """Forget what a snapshot, and its backup, cover; the snapshot is durable.
+
+        Args:
+            covered: Up to which line the snapshot covers.
+
+        Raises:
+            DiskFailed: Some is still there, which does no harm.
+        Durability: none; a power loss may bring back lines, which are covered.
+        """
+        self.durable = max(self.durable, covered)
+        backup_covered, self._covered = self._covered, covered
+        while self._segments and self._segments[0].last <= backup_covered:
+            if len(self._segments) == 1:
+                if self._is_torn:
+                    return
+                self._close_segment()
+            yield partial(remove_if_there, self._disk, self._segments[0].path)
+            del self._segments[0]
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._close_segment()
+
+    def _close_segment(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _begin_segment(self) -> File:
+        number = self._numbers[-1] + 1 if self._numbers else 1
+        path = _name(self._path, number)
+        file = self._disk.open(path, write=True, create=True)
+        self._numbers = [number]  # only the last counts from now on
+        self._segments.append(_Segment(path, self.sequence))
+        self._end = 0
+        return file
+
+
+def read_lines(disk: Disk, path: str, covered: int | None, decode: Callable[[bytes], E]) -> list[E]:
+    """Return what `Journal.replay` would, and change nothing: for who only looks at a table."""
+    found: list[E] = []
+    last = covered or 0
+    for number in _numbers(disk, path):
+        read = _read(disk, _name(path, number), covered, last, decode)
+        found += read.entries
+        last = read.last
+    return found
+
+
+def segment_paths(disk: Disk, path: str) -> list[str]:
+    """Return the files of a journal, oldest first."""
+    return [_name(path, number) for number in _numbers(disk, path)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[E]):
+    """What one segment gave; `last` is the sequence of the last line so far."""
+
+    entries: list[E]
+    last: int
+    torn_bytes: int
+    is_lost: bool
+
+
+def _read(
+    disk: Disk, path: str, covered: int | None, last: int, decode: Callable[[bytes], E]
+) -> _Read[E]:
+    """Read the lines of one segment that follow line `last`; none if the journal is void."""
+    data = read_file(disk, path)
+    entries: list[E] = []
+    end = 0
+    for line_end, sequence, entry in _lines(data, decode):
+        if covered is not None and sequence > last + 1:
+            break
+        end = line_end
+        if sequence > last:
+            last = sequence
+            if covered is not None:
+                entries.append(entry)
+    return _Read(entries, last, len(data) - end, is_lost=end == 0)
+
+
+def _lines(data: bytes, decode: Callable[[bytes], E]) -> Iterator[tuple[int, int, E]]:
+    """Yield each good line of a segment: the position behind it, its sequence, and it."""
+    position = 0
+    previous: int | None = None
+    while (end := data.find(b"\n", position)) >= 0:
+        try:
+            crc_text, content = data[position:end].split(b"\t", 1)
+            if int(crc_text) != crc31(content):
+                return
+            entry = decode(content)
+        except ValueError:
+            return
+        sequence = int(entry[0])
+        if previous is not None and sequence != previous + 1:
+            return
+        previous = sequence
+        position = end + 1
+        yield position, sequence, entry
+
+
+def _name(path: str, number: int) -> str:
+    return f"{path}.{number}" if number else path
+
+
+def _numbers(disk: Disk, path: str) -> list[int]:
+    """Return the numbers of the segments that are there, in order."""
+    folder, name = os.path.split(path)
+    numbers = []
+    for one in disk.list(folder):
+        if one == name:
+            numbers.append(0)
+        elif one.startswith(name + "."):
+            digits = one[len(name) + 1 :]
+            if digits.isascii() and digits.isdigit():
+                numbers.append(int(digits))
+    return sorted(numbers)

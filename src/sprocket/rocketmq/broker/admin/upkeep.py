@@ -1,0 +1,137 @@
+"""Keeping the store in order while it runs: derived files made durable, old messages deleted.
+
+One round a second, one at a time. What waits for the disk runs on the disk thread, in steps, so
+that the log's own syncs wait for one step at most.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from sprocket.base import log
+from sprocket.base.disk.steps import Steps, advance
+from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.rocketmq.settings import RetentionSettings
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.offload import DiskThread
+
+CLEAN_ROUNDS = 10
+"""Old messages are looked for in one round of so many; RocketMQ's cleanResourceInterval is 10 s."""
+
+Done = Callable[[StoreError | None], None]
+
+_log = log.get_logger(__name__)
+
+
+class Upkeep:
+    """Drives the store's rounds.
+
+    Args:
+        store: What is kept in order.
+        thread: Runs what waits for the disk.
+        settings: What is kept, and for how long.
+        reserve_hours: Says which topics are to be kept for how long at least.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        thread: DiskThread,
+        settings: RetentionSettings,
+        reserve_hours: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._store = store
+        self._thread = thread
+        self._settings = settings
+        self._reserve_hours = reserve_hours
+        self._rounds = 0
+        self._work: Steps | None = None
+        self._waiting: deque[tuple[Callable[[], Steps], Done]] = deque()
+
+    def use(self, settings: RetentionSettings) -> None:
+        """Change what is kept."""
+        self._settings = settings
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a round is under way."""
+        return self._work is not None
+
+    def begin(self) -> None:
+        """Begin a round, unless the last one is still under way."""
+        if self._work is None:
+            self._work = self._round()
+            self._go_on(None, None)
+
+    def do(self, work: Callable[[], Steps], done: Done) -> None:
+        """Have the store do something else as soon as no round is under way.
+
+        Args:
+            work: Gives its steps.
+            done: Is told once that it is done, or why not.
+        """
+        self._waiting.append((work, done))
+        if self._work is None:
+            self._work = self._wanted()
+            self._go_on(None, None)
+
+    def clean(self, done: Done) -> None:
+        """Delete what is expired now, whatever the hour."""
+        self.do(lambda: self._clean_steps(at_once=True), done)
+
+    def _clean_steps(self, *, at_once: bool) -> Steps:
+        return self._store.clean_steps(self._settings, self._reserve_hours(), at_once=at_once)
+
+    def close(self) -> None:
+        """Give up the round that is under way. The disk thread must have stopped."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(StoreFailed("the broker stops"))
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+
+    def _go_on(self, result: object, error: BaseException | None) -> None:
+        if self._work is None:
+            return
+        try:
+            call = advance(self._work, result, error)
+        except BaseException:
+            self._work = None
+            raise
+        if call is None:
+            self._work = None
+            if self._waiting:
+                self._work = self._wanted()
+                self._go_on(None, None)
+        elif not self._thread.is_stopped:
+            self._thread.submit(call, self._go_on)
+
+    def _wanted(self) -> Steps:
+        """Do what waits."""
+        while self._waiting:
+            work, done = self._waiting.popleft()
+            try:
+                yield from work()
+            except StoreError as error:
+                done(error)
+            else:
+                done(None)
+
+    def _round(self) -> Steps:
+        yield from self._wanted()
+        self._rounds += 1
+        try:
+            yield from self._store.maintain_steps()
+        except StoreError as error:
+            _log.error("the store could not be maintained; trying again", why=str(error))
+        if self._rounds % CLEAN_ROUNDS:
+            return
+        first = self._store.first
+        try:
+            yield from self._clean_steps(at_once=False)
+        except StoreError as error:
+            _log.error("old messages could not be deleted; trying again", why=str(error))
+        if self._store.first > first:
+            _log.info("old messages were deleted", log_begins_at=self._store.first)

@@ -1,0 +1,378 @@
+"""Delivers messages that wait for their delay level, each at its time.
+
+Theory of operation
+
+A message sent with a level waits in the level's queue of `SCHEDULE_TOPIC_XXXX`, and the unit there
+holds the time of its delivery; see `broker.delay_levels`. Each level has one timer. When it fires,
+`_look` reads the next units and what is due of their messages, `BATCH` at the most, on another
+thread if only the disk has them (`runtime.cold_reads`), and appends a copy of each,
+through `broker.durable` like any send, which shares its write and sync with whatever else comes.
+When all copies are answered the level's progress is noted (`broker.delay_progress`), and it looks
+again: at once if more may be due, at the time of the next message, or, with nothing waiting, after
+the level's own delay, since what comes meanwhile cannot be due before.
+
+A message is due when its delay has really passed since it was stored, by the log's clock: setting
+the machine's clock, in either direction, brings no message early or twice and delays none. What an
+earlier process stored is due by its times, or, if the clock was set back meanwhile, when its delay
+has passed once more.
+
+A copy keeps everything of the message, `DELAY`, `REAL_TOPIC` and `REAL_QID` included, as those of
+RocketMQ do. Its topic is not looked up: one that was deleted meanwhile gets its message all the
+same, as there, and shows it when it is made again.
+
+Invariants
+
+1. A message is noted as delivered only after its copy is stored as the flush mode says: whatever
+   happens, it is delivered at least once.
+2. A message that cannot be read, or that no log can take, is logged with its place, and the level
+   continues behind it; if the disk cannot read it, after half a minute. Any other failure keeps the
+   level where it is and is tried again.
+3. A level has at most one batch under way.
+
+Source: RocketMQ `ScheduleMessageService`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from sprocket.base import log
+from sprocket.base.clock import LogClock
+from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk.nonblocking import gather
+from sprocket.base.errors import (
+    CorruptRecord,
+    DiskFailed,
+    MessageIllegal,
+    MessageTooLarge,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    StoreError,
+    WireError,
+)
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
+from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
+from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.timers import Timer, Timers
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.store.log.appender import Appended
+from sprocket.rocketmq.store.queue.engine import FILLER_SIZE
+from sprocket.rocketmq.store.store import Store
+
+_log = log.get_logger(__name__)
+
+BATCH = 64
+"""Messages that a level delivers in one go; takes about 2 ms of the loop."""
+
+LOOK_SECONDS_MIN = 0.01
+"""How long a level waits at least, so that messages which are due one after the other share a sync;
+they come so much late."""
+
+LOOK_SECONDS_MAX = 1.0
+"""How long a level waits at most: all levels together cost some 60 µs a second."""
+
+RETRY_SECONDS = 1.0
+"""How long a level pauses after a failure; the disk may be full."""
+
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+"""A message that says it came from here is not delivered there: it would be no message of ours."""
+
+UNREADABLE_LOOKS_MAX = 30
+"""Looks, a second apart, after which a message that the disk does not give counts as lost: a sector
+that stays bad must not hold up all messages of its level."""
+
+_UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueError)
+"""The message that waits is not there, or damaged; another try would find the same."""
+
+_REFUSED_FOR_GOOD = (MessageTooLarge, MessageIllegal, CorruptRecord)
+"""The copy itself cannot be appended, now or later."""
+
+_DECIDED: Sequence[Buffer] = (b"",)
+"""The answer to a copy; all that counts is when it is sent, see `durable.Answer`."""
+
+
+class _Level:
+    """One delay level and where its delivery is.
+
+    Attributes:
+        number: From 1; its waiting queue is one less.
+        offset: The first message that was not delivered.
+        end: Where the batch under way ends.
+        failed_at: The first message of it that has to be tried again, None without one.
+        pending: Copies of it that are not answered yet.
+        failed_looks: How often in a row it could not be read.
+    """
+
+    __slots__ = (
+        "answered",
+        "end",
+        "failed_at",
+        "failed_looks",
+        "look",
+        "number",
+        "offset",
+        "pending",
+        "timer",
+        "wait_ms",
+    )
+
+    def __init__(self, number: int, offset: int) -> None:
+        self.number = number
+        self.offset = offset
+        self.end = offset
+        self.failed_at: int | None = None
+        self.pending = self.failed_looks = 0
+        self.wait_ms: int | None = None
+        self.timer: Timer | None = None
+        self.look: Callable[[], None] = lambda: None
+        self.answered: Callable[[int], None] = lambda _: None
+
+    def send_now(self, buffers: Sequence[Buffer]) -> None:
+        """Take the answers to copies, as a client would: their outcome is certain by now."""
+        self.answered(len(buffers))
+
+
+class Reads(Protocol):
+    """Does work that reads; `runtime.cold_reads.ColdReads` is it."""
+
+    def run(self, work: Callable[[], None], failed: Callable[[Exception], None], /) -> None:
+        """Do some work, now if the disk is not needed for it, else in a later turn."""
+
+
+class Delays:
+    """The delivery of all levels.
+
+    Args:
+        store: Where messages wait.
+        reads: Asks the disk for those that are not in memory.
+        durable: Stores the copies.
+        progress: How far each level is.
+        levels: How long each lasts.
+        store_host: The broker's address, for the copies.
+        timers: The event loop's.
+        clock: The log's, which says what is due.
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        reads: Reads,
+        durable: GroupCommit,
+        progress: DelayProgress,
+        levels: DelayLevels,
+        store_host: bytes,
+        timers: Timers,
+        clock: LogClock,
+    ) -> None:
+        self._store = store
+        self._reads = reads
+        self._durable = durable
+        self._progress = progress
+        self._delays = levels
+        self._store_host = store_host
+        self._timers = timers
+        self._clock = clock
+        self._levels: list[_Level] = []
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Begin to deliver, where the last process stopped.
+
+        Levels that the settings do not have any more are delivered as long as something waits.
+        """
+        waiting = [
+            queue_id + 1 for topic, queue_id, _ in self._store.queues() if topic == SCHEDULE_TOPIC
+        ]
+        for number in range(1, max([self._delays.count, *waiting]) + 1):
+            level = _Level(number, self._progress.get(number))
+            level.look = partial(self._look, level)
+            level.answered = partial(self._answered, level)
+            self._levels.append(level)
+            self._into_range(level)
+            self._timers.call_soon(level.look)
+
+    def look(self) -> None:
+        """Look at every level now: after the clock was set, in tests."""
+        for level in self._levels:
+            self._look(level)
+
+    def next_due_ms(self) -> int | None:
+        """Return how long until the next message is due, at most 0 if one is; None without any.
+
+        Raises:
+            StoreError: A level cannot be read.
+        """
+        waits = [self._next_due_ms(level) for level in self._levels]
+        return min((one for one in waits if one is not None), default=None)
+
+    def _next_due_ms(self, level: _Level) -> int | None:
+        if level.pending:
+            return 0
+        units = self._store.units(SCHEDULE_TOPIC, level.number - 1, level.offset, 1)
+        return self._wait_ms(level, units[0][3]) if units else None
+
+    def stop(self) -> None:
+        """Begin no further batch; `GroupCommit.settle` or `close` answers the one under way."""
+        self._is_stopped = True
+        for level in self._levels:
+            if level.timer is not None:
+                level.timer.cancel()
+                level.timer = None
+
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Return by level where its delivery is, and where its next message will wait."""
+        return {
+            level.number: (
+                level.offset,
+                self._store.queue_range(SCHEDULE_TOPIC, level.number - 1).max,
+            )
+            for level in self._levels
+        }
+
+    def _look(self, level: _Level) -> None:
+        """Deliver what is due in one level, and see to the next look."""
+        if level.timer is not None:
+            level.timer.cancel()
+            level.timer = None
+        if self._is_stopped or level.pending:
+            return
+        level.pending = 1  # this look, so that no other begins, and no answer within it ends it
+        try:
+            self._reads.run(partial(self._deliver, level), partial(self._unreadable, level))
+        except StoreError as error:
+            self._unreadable(level, error)
+
+    def _unreadable(self, level: _Level, error: Exception) -> None:
+        """Try a level again later."""
+        level.pending = 0
+        if not isinstance(error, StoreError):
+            raise error
+        level.failed_looks += 1
+        _log.error("a delay level cannot be read", level=level.number, why=str(error))
+        self._later(level, RETRY_SECONDS)
+
+    def _deliver(self, level: _Level) -> None:
+        """Append copies of what is due; all of that is read before anything changes."""
+        units = self._store.units(SCHEDULE_TOPIC, level.number - 1, level.offset, BATCH)
+        end, wait_ms = level.offset, None
+        copies: list[Callable[[], tuple[int, NewRecord | Exception]]] = []
+        for offset, place, size, due_at_ms, count in units:
+            wait = self._wait_ms(level, due_at_ms)
+            if wait > 0:
+                wait_ms = wait
+                break
+            end = offset + count
+            if size != FILLER_SIZE:
+                copies.append(partial(self._copy_or_error, level, offset, place))
+        found = gather(copies)
+        if not units or self._is_stopped:
+            level.pending = 0
+            self._into_range(level)
+            self._later(level, self._delays.delay_ms(level.number) / 1000)
+            return
+        level.end, level.failed_at, level.wait_ms = end, None, wait_ms
+        level.failed_looks = 0
+        for offset, record in found:
+            if isinstance(record, Exception):
+                _lost(level, offset, record)
+            else:
+                level.pending += 1
+                self._durable.append(record, self._stored, level, offset)
+        self._answered(level, 1)
+
+    def _wait_ms(self, level: _Level, due_at_ms: int) -> int:
+        """Return how long a message has to wait yet, at most 0 if it is due."""
+        delay_ms = self._delays.delay_ms(level.number)
+        if due_at_ms > self._clock.now_ms() + delay_ms:
+            return 0  # the level was longer when it was stored, or the unit is damaged
+        return delay_ms - self._clock.elapsed_ms(due_at_ms - delay_ms)
+
+    def _copy_or_error(
+        self, level: _Level, offset: int, place: int
+    ) -> tuple[int, NewRecord | Exception]:
+        """Return a message's queue offset, and its copy or why there can be none."""
+        try:
+            return offset, self._copy(level, offset, place)
+        except _UNREADABLE as error:
+            return offset, error
+        except DiskFailed as error:
+            if level.failed_looks < UNREADABLE_LOOKS_MAX:
+                raise
+            return offset, error
+
+    def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:
+        """Return the copy of a message that is due. Raises one of `_UNREADABLE`."""
+        original = MessageOriginal.read(self._store.record_at(PhysicalOffset(place)))
+        found = original.message
+        here = (SCHEDULE_TOPIC, level.number - 1, offset)
+        if (found.topic, found.queue_id, found.queue_offset) != here:
+            raise WireError("another record lies where the queue says")
+        topic = found.properties.get(properties.REAL_TOPIC, "")
+        queue_id = int(found.properties.get(properties.REAL_QID, ""))
+        if topic in ("", HALF_TOPIC, SCHEDULE_TOPIC) or queue_id < 0:
+            raise WireError(f"it wants to go to queue {queue_id} of {topic!r}")
+        return original.copy(topic, queue_id, self._store_host)
+
+    def _stored(
+        self, level: _Level, offset: int, stored: Appended | None, error: StoreError | None
+    ) -> Sequence[Buffer]:
+        """Take note of a copy that was not stored; asked once more if its sync fails."""
+        if stored is None:
+            if isinstance(error, _REFUSED_FOR_GOOD):
+                _lost(level, offset, error)
+            elif level.failed_at is None or offset < level.failed_at:
+                level.failed_at = offset
+                _log.warning(
+                    "delayed messages could not be delivered; trying again",
+                    level=level.number,
+                    why=str(error),
+                )
+        return _DECIDED
+
+    def _answered(self, level: _Level, count: int) -> None:
+        """End the batch when nothing of it is under way any more."""
+        level.pending -= count
+        if level.pending:
+            return
+        reached = level.end if level.failed_at is None else level.failed_at
+        if reached != level.offset:
+            level.offset = reached
+            try:
+                self._progress.note(level.number, reached)
+            except StoreError as error:
+                _log.error(
+                    "the progress of a delay level could not be noted; a kill would have its "
+                    "messages delivered again",
+                    level=level.number,
+                    why=str(error),
+                )
+        if level.failed_at is not None:
+            self._later(level, RETRY_SECONDS)
+        elif level.wait_ms is not None:
+            self._later(level, (level.wait_ms + 1) / 1000)
+        elif not self._is_stopped:
+            self._timers.call_soon(level.look)
+
+    def _later(self, level: _Level, seconds: float) -> None:
+        if not self._is_stopped:
+            seconds = min(max(seconds, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX)
+            level.timer = self._timers.call_later(seconds, level.look)
+
+    def _into_range(self, level: _Level) -> None:
+        """Move a level to where its queue is: old messages may be deleted, or a log cut."""
+        low, high = self._store.queue_range(SCHEDULE_TOPIC, level.number - 1)
+        level.offset = min(max(level.offset, low), high)
+
+
+def _lost(level: _Level, offset: int, why: Exception | None) -> None:
+    _log.error(
+        "a delayed message cannot be delivered and is passed over",
+        level=level.number,
+        queue_offset=offset,
+        why=str(why),
+    )

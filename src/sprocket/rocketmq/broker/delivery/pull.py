@@ -1,0 +1,239 @@
+"""Handling of a pull request: the checks in RocketMQ's order, the read, the numbers in the answer.
+
+Source: RocketMQ `PullMessageProcessor`.
+"""
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from sprocket.base.errors import RequestRefused
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.headers.headers import PullMessage
+from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, TAG, Subscription
+from sprocket.rocketmq.model.topic import READ
+from sprocket.rocketmq.settings import PullSettings
+from sprocket.rocketmq.store.read.reading import GetResult, GetStatus
+from sprocket.rocketmq.store.store import Store
+
+COMMIT_FLAG = 1
+SUSPEND_FLAG = 2
+SUBSCRIPTION_FLAG = 4
+
+
+class Forbidden(IntEnum):
+    """Who forbids a pull, told beside NO_PERMISSION."""
+
+    BROKER = 1
+    GROUP = 2
+    TOPIC = 3
+    BROADCAST = 4
+    GROUP_FOR_TOPIC = 5
+
+
+class PullForbidden(RequestRefused):
+    """A pull that somebody's settings forbid."""
+
+    def __init__(self, kind: Forbidden, remark: str) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        self.kind = kind
+
+
+class Pulled(Struct, frozen=True, gc=False):
+    """The outcome of a pull.
+
+    Attributes:
+        code: The answer's code.
+        result: Records and offsets, as the store gave them.
+        next_offset: Where the consumer goes on.
+        tags: What the consumer wants, for a wait; None for everything.
+        topic_flag: The topic's system flag.
+        group_flag: The group's.
+    """
+
+    code: int
+    result: GetResult
+    next_offset: int
+    tags: frozenset[int] | None
+    topic_flag: int
+    group_flag: int
+
+
+class _Checked(Struct, frozen=True, gc=False):
+    """What a pull that passed all checks is filtered by, and the flags that its answer tells."""
+
+    subscription: Subscription
+    topic_flag: int
+    group_flag: int
+
+
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+_EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
+
+
+class PullService:
+    """Answers pulls out of the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        topics: Topics,
+        groups: Groups,
+        members: ClientManager,
+        offsets: ConsumerOffsets,
+        settings: PullSettings,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._offsets = offsets
+        self._settings = settings
+
+    def use(self, settings: PullSettings) -> None:
+        """Change limits of pulls."""
+        self._settings = settings
+
+    def pull(self, header: PullMessage, *, is_first: bool = True) -> Pulled:
+        """Check a pull and read what it asks for.
+
+        Args:
+            header: The request's.
+            is_first: False when a pull that waited is run again; then nothing is committed.
+
+        Raises:
+            RequestRefused: A check failed; its code is RocketMQ's.
+            StoreError: The store could not be read.
+        """
+        checked = self._check(header)
+        tags, flags = checked.subscription.tags, (checked.topic_flag, checked.group_flag)
+        target = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+        if target is not None:
+            return self._reset(header, target, *flags)
+        settings = self._settings
+        result = self._store.get_messages(
+            header.topic,
+            header.queue_id,
+            QueueOffset(header.queue_offset),
+            max_count=max(1, min(header.max_msg_nums, settings.messages_max)),
+            tags=tags,
+            max_bytes=settings.bytes_max,
+            reader=(header.consumer_group, header.topic, header.queue_id),
+        )
+        if is_first and header.sys_flag & COMMIT_FLAG:
+            self._offsets.commit_aside(
+                header.consumer_group, header.topic, header.queue_id, header.commit_offset
+            )
+        status = result.status
+        if status in _EMPTY_QUEUE:
+            is_moved = header.queue_offset != 0
+            code = ResponseCode.PULL_OFFSET_MOVED if is_moved else ResponseCode.PULL_NOT_FOUND
+        else:
+            code = _CODES[status]
+        return Pulled(code, result, result.next_offset, tags, *flags)
+
+    def _reset(self, header: PullMessage, target: int, topic_flag: int, group_flag: int) -> Pulled:
+        """Send a group to where an administrator wants it; what it commits here is out of date."""
+        low, high = self._store.queue_range(header.topic, header.queue_id)
+        result = GetResult(GetStatus.OFFSET_RESET, QueueOffset(target), low, high, [])
+        code = ResponseCode.PULL_OFFSET_MOVED
+        return Pulled(code, result, target, None, topic_flag, group_flag)
+
+    def hold_ms(self, header: PullMessage) -> int:
+        """Return how long this pull may wait for a message; 0 when it does not want to."""
+        if not header.sys_flag & SUSPEND_FLAG:
+            return 0
+        return max(0, min(header.suspend_timeout_millis, self._settings.hold_ms_max))
+
+    def _check(self, header: PullMessage) -> _Checked:
+        """Run the checks and return what they have found."""
+        if not self._topics.is_readable:
+            raise PullForbidden(Forbidden.BROKER, "the broker is closed to pulls at the moment")
+        group = self._groups.find(header.consumer_group)
+        if not group.consume_enable:
+            raise PullForbidden(
+                Forbidden.GROUP, f"group [{group.name}] may not consume at the moment"
+            )
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{header.topic}] not exist, apply first please!",
+            )
+        if not topic.perm & READ:
+            raise PullForbidden(Forbidden.TOPIC, f"topic [{topic.name}] may not be read")
+        if not 0 <= header.queue_id < topic.read_queues:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic {topic.name} has "
+                f"{topic.read_queues} read queues",
+            )
+        if header.sys_flag & SUBSCRIPTION_FLAG:
+            subscription = self._carried(header)
+        else:
+            subscription = self._registered(
+                header, broadcast_allowed=group.consume_broadcast_enable
+            )
+        if subscription.type != TAG:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the broker does not support consumers that filter by {subscription.type}",
+            )
+        return _Checked(subscription, topic.sys_flag, group.sys_flag)
+
+    def _carried(self, header: PullMessage) -> Subscription:
+        """Return the subscription that the request itself carries.
+
+        A text of nothing but `||` has no parts for RocketMQ; blank parts are parts, and hold no
+        tag.
+        """
+        text = header.subscription or ""
+        kind = header.expression_type or TAG
+        is_unreadable = bool(text) and not text.replace("||", "") if kind == TAG else not text
+        if is_unreadable:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, "the subscription cannot be parsed"
+            )
+        subscription = Subscription.parse(header.topic, text, type=kind, version=header.sub_version)
+        self._members.register_for_pull(header.consumer_group, subscription, CLUSTERING)
+        return subscription
+
+    def _registered(self, header: PullMessage, *, broadcast_allowed: bool) -> Subscription:
+        """Return the subscription that the group's heartbeats brought."""
+        name = header.consumer_group
+        members = self._members.consumers(name)
+        if members is None or not members.clients:  # what pulls brought along is not enough
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group [{name}] is not online"
+            )
+        if members.message_model == BROADCASTING and not broadcast_allowed:
+            raise PullForbidden(Forbidden.BROADCAST, f"group [{name}] may not consume by broadcast")
+        if self._groups.is_forbidden(name, header.topic):
+            raise PullForbidden(
+                Forbidden.GROUP_FOR_TOPIC, f"group [{name}] may not read topic [{header.topic}]"
+            )
+        subscription = members.subscriptions.get(header.topic)
+        if subscription is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"group [{name}] has no subscription to topic [{header.topic}]",
+            )
+        if subscription.version < header.sub_version:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                f"the subscription of group [{name}] is not the latest",
+            )
+        return subscription

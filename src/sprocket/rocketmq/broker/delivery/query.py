@@ -1,0 +1,187 @@
+"""Finding messages by key, by id and by time."""
+
+from msgspec import Struct
+
+from sprocket.base import log
+from sprocket.base.disk.nonblocking import Missing, WouldBlock
+from sprocket.base.errors import (
+    CorruptRecord,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    RequestRefused,
+)
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.codec.bodies.admin_bodies import QueueUnit, QueueUnits
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.headers.admin_headers import QueryConsumeQueue
+from sprocket.rocketmq.codec.headers.headers import QueryMessage
+from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store_settings import StoreSettings
+
+_log = log.get_logger(__name__)
+
+UNIQUE_KEY_MAX = 32
+"""Most messages with one unique key; RocketMQ's `defaultQueryMaxNum`."""
+
+UNITS_MAX = 1024
+"""Most units of a queue in one answer, whatever the client asks for."""
+
+BYTES_MAX = 8 * 1024 * 1024
+"""Most bytes in one answer beyond its first message; half of what clients take in a frame."""
+
+KEY_CHARACTERS = 128
+"""How much of a key the log repeats."""
+
+
+class Found(Struct, frozen=True):
+    """What a query gives.
+
+    Attributes:
+        records: Whole records as stored, the oldest first.
+        index_updated_at_ms: When the index last took something in.
+        index_end: The physical offset of what it took in last.
+    """
+
+    records: list[memoryview]
+    index_updated_at_ms: int = 0
+    index_end: int = 0
+
+
+class Queries:
+    """Looks messages up in the store.
+
+    Args:
+        store: Where they lie.
+        settings: Whether it keeps an index, and how many messages an answer has at most.
+    """
+
+    def __init__(self, store: Store, settings: StoreSettings) -> None:
+        self._store = store
+        self._settings = settings
+
+    def by_key(self, header: QueryMessage) -> Found:
+        """Return the newest messages with a key, in the order in which they were stored.
+
+        Args:
+            header: Which.
+
+        Raises:
+            RequestRefused: QUERY_NOT_FOUND, also where no index is kept; SYSTEM_ERROR for a
+                negative number.
+        """
+        if header.max_num < 0:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"maxNum {header.max_num} must not be negative"
+            )
+        if not self._settings.index_messages:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND,
+                "this broker keeps no index (setting store.index_messages, messageIndexEnable)",
+            )
+        wanted = UNIQUE_KEY_MAX if header.is_unique_key else header.max_num
+        count = min(wanted, self._settings.found_messages_max)
+        if not header.topic or not header.key or count == 0:
+            raise _not_found()
+        result = self._store.find(
+            header.topic,
+            header.key,
+            max_count=count,
+            begin_ms=header.begin_timestamp,
+            end_ms=header.end_timestamp,
+        )
+        limit = f"{count} messages" if len(result.offsets) == count < header.max_num else ""
+        records: list[memoryview] = []
+        missing: list[Missing] = []  # is asked for at once
+        size = 0
+        for offset in reversed(result.offsets):
+            try:
+                record = self._store.record_at(offset)
+            except (OffsetTooSmall, OffsetTooLarge, CorruptRecord):
+                continue
+            except WouldBlock as stop:
+                missing += stop.missing
+                continue
+            size += len(record)
+            if records and size > BYTES_MAX:
+                limit = f"{BYTES_MAX} bytes"
+                break
+            records.append(record)
+        if missing:
+            raise WouldBlock(missing)
+        if not records:
+            raise _not_found()
+        if limit:  # the client cannot see that there may be more
+            key = header.key[:KEY_CHARACTERS]
+            _log.warning("a query by key is cut off", topic=header.topic, key=key, limit=limit)
+        records.reverse()
+        return Found(records, result.index_updated_at_ms, result.index_end)
+
+    def units(
+        self, header: QueryConsumeQueue, subscription: Subscription | None
+    ) -> QueueUnits | None:
+        """Return what a queue has for some messages.
+
+        Args:
+            header: Which.
+            subscription: Of the group that is named in it, None if that has none.
+
+        Returns:
+            None if there is no message at the offset, or no such queue.
+        """
+        topic, queue_id = header.topic, header.queue_id
+        span = self._store.queue_range(topic, queue_id)
+        if not span.min <= header.index < span.max:
+            return None
+        count = max(0, min(header.count, UNITS_MAX, span.max - header.index))
+        wanted = frozenset[int]() if subscription is None else subscription.tags
+        found: list[QueueUnit] = []
+        while len(found) < count:  # a read ends where a file does
+            units = self._store.units(
+                topic, queue_id, header.index + len(found), count - len(found)
+            )
+            if not units:
+                break
+            found += [
+                QueueUnit(
+                    physical_offset=place,
+                    size=size,
+                    tags_code=code,
+                    passes=wanted is None or code in wanted,
+                )
+                for _, place, size, code, _ in units
+            ]
+        said = None
+        if header.consumer_group:
+            said = "null"  # RocketMQ's word for no filter but tags
+            if subscription is None:
+                said = f"{header.consumer_group}@{topic} is not online!"
+        return QueueUnits(
+            min_offset=span.min,
+            max_offset=span.max,
+            units=found[:count],
+            subscription=subscription,
+            filter_data=said,
+        )
+
+    def by_offset(self, offset: int) -> memoryview:
+        """Return the record at a physical offset, which ids of messages name.
+
+        Args:
+            offset: Where.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; there is no record there.
+        """
+        try:
+            if offset < 0:
+                raise OffsetTooSmall(offset, 0)
+            return self._store.record_at(PhysicalOffset(offset))
+        except (OffsetTooSmall, OffsetTooLarge, CorruptRecord) as error:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}: {error}"
+            ) from error
+
+
+def _not_found() -> RequestRefused:
+    return RequestRefused(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range")

@@ -1,0 +1,338 @@
+"""How far each consumer group is in each queue, so that it continues there after a stop or a crash.
+
+Two files hold it, both in `config/`:
+
+* `consumerOffset.json`, RocketMQ's own, the snapshot: replaced as a whole every few seconds
+  (`flush_ms`) and at stop, piece by piece while commits go on.
+* `sprocket.offsets`, a journal of the commits since then: one line is written for each commit,
+  before the commit is answered. A process that dies, by `kill -9` too, leaves what it has written
+  to the system, so no answered commit is lost with the process. The journal is not synced: a power
+  loss may take the commits of the last interval, and consumers then see some messages again.
+
+Lines of the journal hold `sequence, "topic@group", queue, offset`, or null for the offset where all
+of a group in a topic was forgotten; `base.journal` and `config_file` have the rest.
+
+A pull may contain a commit. If its line cannot be written the pull does not fail: the commit is
+kept in memory only (`commit_aside`), as all of RocketMQ's are, until a line or a file has it.
+
+A reset by an administrator is a commit that wins: until the group has pulled from the queue, and
+so learned of it, its own commits there are ignored.
+
+Invariants
+
+1. File + journal = the table except for what `_unkept` has: at any moment reading both gives what
+   was answered last.
+2. `_topics` and `_groups` hold the two halves of every key of the table, and nothing else.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.disk import steps
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.steps import Steps
+from sprocket.base.errors import DiskFailed, DiskFull, WireError
+from sprocket.base.tables.journal import Journal
+from sprocket.rocketmq.broker.config_file import ConfigFile
+from sprocket.rocketmq.codec.config import fastjson, tables
+from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.store import config_rdb
+from sprocket.rocketmq.store.layout import StoreLayout
+
+_log = log.get_logger(__name__)
+
+JOURNAL_BYTES_MAX = 4 * 1024 * 1024
+"""A journal of this size asks for a flush at once; about 80,000 commits."""
+
+Commit: TypeAlias = tuple[int, str, int, int | None]
+"""Sequence, `topic@group`, queue, offset; without an offset the key is forgotten."""
+
+VERSION_STEP = 500
+"""Commits for each step of the data version, RocketMQ's `consumerOffsetUpdateVersionStep`."""
+
+_decode: Callable[[bytes], Commit] = msgspec.json.Decoder(Commit).decode
+
+_NOTHING: Mapping[int, int] = {}
+
+_INT64_MAX = (1 << 63) - 1
+
+
+class _File(msgspec.Struct):
+    """The members of `consumerOffset.json` that are read; groupTopicMap follows from the table."""
+
+    dataVersion: object = None  # noqa: N815  # RocketMQ's names, as are the next two
+    offsetTable: dict[str, dict[int, int] | None] | None = None  # noqa: N815
+    sprocketSequence: int | None = None  # noqa: N815
+
+
+class ConsumerOffsets:
+    """The table of committed offsets, by `topic@group` and queue.
+
+    Attributes:
+        journal: The commits since the last snapshot was begun.
+
+    Threads: event loop only, except for the calls of steps.
+    Durability: see the head of the module.
+    """
+
+    def __init__(self, disk: Disk, folder: str, clock: Clock) -> None:
+        layout = StoreLayout(folder)
+        rocksdb = partial(config_rdb.offsets_json, disk, layout)
+        self._file = ConfigFile(disk, layout.consumer_offsets, rocksdb)
+        self._clock = clock
+        self._table: dict[str, dict[int, int]] = {}
+        self._topics: dict[str, dict[str, None]] = {}
+        self._groups: dict[str, dict[str, None]] = {}
+        self._resets: dict[tuple[str, int], int] = {}
+        self._unkept: dict[tuple[str, int], int] = {}
+        """Which commits have no line, by the number of the change."""
+        self._version = DataVersion.new(clock.now_ms())
+        self._changes = 0
+        covered = self._file.load_as(_File, self._interpret)
+        self.journal = Journal(disk, layout.offset_journal, _decode)
+        lines = self.journal.replay(covered)
+        for _, key, queue_id, offset in lines:
+            if offset is None:
+                self._drop(key)
+            else:
+                self._queues(key)[queue_id] = offset
+        self._is_changed = covered is None or bool(lines)
+        if covered is None:
+            self.flush()  # from now on the journal counts
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return the offset the group goes on from, None when it never committed one."""
+        queues = self._table.get(f"{topic}@{group}")
+        return None if queues is None else queues.get(queue_id)
+
+    def of(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return the offsets of a group in a topic by queue."""
+        return self._table.get(f"{topic}@{group}", _NOTHING)
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Note where the group is in a queue; forwards or backwards.
+
+        Returns:
+            False when an administrator has reset the queue and the group has not pulled since: then
+            the commit is ignored.
+
+        Raises:
+            DiskFull, DiskFailed: The journal could not be written; the table is as before.
+        Durability: written to the system when this returns, see the head of the module.
+        """
+        key = f"{topic}@{group}"
+        if self._resets and (key, queue_id) in self._resets:
+            return False
+        self._commit(key, queue_id, offset)
+        return True
+
+    def commit_aside(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit with something else, a pull, which must not fail because no line can be written.
+
+        Durability: as `commit`, if there is space; else none until the next flush.
+        """
+        try:
+            self.commit(group, topic, queue_id, offset)
+        except (DiskFull, DiskFailed) as error:
+            if not self._unkept:
+                _log.error("commits of pulls are in memory only, and lost with it", why=str(error))
+            key = f"{topic}@{group}"
+            self._set(key, queue_id, offset)
+            self._unkept[key, queue_id] = self._changes
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Set where the group goes on, over its own commits, until `take_reset`.
+
+        Raises:
+            DiskFull, DiskFailed: As `commit`.
+        Durability: as `commit`; that it wins over commits ends with the process.
+        """
+        key = f"{topic}@{group}"
+        self._commit(key, queue_id, offset)
+        self._resets[key, queue_id] = offset
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return where an administrator has sent the group, once; None almost always."""
+        if not self._resets:
+            return None
+        return self._resets.pop((f"{topic}@{group}", queue_id), None)
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Give one group the offsets of another in a topic, if it has any, and no others there.
+
+        Raises:
+            DiskFull, DiskFailed: As `commit`; some may be cloned.
+        Durability: as `commit`.
+        """
+        key = f"{topic}@{target}"
+        offsets = dict(self.of(source, topic))
+        if not offsets:
+            return
+        self._forget(key)
+        for queue_id, offset in offsets.items():
+            self._commit(key, queue_id, offset)
+
+    def forget(self, group: str) -> None:
+        """Forget everything that a group has committed, in every topic.
+
+        Raises:
+            DiskFull, DiskFailed: As `commit`; some may be forgotten.
+        Durability: as `commit`.
+        """
+        for topic in self.topics_of(group):
+            self._forget(f"{topic}@{group}")
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget everything that any group has committed in a topic.
+
+        Raises:
+            DiskFull, DiskFailed: Some may be forgotten.
+        Durability: on the disk when this returns.
+        """
+        for group in self.groups_of(topic):
+            self._forget(f"{topic}@{group}")
+        self.journal.sync()
+
+    def by_queue(self, topic: str) -> dict[int, list[int]]:
+        """Return by queue the offsets that groups have committed in the topic."""
+        found: dict[int, list[int]] = {}
+        for group in self.groups_of(topic):
+            for queue_id, offset in self.of(group, topic).items():
+                found.setdefault(queue_id, []).append(offset)
+        return found
+
+    @property
+    def wants_flush(self) -> bool:
+        """Tell whether the journal has grown so long that it should not wait for its time."""
+        return self.journal.bytes_since_roll >= JOURNAL_BYTES_MAX
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that committed an offset in the topic."""
+        return list(self._groups.get(topic, ()))
+
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics in which a group has committed an offset."""
+        return list(self._topics.get(group, ()))
+
+    @property
+    def version(self) -> DataVersion:
+        """The version of the table."""
+        return self._version
+
+    def all(self) -> Mapping[str, Mapping[int, int]]:
+        """Return every offset by `topic@group` and queue."""
+        return self._table
+
+    def flush_steps(self) -> Steps:
+        """Write a new snapshot, if anything has changed since the last one.
+
+        Raises:
+            DiskFull, DiskFailed: The old one and the journal are there.
+        """
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        changes = self._changes
+        covered = self.journal.roll()
+        try:
+            yield from self._file.replace_steps(
+                {
+                    "dataVersion": self._version.to_json(),
+                    "groupTopicMap": self._group_entries(),
+                    "offsetTable": self._offset_entries(),
+                    tables.SEQUENCE: covered,
+                }
+            )
+        except BaseException:
+            self._is_changed = True
+            raise
+        self._unkept = {at: number for at, number in self._unkept.items() if number > changes}
+        yield from self.journal.retire_steps(covered)
+
+    def flush(self) -> None:
+        """Write what changed, here and now: used when stopping and by tests."""
+        steps.run(self.flush_steps())
+
+    def close(self) -> None:
+        """Flush and give the journal up."""
+        try:
+            self.flush()
+        finally:
+            self.journal.close()
+
+    def _group_entries(self) -> Iterator[str]:
+        for group in list(self._topics):
+            topics = self._topics.get(group)
+            if topics:
+                yield fastjson.entry(group, list(topics))
+
+    def _offset_entries(self) -> Iterator[str]:
+        """Give the offsets as they are when they are asked for: later lines have the rest."""
+        for key in list(self._table):
+            queues = self._table.get(key)
+            if queues is not None:
+                yield fastjson.int_map_entry(key, queues)
+
+    def _commit(self, key: str, queue_id: int, offset: int) -> None:
+        queues = self._table.get(key, _NOTHING)
+        if queues.get(queue_id) == offset and (key, queue_id) not in self._unkept:
+            return
+        self.journal.append(key, queue_id, offset)
+        self._unkept.pop((key, queue_id), None)
+        self._set(key, queue_id, offset)
+
+    def _set(self, key: str, queue_id: int, offset: int) -> None:
+        self._queues(key)[queue_id] = offset
+        self._is_changed = True
+        self._changes += 1
+        if self._changes % VERSION_STEP == 0:
+            self._version = self._version.next(self._clock.now_ms())
+
+    def _queues(self, key: str) -> dict[int, int]:
+        """Return what a group has in a topic, to be changed; it may be new."""
+        queues = self._table.get(key)
+        if queues is None:
+            queues = self._table[key] = {}
+            topic, _, group = key.partition("@")
+            self._topics.setdefault(group, {})[topic] = None
+            self._groups.setdefault(topic, {})[group] = None
+        return queues
+
+    def _drop(self, key: str) -> None:
+        if self._table.pop(key, None) is None:
+            return
+        topic, _, group = key.partition("@")
+        for index, one, other in (
+            (self._topics, group, topic),
+            (self._groups, topic, group),
+        ):
+            del index[one][other]
+            if not index[one]:
+                del index[one]
+
+    def _forget(self, key: str) -> None:
+        if key in self._table:
+            self.journal.append(key, 0, None)
+            self._drop(key)
+            self._changes += 1
+            self._is_changed = True
+        self._resets = {at: to for at, to in self._resets.items() if at[0] != key}
+        self._unkept = {at: number for at, number in self._unkept.items() if at[0] != key}
+
+    def _interpret(self, content: _File) -> int | None:
+        """Take in what the file says; return up to where it covers the journal."""
+        version = DataVersion.from_json(content.dataVersion, self._clock.now_ms())
+        self._table, self._topics, self._groups = {}, {}, {}
+        for key, queues in (content.offsetTable or {}).items():
+            self._queues(key).update(queues or {})
+            for number in (*self._table[key], *self._table[key].values()):
+                if not -_INT64_MAX <= number <= _INT64_MAX:
+                    raise WireError(f"{number} among the offsets of {key} is no number of 64 bits")
+        self._version = version
+        members = msgspec.structs.asdict(content)
+        return tables.covered_by({n: one for n, one in members.items() if one is not None})

@@ -1,0 +1,70 @@
+"""How groups get their messages, by topic, in `config/messageRequestMode.json`: by pulling.
+
+RocketMQ's other mode, POP, is not built. A folder of RocketMQ's may have groups with that mode:
+they are kept, logged, and pull.
+"""
+
+from collections.abc import Mapping
+
+from sprocket.base import log
+from sprocket.base.disk.disk import Disk
+from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.config_file import ConfigFile
+from sprocket.rocketmq.codec.bodies import relay_bodies
+from sprocket.rocketmq.codec.bodies.relay_bodies import PULL, RequestMode
+from sprocket.rocketmq.codec.config import values
+from sprocket.rocketmq.codec.config.fastjson import JsonObject
+from sprocket.rocketmq.store.layout import StoreLayout
+
+_log = log.get_logger(__name__)
+
+
+class RequestModes:
+    """The table of modes by topic and group.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._file = ConfigFile(disk, StoreLayout(folder).request_modes)
+        self._table: dict[str, dict[str, RequestMode]] = {}
+        self._file.load(self._interpret)
+        for topic, groups in self._table.items():
+            for group, mode in groups.items():
+                if mode.mode != PULL:
+                    _log.warning(
+                        "a group's mode is not offered; it pulls",
+                        topic=topic,
+                        group=group,
+                        mode=mode.mode,
+                    )
+
+    def all(self) -> Mapping[str, Mapping[str, RequestMode]]:
+        """Return every mode by topic and group."""
+        return self._table
+
+    def put(self, mode: RequestMode) -> None:
+        """Add or replace a mode.
+
+        Raises:
+            StoreError: The file could not be written; the table is as before.
+        Durability: on the disk when this returns.
+        """
+        old = {topic: dict(groups) for topic, groups in self._table.items()}
+        self._table.setdefault(mode.topic, {})[mode.group] = mode
+        try:
+            self._file.replace(self._file.encode(relay_bodies.request_modes_json(self._table)))
+        except StoreError:
+            self._table = old
+            raise
+
+    def _interpret(self, content: JsonObject) -> None:
+        """Take in what the file says."""
+        found = values.mapping(content.get("messageRequestModeMap"), "messageRequestModeMap")
+        self._table = {
+            str(topic): {
+                str(group): relay_bodies.request_mode(mode)
+                for group, mode in values.mapping(groups, f"modes of {topic}").items()
+            }
+            for topic, groups in found.items()
+        }

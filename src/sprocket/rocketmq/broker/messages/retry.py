@@ -1,0 +1,139 @@
+"""Handling of a message that a consumer sends back: deliver it later, or make it a dead letter.
+
+The record is a copy of the consumed one for `%RETRY%<group>`, which every consumer of the group
+subscribes to, with the original topic in `RETRY_TOPIC` and the first id in `ORIGIN_MESSAGE_ID`. It
+waits in a delay level first: the one that the consumer asks for, or, if it leaves that to us, level
+3 and one more for each time that it failed before. One that has failed too often, or that the
+consumer gives up, goes to `%DLQ%<group>`, where it stays until somebody looks at it.
+
+Orderly consumers send their last retry as a plain message to the retry topic; `broker.send` handles
+that, with its limit.
+
+Source: RocketMQ `AbstractSendMessageProcessor.consumerSendMsgBack`.
+"""
+
+import random
+from collections.abc import Callable
+
+from sprocket.base.errors import (
+    CorruptRecord,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    RequestRefused,
+    WireError,
+)
+from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.topics.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, Topics
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.headers.headers import SendMessageBack
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION, WRITE
+from sprocket.rocketmq.store.store import Store
+
+LEVEL_OF_FIRST_RETRY = 3
+"""10 s with RocketMQ's levels."""
+
+MAX_RECONSUME_VERSION = 121
+"""3.4.9: from here on a retry's own `maxReconsumeTimes` overrides the group's."""
+
+
+def retries_max(group: SubscriptionGroup, wanted: int | None, version: int) -> int:
+    """Return how often a message of the group is tried again.
+
+    Args:
+        group: The consumers' group, whose number counts by default.
+        wanted: The number that the client names.
+        version: The client's version; older ones do not know what they name.
+    """
+    if wanted is None or version < MAX_RECONSUME_VERSION:
+        return group.retry_times_max
+    return wanted
+
+
+class RetryService:
+    """Turns messages that are sent back into records.
+
+    Args:
+        store: Where the consumed messages lie.
+        topics: Where retry and dead-letter topics are looked up and made.
+        groups: Their retries.
+        levels: Where the records wait.
+        store_host: The broker's address, as records hold it.
+        below: `below(n)` picks one of n queues.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        topics: Topics,
+        groups: Groups,
+        levels: DelayLevels,
+        store_host: bytes,
+        *,
+        below: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._store_host = store_host
+        self._below = below
+
+    def record(self, header: SendMessageBack, version: int) -> NewRecord | None:
+        """Return the record to append; None if the group wants no retries, which is a success.
+
+        Args:
+            header: The request's.
+            version: The client's version number.
+
+        Raises:
+            RequestRefused: A check failed; its code is RocketMQ's.
+        """
+        group = self._groups.find(header.group)
+        self._topics.check_writable()
+        if group.retry_queues <= 0:
+            return None
+        sys_flag = UNIT_SUBSCRIPTION if header.unit_mode else 0
+        topic = self._topics.make_internal(
+            RETRY_PREFIX + group.name, group.retry_queues, sys_flag=sys_flag
+        )
+        if not topic.perm & WRITE:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, f"the topic [{topic.name}] may not be written to"
+            )
+        queue_id = self._below(group.retry_queues)
+        original = self._read(header.offset)
+        message = original.message
+        found = message.properties
+        found.setdefault(properties.RETRY_TOPIC, message.topic)
+        found.setdefault(properties.ORIGIN_MESSAGE_ID, message.offset_message_id)
+        found[properties.WAIT] = "false"
+        name = topic.name
+        failures = message.reconsume_times
+        limit = retries_max(group, header.max_reconsume_times, version)
+        if failures >= limit or header.delay_level < 0:
+            name, queue_id = DEAD_LETTER_PREFIX + group.name, 0
+            self._topics.make_internal(name, 1)
+            found[properties.DELAY] = "0"
+        else:
+            level = header.delay_level or LEVEL_OF_FIRST_RETRY + failures
+            name, queue_id = self._levels.divert(level, name, queue_id, found)
+        return original.copy(name, queue_id, self._store_host, more_reconsume_times=1)
+
+    def _read(self, offset: int) -> MessageOriginal:
+        """Return the consumed message.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; no whole message begins at `offset`.
+        """
+        try:
+            return MessageOriginal.read(self._store.record_at(PhysicalOffset(offset)))
+        except (OffsetTooSmall, OffsetTooLarge, CorruptRecord, WireError) as error:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}"
+            ) from error

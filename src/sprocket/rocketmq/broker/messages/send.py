@@ -1,0 +1,480 @@
+"""Handling of a send request: the checks in RocketMQ's order, the queue, the record.
+
+Source: RocketMQ `SendMessageProcessor`, `AbstractSendMessageProcessor.msgCheck`.
+
+Unlike RocketMQ 5.3.3, the parts of a batch keep their own `UNIQ_KEY` (there the batch's own key
+replaces them all, and no part can be found by its key).
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from sprocket.base.clock import Clock
+from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
+from sprocket.rocketmq.broker.messages import plain_properties
+from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
+from sprocket.rocketmq.broker.messages.plain_properties import (
+    LOOKED_AT,
+    REWRITTEN,
+    SPECIAL,
+    UNIQUE,
+    UNIQUE_NAME,
+)
+from sprocket.rocketmq.broker.messages.retry import retries_max
+from sprocket.rocketmq.broker.topics.topics import (
+    DEAD_LETTER_PREFIX,
+    FORBIDDEN_TO_SEND,
+    RETRY_PREFIX,
+    Topics,
+    check_name,
+)
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers.ext import FieldUnreadable
+from sprocket.rocketmq.codec.headers.headers import SendMessage
+from sprocket.rocketmq.codec.record import batch, properties
+from sprocket.rocketmq.codec.record.extra import COUNT_MAX
+from sprocket.rocketmq.model.message import (
+    BORN_HOST_V6,
+    INNER_BATCH,
+    NEED_UNWRAP,
+    STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    NewBatch,
+    NewRecord,
+)
+from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings
+
+REGION = "DefaultRegion"
+"""RocketMQ's default; clients copy it into traces."""
+
+_NOT_SHARED = REWRITTEN | {properties.UNIQ_KEY}
+"""What the parts of a batch do not get from it."""
+
+_UNIQUE_CHARACTERS = len(UNIQUE)
+_SPECIAL_FLAGS = TRANSACTION_MASK | INNER_BATCH
+_CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
+"""The hosts say what they are; a client that sets these bits would break the record."""
+
+
+class RequestOrigin(Protocol):
+    """Where a request came from; `runtime.driver.Peer` is one."""
+
+    host_bytes: bytes
+
+
+Send: TypeAlias = tuple[RequestOrigin, Command, SendMessage]
+"""A message that is to be stored: who sent it, the request, and its header."""
+
+
+class Sender:
+    """Turns send requests into records.
+
+    Args:
+        topics: Where topics are looked up and made.
+        groups: For retries, whose group decides how many there are.
+        locks: A group that consumes in order does not retry.
+        broker: Names that become properties.
+        store_host: The address that clients reach the broker at, as records hold it.
+        clock: For delivery times.
+        levels: Where messages with a delay wait.
+        new_unique_key: Gives a message without `UNIQ_KEY` one.
+        below: `below(n)` picks a queue from 0 to n − 1 for who leaves it to us.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        locks: QueueLocks,
+        broker: BrokerSettings,
+        store_host: bytes,
+        clock: Clock,
+        levels: DelayLevels,
+        new_unique_key: Callable[[], str],
+        *,
+        below: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self.knows = topics.knows
+        """Whether a topic is there already."""
+        self._topics = topics
+        self._groups = groups
+        self._locks = locks
+        self._store_host = store_host
+        self._clock = clock
+        self._levels = levels
+        self._new_unique_key = new_unique_key
+        self._below = below
+        self._added = {
+            properties.MSG_REGION: REGION,
+            properties.TRACE_ON: "true",
+            properties.CLUSTER: broker.cluster,
+        }
+        self._suffix = properties.encode(self._added).decode()
+
+    def records(self, sends: Sequence[Send]) -> list[NewRecord | Exception]:
+        """Return the record of each message, ready to be appended, or why there is none.
+
+        Most messages have nothing that asks for a closer look, which is seen for all at once; what
+        becomes of them here reads as what `record` would make.
+        """
+        texts = [header.properties for _, _, header in sends]
+        closed = "\x02" + "".join(texts)
+        are_plain, are_ascii = plain_properties.are_plain(closed, len(texts)), closed.isascii()
+        queues: dict[str, int] = {}
+        suffix, store_host = self._suffix, self._store_host
+        made: list[NewRecord | Exception] = []
+        for (origin, request, header), text in zip(sends, texts, strict=True):
+            topic, queue_id = header.topic, header.queue_id
+            plain_queues = queues.get(topic)
+            if plain_queues is None:
+                plain_queues = queues[topic] = self._plain_queues(topic)
+            sys_flag, body = header.sys_flag, request.body
+            key_at = text.rfind(UNIQUE) + _UNIQUE_CHARACTERS
+            if (
+                0 <= queue_id < plain_queues
+                and body
+                and not sys_flag & _SPECIAL_FLAGS
+                and text[-1:] == "\x02"
+                and (are_ascii or text.isascii())
+                and (are_plain or plain_properties.are_plain("\x02" + text, 1))
+                and (key_at >= _UNIQUE_CHARACTERS or text.startswith(UNIQUE_NAME))
+            ):
+                made.append(
+                    NewRecord(
+                        topic,
+                        queue_id,
+                        body,
+                        (text + suffix).encode(),
+                        origin.host_bytes,
+                        store_host,
+                        header.flag,
+                        sys_flag & _CLEARED_FLAGS,
+                        header.born_timestamp,
+                        header.reconsume_times,
+                        0,
+                        text[key_at : text.find("\x02", key_at)],
+                    )
+                )
+            else:
+                made.append(self._any_record(origin, request, header))
+        return made
+
+    def _plain_queues(self, name: str) -> int:
+        """Return to how many queues of a topic plain messages may go; 0 if more is to be seen."""
+        topic = self._topics.get(name)
+        if topic is None or topic.attributes or name[0] == "%" or name in FORBIDDEN_TO_SEND:
+            return 0
+        return 0 if topic.order and not self._topics.is_writable else topic.write_queues
+
+    def _any_record(
+        self, origin: RequestOrigin, request: Command, header: SendMessage
+    ) -> NewRecord | Exception:
+        try:
+            return self.record(header, request.body, origin.host_bytes, request.version)
+        except Exception as error:
+            return error
+
+    def record(
+        self, header: SendMessage, body: bytes | memoryview, born_host: bytes, version: int
+    ) -> NewRecord:
+        """Return the record of one message, ready to be appended.
+
+        Args:
+            header: The request's.
+            body: What to store, as it came.
+            born_host: The sender's address.
+            version: The sender's version number.
+
+        Raises:
+            RequestRefused: A check failed; its code is RocketMQ's.
+        """
+        topic, queue_id = self._place(header)
+        if not body:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
+        text = header.properties
+        found = properties.decode(text)
+        topic_name = header.topic
+        is_special = not SPECIAL.isdisjoint(found)
+        if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
+            dead = self._dead_letter(header, version)
+            if dead is not None:
+                topic_name, queue_id = dead.name, self._below(max(1, dead.write_queues))
+                found[properties.DELAY] = "-1"
+                is_special = True
+        if is_special:
+            level = self._delay_level(found)
+            if level > 0:
+                topic_name, queue_id = self._levels.divert(level, topic_name, queue_id, found)
+        if topic.attributes:
+            _check_compaction(topic, found)
+        sys_flag = header.sys_flag
+        if sys_flag & _SPECIAL_FLAGS:
+            _check_flags(sys_flag)
+        unique_key = found.get(properties.UNIQ_KEY)
+        if is_special or _is_loose(text, found):
+            text = _text(found)
+        if unique_key is None:
+            unique_key = self._new_unique_key()
+            text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
+        elif not unique_key.isascii():
+            unique_key = unique_key.encode("utf-8", "replace").decode()
+        return NewRecord(
+            topic_name,
+            queue_id,
+            body,
+            (text + self._suffix).encode("utf-8", "replace"),
+            born_host,
+            self._store_host,
+            header.flag,
+            sys_flag & _CLEARED_FLAGS,
+            header.born_timestamp,
+            header.reconsume_times,
+            0,
+            unique_key,
+        )
+
+    def batch(
+        self, header: SendMessage, body: bytes | memoryview, born_host: bytes
+    ) -> NewBatch | NewRecord:
+        """Return the messages of a batch, ready to be appended.
+
+        They are one record if the topic has queues of batches and the batch has a key of its own.
+
+        Raises:
+            RequestRefused: A check failed, or the batch cannot be taken apart.
+        """
+        topic, queue_id = self._place(header)
+        if topic.name.startswith(RETRY_PREFIX):
+            raise _illegal("a batch may not be sent to a retry topic")
+        if header.sys_flag & _SPECIAL_FLAGS:
+            raise _illegal("a batch may be neither transactional nor an inner one")
+        shared = properties.decode(header.properties)
+        is_inner = topic.takes_batches and properties.UNIQ_KEY in shared
+        if is_inner:
+            shared.pop(properties.INNER_NUM, None)  # counted here, whatever the sender says
+        self._refuse_unsupported_in_batch(shared)
+        size = len(header.properties.encode()) + len(self._suffix)
+        if size > properties.PROPERTIES_BYTES_MAX:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch's properties are too long")
+        try:
+            parts = batch.split(body)
+        except WireError as error:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        if not parts.bodies:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
+        if is_inner:
+            return self._inner_batch(header, queue_id, body, len(parts.bodies), shared, born_host)
+        unique_key = shared.get(properties.UNIQ_KEY, "")
+        if not _NOT_SHARED.isdisjoint(shared):
+            shared = {name: value for name, value in shared.items() if name not in _NOT_SHARED}
+        flags, bodies, texts = parts
+        added = plain_properties.added_to_each(texts, shared, self._suffix)
+        if added is None or topic.attributes:
+            added = b""
+            texts = [self._text_of_part(topic, text, shared) for text in texts]
+        shared_record = NewRecord(
+            header.topic,
+            queue_id,
+            b"",
+            b"",
+            born_host,
+            self._store_host,
+            0,
+            header.sys_flag & _CLEARED_FLAGS,
+            header.born_timestamp,
+            header.reconsume_times,
+            0,
+            unique_key,
+        )
+        return NewBatch(shared_record, flags, bodies, texts, added)
+
+    def _inner_batch(
+        self,
+        header: SendMessage,
+        queue_id: int,
+        body: bytes | memoryview,
+        count: int,
+        shared: dict[str, str],
+        born_host: bytes,
+    ) -> NewRecord:
+        """Return a batch as one record: its body as it came, with the properties of the batch."""
+        if count > COUNT_MAX:
+            raise _illegal(f"a batch of {count} messages, {COUNT_MAX} may be")
+        said = shared | {properties.INNER_NUM: str(count)}
+        return NewRecord(
+            header.topic,
+            queue_id,
+            body,
+            (_text(said) + self._suffix).encode("utf-8", "replace"),
+            born_host,
+            self._store_host,
+            header.flag,
+            header.sys_flag & _CLEARED_FLAGS | INNER_BATCH | NEED_UNWRAP,
+            header.born_timestamp,
+            header.reconsume_times,
+            0,
+            shared[properties.UNIQ_KEY],
+        )
+
+    def _text_of_part(self, topic: TopicConfig, given: bytes, shared: dict[str, str]) -> bytes:
+        """Return the properties to store of any part of a batch."""
+        text = str(given, "utf-8", "replace")
+        found = properties.decode(text)
+        is_special = not SPECIAL.isdisjoint(found)
+        if is_special:
+            self._refuse_unsupported_in_batch(found)
+        if topic.attributes:
+            _check_compaction(topic, found)
+        if is_special or _is_loose(text, found):
+            text = _text(found)
+        if properties.UNIQ_KEY not in found:
+            unique_key = found[properties.UNIQ_KEY] = self._new_unique_key()
+            text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
+        return (_overlaid(text, found, shared) + self._suffix).encode("utf-8", "replace")
+
+    def _place(self, header: SendMessage) -> tuple[TopicConfig, int]:
+        """Return topic and queue that the request names, checked, the topic made if it is new."""
+        topic = self._topics.get(header.topic)
+        if topic is not None and topic.order:
+            self._topics.check_writable()
+        if topic is None:
+            topic = self._make_topic(header)
+        elif topic.name in FORBIDDEN_TO_SEND:
+            raise _forbidden(topic.name)
+        queue_id = header.queue_id
+        if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{queue_id}] is illegal, topic {topic.name} has "
+                f"{topic.read_queues} read and {topic.write_queues} write queues",
+            )
+        if queue_id < 0:
+            queue_id = self._below(topic.write_queues) if topic.write_queues > 0 else 0
+        return topic, queue_id
+
+    def _make_topic(self, header: SendMessage) -> TopicConfig:
+        name = header.topic
+        check_name(name)
+        if name in FORBIDDEN_TO_SEND:
+            raise _forbidden(name)
+        template, queues = header.default_topic, header.default_topic_queue_nums
+        if template is None or queues is None:
+            what = "defaultTopic" if template is None else "defaultTopicQueueNums"
+            raise FieldUnreadable(
+                f"topic {name} is not there, and {what} does not say how to make it"
+            )
+        is_unit = bool(header.unit_mode)
+        is_retry = name.startswith(RETRY_PREFIX)
+        sys_flag = (UNIT_SUBSCRIPTION if is_retry else UNIT) if is_unit else 0
+        try:
+            return self._topics.make_for_send(name, template, queues, sys_flag)
+        except RequestRefused:
+            if is_retry or name.startswith(DEAD_LETTER_PREFIX):
+                return self._topics.make_internal(name, 1, sys_flag=sys_flag)
+            raise
+
+    def _dead_letter(self, header: SendMessage, version: int) -> TopicConfig | None:
+        """Return the dead-letter topic if this retry is one too many, else None."""
+        group_name = header.topic.removeprefix(RETRY_PREFIX)
+        group = self._groups.find(group_name)
+        limit = retries_max(group, header.max_reconsume_times, version)
+        if header.reconsume_times <= limit and not self._locks.is_held(group_name):
+            return None
+        return self._topics.make_internal(DEAD_LETTER_PREFIX + group_name, 1)
+
+    def _delay_level(self, found: dict[str, str]) -> int:
+        """Return the delay level of a message, 0 or less for none; refuse what is not supported.
+
+        Raises:
+            RequestRefused: It is transactional, timed or an inner batch, with the code that
+                RocketMQ gives where the feature is switched off; or a number is none.
+        """
+        if found.get(properties.TRAN_MSG, "").lower() == "true":
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, "transactional messages are not supported"
+            )
+        if properties.INNER_NUM in found:
+            raise _illegal("a single message is no inner batch, though it says so (INNER_NUM)")
+        text = found.get(properties.DELAY)
+        if text is not None:
+            level = _number(text, ResponseCode.SYSTEM_ERROR, properties.DELAY)
+            if level > 0:
+                return level
+        for name in TIMER_NAMES:
+            value = found.get(name)
+            if value is None:
+                continue
+            due = _number(value, ResponseCode.MESSAGE_ILLEGAL, name)
+            if name == properties.TIMER_DELIVER_MS:
+                due -= self._clock.now_ms()
+            if due > 0:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, "timed messages are not supported")
+        return 0
+
+    def _refuse_unsupported_in_batch(self, found: dict[str, str]) -> None:
+        if LOOKED_AT.isdisjoint(found):
+            return
+        if found.get(properties.TRAN_MSG, "").lower() == "true":
+            raise _illegal("a batch may not be transactional")
+        if self._delay_level(found) > 0:
+            raise _illegal("a batch may not be delayed")
+
+
+def _text(pairs: dict[str, str]) -> str:
+    """Write pairs, but for those that are always ours."""
+    kept = {name: value for name, value in pairs.items() if name not in REWRITTEN}
+    return "".join([f"{name}\x01{value}\x02" for name, value in kept.items()])
+
+
+def _is_loose(text: str, found: dict[str, str]) -> bool:
+    """Say whether the pairs would be written otherwise than they came."""
+    return text.count("\x02") != len(found) or (text != "" and text[-1] != "\x02")
+
+
+def _overlaid(text: str, found: dict[str, str], shared: dict[str, str]) -> str:
+    """Add to the pairs of one part of a batch, `found`, written as `text`, those of the batch.
+
+    A pair of the batch takes the place of one of the part. `found` changes with it.
+    """
+    new = [name for name, value in shared.items() if found.get(name) != value]
+    if not new:
+        return text
+    is_rewritten = not found.keys().isdisjoint(new)
+    found.update(shared)
+    if is_rewritten:
+        return _text(found)
+    return text + _text({name: shared[name] for name in new})
+
+
+def _check_compaction(topic: TopicConfig, found: dict[str, str]) -> None:
+    policy = topic.attributes.get("cleanup.policy", "")
+    if policy.upper() == "COMPACTION" and properties.KEYS not in found:
+        raise _illegal(f"topic {topic.name} is compacted by key, and the message has no KEYS")
+
+
+def _check_flags(sys_flag: int) -> None:
+    if sys_flag & INNER_BATCH:
+        raise _illegal("a single message is no inner batch, though its flags say so")
+    if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+        raise RequestRefused(ResponseCode.NO_PERMISSION, "transactional messages are not supported")
+
+
+def _number(text: str, code: ResponseCode, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise RequestRefused(code, f"property {name} is no number: {text[:64]!r}") from error
+
+
+def _illegal(why: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.MESSAGE_ILLEGAL, why)
+
+
+def _forbidden(topic: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.NO_PERMISSION, f"topic [{topic}] may not be sent to")

@@ -1,0 +1,371 @@
+"""The queues that a consumer holds: taking them, giving them up, keeping their locks."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.errors import ClientError, InvalidMessage
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.consumer.consume_counts import ConsumeCounts
+from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
+from sprocket.rocketmq.client.consumer.offsets import Offsets
+from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
+from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
+from sprocket.rocketmq.client.network.broker_calls import BrokerCalls
+from sprocket.rocketmq.client.received import RETRY_PREFIX
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.tasks import Tasks
+
+Start: TypeAlias = Literal["first", "last"] | datetime | int
+"""Where a group begins that has committed nothing: at the oldest message, behind the newest, or at
+the first message stored at or after a time (a datetime, or milliseconds since 1970)."""
+
+_log = log.get_logger(__name__)
+
+
+class StartOffsets:
+    """Where the pulling of a queue begins.
+
+    Args:
+        offsets: Those committed.
+        brokers: Whom to ask for others.
+        start: For queues without a committed offset.
+
+    Source: `RebalancePushImpl.computePullFromWhereWithException`. Unlike it, "last" means what it
+    says on a young queue too; and a queue that comes into being while we consume is read from its
+    beginning, whatever `start` says, as its messages are all newer than the subscription.
+    """
+
+    def __init__(self, offsets: Offsets, brokers: BrokerCalls, start: Start) -> None:
+        if isinstance(start, str) and start not in ("first", "last"):
+            raise InvalidMessage(
+                f"start {start!r}: expected 'first', 'last', a datetime or milliseconds"
+            )
+        self._offsets = offsets
+        self._brokers = brokers
+        self._start = start
+
+    async def find(self, queue: MessageQueue, *, is_new: bool) -> QueueOffset:
+        """Return the offset to begin with.
+
+        Args:
+            queue: One that nobody of this process reads.
+            is_new: Whether it came into being after the subscription.
+
+        Raises:
+            ClientError: The broker could not be asked.
+        """
+        committed = await self._offsets.read(queue)
+        if committed is not None:
+            return committed
+        if queue.topic.startswith(RETRY_PREFIX) or is_new or self._start == "first":
+            return await self._brokers.min_offset(queue)
+        if self._start == "last":
+            return await self._brokers.max_offset(queue)
+        at = self._start
+        assert not isinstance(at, str), at
+        at_ms = int(at.timestamp() * 1000) if isinstance(at, datetime) else at
+        return await self._brokers.offset_by_time(queue, at_ms)
+
+
+class Locks:
+    """The locks by which an orderly consumer keeps others of its group from its queues.
+
+    Args:
+        group: The consumer group.
+        client_id: Who holds them.
+        brokers: Who keep them; a broker lets a lock expire 60 s after its last renewal.
+    """
+
+    def __init__(self, group: str, client_id: str, brokers: BrokerCalls) -> None:
+        self._group = group
+        self._client_id = client_id
+        self._brokers = brokers
+
+    async def acquire(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+        """Lock queues, or renew their locks; return which of them are locked for us now.
+
+        Queues of a broker that gave no answer are not in the result: who had them, has them.
+        """
+        locked: dict[MessageQueue, bool] = {}
+        for broker_name, some in _by_broker(queues).items():
+            try:
+                ours = await self._brokers.lock(self._group, self._client_id, broker_name, some)
+                locked |= {queue: queue in ours for queue in some}
+            except ClientError as error:
+                _log.warning("queues not locked", broker=broker_name, error=str(error))
+        return locked
+
+    async def release(self, queues: Iterable[MessageQueue]) -> None:
+        """Let others have queues; if that fails they wait until the locks expire."""
+        for broker_name, some in _by_broker(queues).items():
+            try:
+                await self._brokers.unlock(self._group, self._client_id, broker_name, some)
+            except ClientError as error:
+                _log.warning("queues not unlocked", broker=broker_name, error=str(error))
+
+
+class Assignment:
+    """What this consumer reads.
+
+    A queue that is given up is marked first, so that nothing more of it is handed out or noted.
+    Its offset is stored, and its lock released, after the listener has returned what it has of it;
+    only then may this consumer take it again.
+
+    Args:
+        offsets: Stored when a queue goes.
+        starts: Say where to begin.
+        locks: None for a consumer that is not orderly.
+        pulling: Fills the caches.
+        tasks: Own the pulling.
+        clock: Dates locks, and samples the counts.
+        settings: Limits of the caches.
+        notes_moves: Whether an offset that a queue is moved to counts as the group's; not so where
+            only the user says how far the group is.
+    """
+
+    def __init__(
+        self,
+        offsets: Offsets,
+        starts: StartOffsets,
+        locks: Locks | None,
+        pulling: QueuePuller,
+        tasks: Tasks,
+        clock: Clock,
+        settings: ConsumerSettings,
+        *,
+        notes_moves: bool = True,
+    ) -> None:
+        self._offsets = offsets
+        self._starts = starts
+        self._locks = locks
+        self._pulling = pulling
+        self._tasks = tasks
+        self._clock = clock
+        self._settings = settings
+        self.counts = ConsumeCounts(clock)
+        """How the consumer does with each topic."""
+        self.on_leave: Callable[[HeldQueue], None] | None = None
+        """Called with a queue that is being given up, before its offset is stored."""
+        self._notes_moves = notes_moves
+        self._is_suspended = False
+        self._held: dict[MessageQueue, HeldQueue] = {}
+        self._leaving: set[MessageQueue] = set()
+        self._seen: dict[str, set[MessageQueue]] = {}
+        self._changing = asyncio.Lock()
+
+    def queues(self, topic: str | None = None) -> list[MessageQueue]:
+        """Return the queues held, of one topic or of all."""
+        return sorted(queue for queue in self._held if topic is None or queue.topic == topic)
+
+    def held(self, queue: MessageQueue) -> HeldQueue | None:
+        """Return a queue that is held, or None."""
+        return self._held.get(queue)
+
+    def all_held(self) -> list[HeldQueue]:
+        """Return every queue that is held, in order."""
+        return [self._held[queue] for queue in self.queues()]
+
+    def suspend(self) -> None:
+        """Pull nothing, of these queues and of those still to come, until `resume`."""
+        self._is_suspended = True
+        for held in self._held.values():
+            held.pause()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._is_suspended = False
+        for held in self._held.values():
+            held.resume()
+
+    def expect(self, topic: str) -> None:
+        """Note that a topic does not exist yet, so that each of its queues will be new."""
+        self._seen.setdefault(topic, set())
+
+    async def change(
+        self, topic: str, wanted: Sequence[MessageQueue], existing: Collection[MessageQueue]
+    ) -> bool:
+        """Hold exactly the wanted queues of a topic.
+
+        One call waits for another, so that none takes what the other takes or gives up.
+
+        Args:
+            topic: The others are left alone.
+            wanted: What this consumer is to read.
+            existing: All queues of the topic.
+
+        Returns:
+            Whether that is so now; if not, call again soon.
+        """
+        async with self._changing:
+            return await self._change(topic, wanted, existing)
+
+    async def _change(
+        self, topic: str, wanted: Sequence[MessageQueue], existing: Collection[MessageQueue]
+    ) -> bool:
+        seen = self._seen.setdefault(topic, set(existing))
+        for queue in self.queues(topic):
+            if queue not in wanted:
+                self.give_up(queue)
+        missing = [queue for queue in wanted if queue not in self._held]
+        takable = [queue for queue in missing if queue not in self._leaving]
+        if self._locks is not None and takable:
+            locked = await self._locks.acquire(takable)
+            takable = [queue for queue in takable if locked.get(queue)]
+        locked_at = float("-inf") if self._locks is None else self._clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for queue in takable:
+                group.create_task(self._take(queue, queue not in seen, locked_at))
+        seen |= set(existing)
+        return all(queue in self._held for queue in wanted)
+
+    async def _take(self, queue: MessageQueue, is_new: bool, locked_at: float) -> None:
+        """Begin to read a queue, unless its broker does not say where."""
+        try:
+            start = await self._starts.find(queue, is_new=is_new)
+        except ClientError as error:
+            _log.warning("queue not taken yet", queue=str(queue), error=str(error))
+        else:
+            self._begin(queue, start, locked_at)
+
+    def _begin(self, queue: MessageQueue, start: QueueOffset, locked_at: float) -> None:
+        settings = self._settings
+        span_max = settings.span_messages_max if self._locks is None else 1 << 62
+        held = HeldQueue(
+            queue,
+            ProcessQueue(
+                start,
+                messages_max=settings.cached_messages_max,
+                bytes_max=settings.cached_bytes_max,
+                span_max=span_max,
+            ),
+            self.counts.of(queue.topic),
+        )
+        held.locked_at = locked_at
+        if self._is_suspended:
+            held.pause()
+        self._held[queue] = held
+        self._share_limits()
+        _log.debug("queue taken", queue=str(queue), offset=start)
+        held.pull_task = self._tasks.spawn(self._pulling.run(held, self._moved), f"pull {queue}")
+
+    def _share_limits(self) -> None:
+        """Give each queue its part of what all may have together."""
+        settings, count = self._settings, len(self._held)
+        messages_max, bytes_max = settings.cached_messages_max, settings.cached_bytes_max
+        if settings.all_cached_messages_max is not None:
+            share = max(1, settings.all_cached_messages_max // max(count, 1))
+            messages_max = min(messages_max, share)
+        if settings.all_cached_bytes_max is not None:
+            bytes_max = min(bytes_max, max(1, settings.all_cached_bytes_max // max(count, 1)))
+        for held in self._held.values():
+            held.cache.limit(messages_max, bytes_max)
+
+    async def move(self, queue: MessageQueue, offset: QueueOffset) -> bool:
+        """Read a queue from another offset on, once the listener has returned what it has of it.
+
+        Of several calls for one queue the last decides.
+
+        Returns:
+            Whether it is so; False if the queue is not held, or was given up meanwhile.
+        """
+        while (held := self._held.get(queue)) is not None:
+            if await self._began_anew(held, offset):
+                return True
+        return False
+
+    async def _moved(self, held: HeldQueue, offset: QueueOffset) -> None:
+        """Go on at the nearest offset that a queue has, unless it was moved or given up."""
+        await self._began_anew(held, offset)
+
+    async def _began_anew(self, held: HeldQueue, offset: QueueOffset) -> bool:
+        """Begin a queue anew at another offset, once the listener has returned.
+
+        Returns:
+            False if the queue was given up meanwhile, or has begun again already.
+        """
+        held.is_dropped = True
+        held.stop_pulling()
+        await held.idle()
+        held.stop_handing_out()
+        if self._held.get(held.queue) is not held:
+            return False
+        if self._notes_moves:
+            self._offsets.overwrite(held.queue, offset)
+        is_paused = held.is_paused
+        self._begin(held.queue, offset, held.locked_at)
+        if is_paused:
+            self._held[held.queue].pause()
+        return True
+
+    def give_up(self, queue: MessageQueue) -> None:
+        """Stop reading a queue."""
+        held = self._held.pop(queue)
+        if self.on_leave is not None:
+            self.on_leave(held)
+        held.is_dropped = True
+        self._leaving.add(queue)
+        self._share_limits()
+        _log.debug("queue given up", queue=str(queue))
+        self._tasks.spawn(self._leave(held), f"leave {queue}")
+
+    async def _leave(self, held: HeldQueue) -> None:
+        try:
+            if self._locks is not None:
+                await held.idle()
+            held.stop_pulling()
+            held.stop_handing_out()
+            await self._offsets.store(held.queue)
+            self._offsets.forget(held.queue)
+            if self._locks is not None:
+                await self._locks.release([held.queue])
+        finally:
+            self._leaving.discard(held.queue)
+
+    async def renew_locks(self) -> bool:
+        """Renew the locks of all queues held; say whether all are locked now.
+
+        A queue whose lock is lost stops until it is won again.
+        """
+        assert self._locks is not None, "only an orderly consumer locks"
+        asked_at = self._clock.monotonic()
+        for queue, is_ours in (await self._locks.acquire(list(self._held))).items():
+            held = self._held.get(queue)
+            if held is None:
+                continue
+            if is_ours:
+                held.locked_at = asked_at
+            elif held.is_locked(asked_at):
+                _log.warning("lock lost", queue=str(queue))
+                held.locked_at = float("-inf")
+        now = self._clock.monotonic()
+        return all(held.is_locked(now) for held in self._held.values())
+
+    async def stop(self) -> None:
+        """Pull and hand out nothing more; return when the listener has returned."""
+        for held in self._held.values():
+            held.is_stopping = True
+            held.stop_pulling()
+        for held in list(self._held.values()):
+            await held.idle()
+
+    async def leave_all(self) -> None:
+        """Store all offsets and release all locks."""
+        for held in self._held.values():
+            held.is_dropped = True
+        await self._offsets.store_all()
+        if self._locks is not None:
+            await self._locks.release(list(self._held))
+        self._held.clear()
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    found: dict[str, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        found[queue.broker_name].append(queue)
+    return found

@@ -1,0 +1,176 @@
+"""Being a member of a group: who else is there, and which queues are ours."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from sprocket.base import log
+from sprocket.base.errors import ClientError, InvalidMessage, NoRoute, NoSuchTopic
+from sprocket.rocketmq.client.consumer.assignment import Assignment
+from sprocket.rocketmq.client.consumer.rebalance import Strategy, allocate
+from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.client.network.routes import TEMPLATE_TOPIC
+from sprocket.rocketmq.client.received import RETRY_PREFIX
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.tasks import is_set_within
+
+_UNBALANCED_S = 1.0
+"""Pause before a round is repeated that could not do all it should."""
+_SETTLE_S = 0.05
+"""Pause after a wake-up, in which others come too: several members that start together."""
+
+OnRebalance = Callable[[Sequence[MessageQueue]], None]
+"""Called with the queues that a consumer reads from now on, whenever they have changed."""
+
+_log = log.get_logger(__name__)
+
+
+class GroupMember:
+    """Shares out queues, in rounds: at wake-ups, and every `rebalance_ms`.
+
+    A round changes nothing of a topic about which it cannot learn everything: the route, and a
+    list of members that has us in it.
+
+    Args:
+        group: The consumer group.
+        lease: Routes, brokers, and news of them.
+        subscriptions: The topics; may change.
+        assignment: Takes and gives up queues.
+        settings: Intervals.
+        strategy: How to share out; None gives every member every queue.
+        on_rebalance: The user's.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        lease: Lease,
+        subscriptions: Mapping[str, Subscription],
+        assignment: Assignment,
+        settings: ConsumerSettings,
+        *,
+        strategy: Strategy | None,
+        on_rebalance: OnRebalance | None = None,
+    ) -> None:
+        self._group = group
+        self._lease = lease
+        self._instance = lease.instance
+        self._subscriptions = subscriptions
+        self._assignment = assignment
+        self._settings = settings
+        self._strategy = strategy
+        self._on_rebalance = on_rebalance
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start the rounds."""
+        self._lease.watch(self._instance.on_broker_open, self.wake)
+        self._lease.watch(self._instance.routes.on_change, self._route_changed)
+        self._task = self._lease.tasks.spawn(self._rounds(), "rebalance")
+
+    async def end(self) -> None:
+        """Stop the rounds; the queues stay as they are."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def wake(self) -> None:
+        """Ask for a round soon."""
+        self._woken.set()
+
+    async def announce(self, topic: str) -> None:
+        """Tell the brokers of a topic that was subscribed to, then share out its queues."""
+        try:
+            await self._instance.routes.find(topic)
+        except ClientError as error:
+            if isinstance(error, NoSuchTopic):
+                self._assignment.expect(topic)
+                await self._find_brokers()
+            if not topic.startswith(RETRY_PREFIX):
+                _log.warning("topic cannot be read yet; trying on", topic=topic, error=str(error))
+        await self._instance.heartbeat_all()
+        self.wake()
+
+    async def _find_brokers(self) -> None:
+        """Learn which brokers there are where no route says so: by the template of new topics.
+
+        So they, and administrators, learn of the group before its topic exists.
+        """
+        with contextlib.suppress(ClientError):  # where topics are not made by themselves
+            await self._instance.routes.find(TEMPLATE_TOPIC)
+
+    def _route_changed(self, topic: str) -> None:
+        if topic in self._subscriptions:
+            self._woken.set()
+
+    async def _rounds(self) -> None:
+        wait_s = self._settings.rebalance_ms / 1000
+        while True:
+            if await is_set_within(wait_s, self._woken):
+                await asyncio.sleep(_SETTLE_S)
+            self._woken.clear()
+            is_balanced = await self.round()
+            wait_s = self._settings.rebalance_ms / 1000 if is_balanced else _UNBALANCED_S
+
+    async def round(self) -> bool:
+        """Share out the queues of every topic; say whether all are as they should be."""
+        before = self._assignment.queues()
+        is_balanced = True
+        for topic in list(self._subscriptions):
+            try:
+                is_balanced &= await self._share_out(topic)
+            except InvalidMessage as error:  # a strategy is a user's code; its queues stay
+                is_balanced = False
+                _log.error("the strategy failed", topic=topic, group=self._group, exc_info=error)
+            except ClientError as error:
+                is_balanced = False
+                _log.debug("queues not shared out", topic=topic, error=str(error))
+        for queue in self._assignment.queues():
+            if queue.topic not in self._subscriptions:  # not any more, while it was being taken
+                self._assignment.give_up(queue)
+        after = self._assignment.queues()
+        if after != before:
+            self._tell(after)
+            await self._instance.heartbeat_all()
+        return is_balanced
+
+    def _tell(self, queues: Sequence[MessageQueue]) -> None:
+        if self._on_rebalance is None:
+            return
+        try:
+            self._on_rebalance(queues)
+        except BaseException:  # a user's code; the queues are shared out anyway
+            _log.exception("on_rebalance failed", group=self._group)
+
+    async def _share_out(self, topic: str) -> bool:
+        routes = self._instance.routes
+        queues = routes.subscribe_queues(topic)
+        if not queues:
+            try:
+                await routes.refresh(topic)
+            except NoRoute:
+                return topic.startswith(RETRY_PREFIX)
+            queues = routes.subscribe_queues(topic)
+            await self._instance.heartbeat_all()
+        if not queues:
+            return False
+        wanted = queues
+        if self._strategy is not None:
+            members = await self._members(queues)
+            if self._instance.client_id not in members:
+                return False
+            wanted = allocate(self._strategy, queues, members, self._instance.client_id)
+        return await self._assignment.change(topic, wanted, queues)
+
+    async def _members(self, queues: list[MessageQueue]) -> list[str]:
+        """Return the group's members as a broker of the topic knows them, us among them."""
+        broker_name = random.choice(queues).broker_name  # noqa: S311 - balance, no secret
+        members = await self._instance.brokers.members(self._group, broker_name)
+        if self._instance.client_id in members:
+            return members
+        await self._instance.heartbeat_all()
+        return await self._instance.brokers.members(self._group, broker_name)

@@ -1,0 +1,348 @@
+"""Receiving messages by polling: users decide when they read, and may go back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+from sprocket.base import log
+from sprocket.base.errors import ClientError, InvalidMessage
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.consumer.assignment import Start
+from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
+from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
+from sprocket.rocketmq.client.consumer.lite_pull_core import LitePlan, LitePullCore
+from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
+from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
+from sprocket.rocketmq.client.network.lease import ClientOptions, Lease, Where
+from sprocket.rocketmq.client.producer.outgoing import check_group
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.group import ALL
+from sprocket.rocketmq.model.route import MessageQueue
+
+OnTopicChange = Callable[[Sequence[MessageQueue]], None]
+"""Called with all queues of a topic that can be read, after they have changed."""
+
+_POLL_MS = 5_000
+
+_log = log.get_logger(__name__)
+
+
+class LitePullConsumer:
+    """Reads messages at its user's pace, from where its user wants.
+
+        async with LitePullConsumer("127.0.0.1:9876", group="g") as consumer:
+            await consumer.subscribe("orders", "new || changed")
+            while messages := await consumer.poll():
+                ...
+
+    or, one by one, `async for message in consumer`. Messages are done, and committed soon after,
+    when the next ones are asked for; with `auto_commit=False`, when `commit` is called. Closing
+    commits what was given, unless an error ends the `async with`: then the last messages given
+    come again.
+
+    Either `subscribe`, and the group shares out the queues, or `assign` queues by hand.
+
+    Args:
+        where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
+            that others use too.
+        group: Name of the consumer group.
+        start: Where a group begins that has committed nothing: "first", "last", a datetime or
+            milliseconds since 1970.
+        auto_commit: Commit every `commit_ms` what is done.
+        strategy: How the group shares out queues, one of `client.rebalance` or a function.
+        on_rebalance: Called with the queues that this consumer reads, whenever they change.
+        settings: Sizes, limits and pauses of pulls; those of listeners do not matter here.
+        options: `client`, the `ClientSettings` of a client of its own.
+
+    Threads: event loop only; see `client.blocking` for programs without one.
+    """
+
+    def __init__(
+        self,
+        where: Where,
+        *,
+        group: str,
+        start: Start = "last",
+        auto_commit: bool = True,
+        strategy: Strategy = averagely,
+        on_rebalance: OnRebalance | None = None,
+        settings: ConsumerSettings | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._plan = LitePlan(
+            group=check_group(group),
+            start=start,
+            is_auto_commit=auto_commit,
+            strategy=strategy,
+            on_rebalance=on_rebalance,
+            settings=settings or ConsumerSettings(),
+        )
+        self._lease = Lease("consumer", where, options)
+        self._subscriptions = Subscriptions()
+        self._parts: LitePullCore | None = None
+        self._closing = asyncio.Lock()
+        self._is_assigned: bool | None = None
+        """Whether queues are assigned by hand; None while neither that nor a subscription was
+        asked for."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close(is_done=error is None)
+
+    async def start(self) -> None:
+        """Begin; topics that were subscribed to already are read from now on.
+
+        Raises:
+            InvalidMessage: `start` is none of what it may be.
+            ClientError: The client that is shared has a consumer of this group.
+        """
+        self._lease.begin()
+        try:
+            self._parts = LitePullCore(self._plan, self._lease, self._subscriptions)
+            self._parts.begin()
+            for topic in list(self._subscriptions):
+                await self._parts.share_out(topic)
+        except BaseException:
+            await self.close(is_done=False)
+            raise
+
+    async def close(self, *, is_done: bool = True) -> None:
+        """Commit what is done, if that is automatic, and take leave of the group.
+
+        May be called again; a second call waits for the first.
+
+        Args:
+            is_done: Whether what was given last is done as well.
+        """
+        async with self._closing:
+            parts, self._parts = self._parts, None
+            if parts is not None:
+                if is_done:
+                    parts.polling.settle()
+                await parts.end()
+            await self._lease.end()
+
+    async def subscribe(self, topic: str, expression: str = ALL) -> None:
+        """Read the queues of a topic that fall to this member of the group.
+
+        Args:
+            topic: Its name; one that does not exist yet is read once it does.
+            expression: Tags with `||` between them, or `*` for all.
+
+        Raises:
+            InvalidMessage: The topic's name is illegal, or the expression has no tag.
+            ClientError: Queues were assigned by hand.
+        """
+        self._choose(is_assigned=False)
+        clock = None if self._parts is None else self._lease.instance.clock
+        self._subscriptions.add(topic, expression, clock)
+        if self._parts is not None:
+            await self._parts.share_out(topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Read nothing more of a topic."""
+        self._subscriptions.remove(topic)
+        if self._parts is not None:
+            for queue in self._parts.assignment.queues(topic):
+                self._parts.assignment.give_up(queue)
+            await self._lease.instance.heartbeat_all()
+
+    async def assign(self, queues: Collection[MessageQueue], expression: str = ALL) -> None:
+        """Read exactly these queues, whoever else of the group reads them.
+
+        Args:
+            queues: From `topic_queues`, in place of those assigned before.
+            expression: Tags with `||` between them, or `*` for all.
+
+        Raises:
+            ClientError: There are subscriptions, the consumer is not open, or a broker did not
+                say where to begin.
+        """
+        parts = self._open()
+        self._choose(is_assigned=True)
+        topics = {queue.topic for queue in queues}
+        for topic in set(self._subscriptions) - topics:
+            await self.unsubscribe(topic)
+        for topic in sorted(topics):
+            self._subscriptions.add(topic, expression, self._lease.instance.clock)
+            await self._lease.instance.routes.find(topic)
+        await self._lease.instance.heartbeat_all()
+        for topic in sorted(topics):
+            wanted = sorted(queue for queue in queues if queue.topic == topic)
+            if not await parts.assignment.change(topic, wanted, wanted):
+                raise ClientError(f"queues of {topic} could not be read yet; assign them again")
+
+    def _choose(self, *, is_assigned: bool) -> None:
+        if self._is_assigned is not None and self._is_assigned != is_assigned:
+            raise ClientError("a consumer either subscribes or assigns queues; make a second one")
+        self._is_assigned = is_assigned
+
+    async def poll(self, timeout_ms: int = _POLL_MS) -> list[ReceivedMessage]:
+        """Return the next messages of one queue, in its order; none if none come in time.
+
+        What the last call returned is done by this one.
+
+        Args:
+            timeout_ms: How long to wait for the first message; 0 does not wait.
+
+        Raises:
+            ClientError: The consumer is not open.
+        """
+        return await self._open().polling.poll(timeout_ms / 1000)
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Give the messages one by one, for ever; each is done when the next is asked for."""
+        while True:
+            yield await self._open().polling.next()
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on reading a queue at an offset; what was given of others is done no sooner.
+
+        Raises:
+            ClientError: This consumer does not read the queue, or a broker did not answer.
+            InvalidMessage: The queue has no such offset.
+        """
+        self._held(queue)
+        first, last = await self.min_offset(queue), await self.max_offset(queue)
+        if not first <= offset <= last:
+            raise InvalidMessage(f"offset {offset} of {queue}: expected {first} to {last}")
+        await self._move(queue, QueueOffset(offset))
+
+    async def seek_to_begin(self, *queues: MessageQueue) -> None:
+        """Go on at the oldest message of these queues, or of all."""
+        for queue in queues or self.queues:
+            self._held(queue)
+            await self._move(queue, await self.min_offset(queue))
+
+    async def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Go on behind the newest message of these queues, or of all."""
+        for queue in queues or self.queues:
+            self._held(queue)
+            await self._move(queue, await self.max_offset(queue))
+
+    async def _move(self, queue: MessageQueue, offset: QueueOffset) -> None:
+        await self._open().assignment.move(queue, offset)
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Give nothing more of these queues, or of any, until `resume`."""
+        for queue in queues or self.queues:
+            self._held(queue).pause()
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Go on with these queues, or with all."""
+        for queue in queues or self.queues:
+            self._held(queue).resume()
+        self._open().polling.wake()
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Store how far the group is; everything that was given is done by this.
+
+        Args:
+            offsets: By queue, the offset of the first message that is not done; by default
+                behind the last messages that were given of each queue.
+
+        Raises:
+            ClientError: A broker did not take them; they are tried again at the next commit.
+        """
+        parts = self._open()
+        if offsets is None:
+            parts.polling.settle()
+            parts.note_positions()
+        else:
+            for queue, offset in offsets.items():
+                parts.offsets.overwrite(queue, QueueOffset(offset))
+        if not await parts.offsets.store_all():
+            raise ClientError("not all offsets could be stored; commit again, or see the log")
+
+    async def committed(self, queue: MessageQueue) -> QueueOffset | None:
+        """Return what the group has committed for a queue, None if nothing."""
+        return await self._open().offsets.read(queue)
+
+    def position(self, queue: MessageQueue) -> QueueOffset:
+        """Return the offset from which on messages of a queue will be given next.
+
+        Raises:
+            ClientError: This consumer does not read the queue.
+        """
+        return self._open().polling.position(self._held(queue))
+
+    async def min_offset(self, queue: MessageQueue) -> QueueOffset:
+        """Return the lowest offset that a queue still has."""
+        self._open()
+        return await self._lease.instance.brokers.min_offset(queue)
+
+    async def max_offset(self, queue: MessageQueue) -> QueueOffset:
+        """Return the offset that the next message of a queue will get."""
+        self._open()
+        return await self._lease.instance.brokers.max_offset(queue)
+
+    async def offset_by_time(self, queue: MessageQueue, at_ms: int) -> QueueOffset:
+        """Return the offset of the first message stored at or after `at_ms`, else the end.
+
+        Args:
+            queue: Where to look.
+            at_ms: Milliseconds since 1970.
+        """
+        self._open()
+        return await self._lease.instance.brokers.offset_by_time(queue, at_ms)
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that this consumer reads at the moment."""
+        return [] if self._parts is None else self._parts.assignment.queues()
+
+    async def topic_queues(self, topic: str) -> list[MessageQueue]:
+        """Return all queues of a topic that can be read.
+
+        Raises:
+            NoRoute: No NameServer answered, or none knows the topic.
+        """
+        self._open()
+        await self._lease.instance.routes.refresh(topic)
+        return self._lease.instance.routes.subscribe_queues(topic)
+
+    async def watch_topic(self, topic: str, changed: OnTopicChange) -> list[MessageQueue]:
+        """Have `changed` called whenever the queues of a topic have changed, from now on.
+
+        Returns:
+            The queues as they are now. News comes within `route_refresh_ms` of the client.
+
+        Raises:
+            NoRoute: No NameServer answered, or none knows the topic.
+        """
+        now = known = await self.topic_queues(topic)
+        routes = self._lease.instance.routes
+
+        def look(which: str) -> None:
+            nonlocal known
+            queues = routes.subscribe_queues(topic)
+            if which == topic and queues != known:
+                known = queues
+                try:
+                    changed(queues)
+                except BaseException:  # a user's code; routes are kept up to date anyway
+                    _log.exception("the watcher of a topic failed", topic=topic)
+
+        self._lease.watch(routes.on_change, look)
+        return now
+
+    def _open(self) -> LitePullCore:
+        if self._parts is None:
+            raise ClientError("the consumer is not open; use `async with` or `await start()`")
+        return self._parts
+
+    def _held(self, queue: MessageQueue) -> HeldQueue:
+        held = self._open().assignment.held(queue)
+        if held is None:
+            raise ClientError(f"{queue} is not read by this consumer; it reads `queues`")
+        return held

@@ -1,0 +1,125 @@
+"""Messages that a lite consumer has pulled: those that wait for a poll, those of the last one."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
+from sprocket.rocketmq.client.consumer.process_queue import Chunk
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.runtime.tasks import is_set_within
+
+
+class _InHand(Struct):
+    """A chunk of which the user was given so many messages, from the first on."""
+
+    held: HeldQueue
+    chunk: Chunk
+    given: int
+
+    @property
+    def is_done(self) -> bool:
+        return self.given == len(self.chunk.messages)
+
+
+class PollBuffer:
+    """The consumption that waits to be asked.
+
+    Invariant: the cache of a queue holds what its user has in hand as well, until `settle`; so the
+    cache's commit offset never passes a message that the user may still be at.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self) -> None:
+        self._ready: deque[tuple[HeldQueue, Chunk]] = deque()
+        self._arrived = asyncio.Event()
+        self._in_hand: _InHand | None = None
+
+    def began(self, held: HeldQueue) -> None:
+        """Do nothing; nobody works on a queue of its own."""
+
+    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
+        """Keep chunks until they are asked for."""
+        self._ready.extend((held, chunk) for chunk in chunks)
+        self._arrived.set()
+
+    def wake(self) -> None:
+        """Look again, as a queue is not paused any more."""
+        self._arrived.set()
+
+    async def poll(self, wait_s: float) -> list[ReceivedMessage]:
+        """Settle, and give the next messages of one queue; none if none come in time."""
+        self.settle()
+        taken = await self._take(wait_s)
+        if taken is None:
+            return []
+        self._in_hand = _InHand(*taken, given=len(taken[1].messages))
+        return list(taken[1].messages)
+
+    async def next(self) -> ReceivedMessage:
+        """Settle, and give one message, as soon as there is one."""
+        while True:
+            now = self._in_hand
+            if now is not None and not now.is_done and _is_wanted(now.held):
+                now.given += 1
+                return now.chunk.messages[now.given - 1]
+            self.settle()
+            taken = await self._take(None)
+            assert taken is not None, "it waits until there is something"
+            self._in_hand = _InHand(*taken, given=0)
+
+    def settle(self) -> None:
+        """Count as done what the user has in hand, and keep the rest of it for later."""
+        now, self._in_hand = self._in_hand, None
+        if now is None or now.held.is_dropped:
+            return
+        if now.is_done:
+            now.held.cache.done(now.chunk)
+            return
+        if now.given:
+            now.held.cache.keep(now.chunk, now.chunk.messages[now.given :])
+        self._ready.appendleft((now.held, now.chunk))
+
+    def position(self, held: HeldQueue) -> QueueOffset:
+        """Return the offset of the next message of a queue that the user will be given."""
+        now = self._in_hand
+        if now is None or now.held is not held or not now.given:
+            return held.cache.commit_offset
+        if not now.is_done:
+            return QueueOffset(now.chunk.messages[now.given].queue_offset)
+        later = [chunk for one, chunk in self._ready if one is held]
+        return QueueOffset(later[0].messages[0].queue_offset) if later else held.cache.pulled_to
+
+    async def _take(self, wait_s: float | None) -> tuple[HeldQueue, Chunk] | None:
+        """Return the first chunk of a queue that is held and goes on; None if none comes."""
+        loop = asyncio.get_running_loop()
+        deadline = None if wait_s is None else loop.time() + wait_s
+        while True:
+            found = self._pop()
+            if found is not None:
+                return found
+            self._arrived.clear()
+            if deadline is None:
+                await self._arrived.wait()
+            elif not await is_set_within(deadline - loop.time(), self._arrived):
+                return None
+
+    def _pop(self) -> tuple[HeldQueue, Chunk] | None:
+        paused = []
+        found = None
+        while self._ready and found is None:
+            held, chunk = self._ready.popleft()
+            if held.is_paused and not held.is_dropped:
+                paused.append((held, chunk))
+            elif not held.is_dropped:
+                found = held, chunk
+        self._ready.extendleft(reversed(paused))
+        return found
+
+
+def _is_wanted(held: HeldQueue) -> bool:
+    return not held.is_dropped and not held.is_paused

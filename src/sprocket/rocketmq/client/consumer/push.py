@@ -1,0 +1,235 @@
+"""Receiving messages: the members of a group divide the queues of its topics."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Self, Unpack
+
+from sprocket.base.errors import ClientError
+from sprocket.rocketmq.client.consumer.assignment import Start
+from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
+from sprocket.rocketmq.client.consumer.handover import Handover
+from sprocket.rocketmq.client.consumer.listener import DeadLetter, DeliverLater, Listener
+from sprocket.rocketmq.client.consumer.push_core import PushCore, PushPlan
+from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
+from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
+from sprocket.rocketmq.client.network.lease import ClientOptions, Lease, Where
+from sprocket.rocketmq.client.producer.outgoing import check_group
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.group import ALL
+from sprocket.rocketmq.model.route import MessageQueue
+
+
+class PushConsumer:
+    """Receives the messages of the topics it subscribes to.
+
+        async def listener(messages: list[ReceivedMessage]) -> None:
+            for message in messages:
+                print(message.body)
+
+        async with PushConsumer("127.0.0.1:9876", group="g", listener=listener) as consumer:
+            await consumer.subscribe("orders", "new || changed")
+            await asyncio.Event().wait()
+
+    All consumers of one group share the queues; each message goes to one of them, at least once.
+    When the listener returns, its messages are done; when it raises, they are delivered again,
+    later: see `DeliverLater` and `DeadLetter` for how. A plain listener runs on the event loop and
+    must not block it.
+
+    Without a listener a loop gets the messages one by one. A message is done when the loop asks
+    for the next one:
+
+        async with PushConsumer("127.0.0.1:9876", group="g") as consumer:
+            await consumer.subscribe("orders")
+            async for message in consumer:
+                print(message.body)
+
+    Args:
+        where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
+            that others use too.
+        group: Name of the consumer group. All its members must subscribe to the same.
+        listener: Called with 1 to `batch_messages_max` messages of one queue, in its order.
+        orderly: Hand out the messages of each queue one call after the other, and after a failure
+            the same ones again before any later ones. Without it calls overlap.
+        broadcast: Receive all messages, as every other member of the group does. Offsets are kept
+            on this machine, and what an unordered listener fails with is dropped.
+        start: Where a group begins that has committed nothing: "first" at the oldest message,
+            "last" behind the newest, a datetime or milliseconds since 1970 at that time.
+        strategy: How the group shares out queues, one of `client.rebalance` or a function; all
+            members need the same.
+        on_rebalance: Called with the queues that this consumer reads, whenever they change.
+        settings: Sizes, limits, pauses.
+        options: `client`, the `ClientSettings` of a client of its own.
+
+    Threads: event loop only; see `client.blocking` for programs without one.
+    """
+
+    def __init__(
+        self,
+        where: Where,
+        *,
+        group: str,
+        listener: Listener | None = None,
+        orderly: bool = False,
+        broadcast: bool = False,
+        start: Start = "last",
+        strategy: Strategy = averagely,
+        on_rebalance: OnRebalance | None = None,
+        settings: ConsumerSettings | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        settings = settings or ConsumerSettings()
+        self._handover: Handover | None = None
+        if listener is None:
+            self._handover = Handover(self._is_held)
+            listener = self._handover.listener
+            settings = replace(settings, batch_messages_max=1)
+        self._plan = PushPlan(
+            group=check_group(group),
+            listener=listener,
+            is_loop=self._handover is not None,
+            is_orderly=orderly,
+            is_broadcast=broadcast,
+            start=start,
+            strategy=strategy,
+            on_rebalance=on_rebalance,
+            settings=settings,
+        )
+        self._lease = Lease("consumer", where, options)
+        self._subscriptions = Subscriptions()
+        self._open: PushCore | None = None
+        self._closing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Begin; topics that were subscribed to already are read from now on.
+
+        Raises:
+            InvalidMessage: `start` is none of what it may be.
+            ClientError: The client that is shared has a consumer of this group, or there is no
+                place for the offsets of one that broadcasts.
+        """
+        self._lease.begin()
+        try:
+            self._open = PushCore(self._plan, self._lease, self._subscriptions)
+            await self._open.begin()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Let the listener return, store the offsets, and leave the group.
+
+        A listener, or a loop with a message in hand, is waited for `close_wait_ms` at most. May
+        be called again; a second call waits for the first.
+        """
+        async with self._closing:
+            pushing, self._open = self._open, None
+            if self._handover is not None:
+                self._handover.close()
+            if pushing is not None:
+                await pushing.end()
+            await self._lease.end()
+
+    async def subscribe(self, topic: str, expression: str = ALL) -> None:
+        """Receive the messages of a topic; a topic that does not exist yet is read once it does.
+
+        Args:
+            topic: Its name.
+            expression: Tags with `||` between them, such as `new || changed`, or `*` for all.
+
+        Raises:
+            InvalidMessage: The topic's name is illegal, or the expression has no tag.
+        """
+        clock = None if self._open is None else self._lease.instance.clock
+        self._subscriptions.add(topic, expression, clock)
+        if self._open is not None:
+            await self._open.member.announce(topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Receive nothing more of a topic."""
+        self._subscriptions.remove(topic)
+        if self._open is not None:
+            for queue in self._open.assignment.queues(topic):
+                self._open.assignment.give_up(queue)
+            await self._lease.instance.heartbeat_all()
+
+    def suspend(self) -> None:
+        """Pull nothing more, until `resume`; what was pulled is still handed out.
+
+        Raises:
+            ClientError: The consumer is not open.
+        """
+        self._pushing().assignment.suspend()
+
+    def resume(self) -> None:
+        """Pull again after `suspend`.
+
+        Raises:
+            ClientError: The consumer is not open.
+        """
+        self._pushing().assignment.resume()
+
+    def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Return the messages one by one; they end when the consumer is closed.
+
+        Raises:
+            ClientError: This consumer has a listener.
+        """
+        return self._loops().messages()
+
+    def done(self, message: ReceivedMessage) -> None:
+        """Say of the message that a loop has in hand that it is done.
+
+        Needed only before a loop is left by `break`: asking for the next message says it too.
+
+        Raises:
+            ClientError: No loop has the message in hand.
+        """
+        self._loops().done(message)
+
+    def later(self, message: ReceivedMessage, reason: str = "", *, level: int = 0) -> None:
+        """Say of the message that a loop has in hand that it is to be delivered again.
+
+        Args:
+            message: The one in hand.
+            reason: For the log.
+            level: As in `DeliverLater`.
+
+        Raises:
+            ClientError: No loop has the message in hand.
+        """
+        self._loops().later(message, DeliverLater(reason, level=level))
+
+    def dead_letter(self, message: ReceivedMessage, reason: str = "") -> None:
+        """Say of the message that a loop has in hand that it belongs to the dead letters.
+
+        Raises:
+            ClientError: No loop has the message in hand.
+        """
+        self._loops().later(message, DeadLetter(reason))
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that this consumer reads at the moment."""
+        return [] if self._open is None else self._open.assignment.queues()
+
+    def _pushing(self) -> PushCore:
+        if self._open is None:
+            raise ClientError("the consumer is not open; use `async with` or `await start()`")
+        return self._open
+
+    def _loops(self) -> Handover:
+        if self._handover is None:
+            raise ClientError("this consumer has a listener; give none to loop over its messages")
+        return self._handover
+
+    def _is_held(self, queue: MessageQueue) -> bool:
+        return self._open is not None and self._open.assignment.held(queue) is not None

@@ -1,0 +1,167 @@
+"""Keeping the cache of each held queue filled: one long poll after the other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from sprocket.base import log
+from sprocket.base.errors import BrokerRefused, ClientError, WireError
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.consumer.consume import Consumption
+from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
+from sprocket.rocketmq.client.consumer.offsets import Offsets
+from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.record import inner_batch
+from sprocket.rocketmq.model.group import Subscription
+
+_ROUND_S = 0.05
+"""Least time for a pull that finds nothing: some brokers do not hold it, and none does without
+`hold_ms`."""
+
+_BUSY_S = 0.02
+"""Pause after a broker said that it has too much to do, as RocketMQ's clients make it."""
+
+_COUNT_MIN = 32
+"""Asked for at least, as RocketMQ's clients do, by who has still room for less: answers of a few
+messages cost their broker as much each."""
+
+_log = log.get_logger(__name__)
+
+
+class QueuePuller:
+    """Pulls for one consumer.
+
+    Args:
+        group: The consumer group.
+        brokers: Whom to ask.
+        subscriptions: By topic; may change while pulls are under way.
+        consumption: Gets what was pulled.
+        offsets: Learn of stretches in which nothing matched.
+        settings: Sizes, pauses.
+        commits: Whether each pull tells the broker how far the group is; not so where members
+            broadcast.
+        is_lite: Whether to pull as a lite consumer, whose user says how far the group is.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        brokers: BrokerCalls,
+        subscriptions: Mapping[str, Subscription],
+        consumption: Consumption,
+        offsets: Offsets,
+        settings: ConsumerSettings,
+        *,
+        commits: bool = True,
+        is_lite: bool = False,
+    ) -> None:
+        self._group = group
+        self._brokers = brokers
+        self._subscriptions = subscriptions
+        self._consumption = consumption
+        self._offsets = offsets
+        self._settings = settings
+        self._commits = commits
+        self._is_lite = is_lite
+
+    async def run(
+        self, held: HeldQueue, moved: Callable[[HeldQueue, QueueOffset], Awaitable[None]]
+    ) -> None:
+        """Pull one queue until it is dropped.
+
+        Args:
+            held: The queue.
+            moved: Called, and the pulling ended, when the queue does not have the offset wanted;
+                gets the nearest offset that it has.
+        """
+        self._consumption.began(held)
+        loop = asyncio.get_running_loop()
+        is_failing = False
+        while not held.is_dropped:
+            await held.going()
+            await held.cache.room()
+            subscription = self._subscriptions.get(held.queue.topic)
+            if subscription is None:
+                return
+            asked_at = held.pulled_at = loop.time()
+            try:
+                result = await self._pull(held, subscription)
+                if held.is_dropped:
+                    return
+                if held.is_paused:
+                    continue  # what came is pulled again
+                if _has_moved(held, result):
+                    _log.warning(
+                        "queue does not have the offset wanted; going on at the nearest",
+                        queue=str(held.queue),
+                        wanted=held.cache.pulled_to,
+                        nearest=result.next_offset,
+                        lowest=result.min_offset,
+                        end=result.max_offset,
+                    )
+                    await moved(held, result.next_offset)
+                    return
+                self._take(held, subscription, result)
+                if result.status is PullStatus.FOUND:
+                    held.counts.pulls += 1
+                    held.counts.pull_s += loop.time() - asked_at
+                elif result.status is PullStatus.NO_NEW_MESSAGE:
+                    await asyncio.sleep(max(0.0, asked_at + _ROUND_S - loop.time()))
+            except (ClientError, WireError) as error:
+                if not is_failing:
+                    is_failing = True
+                    _log.warning("pull failed; trying on", queue=str(held.queue), error=str(error))
+                await asyncio.sleep(self._pause_s(error))
+            else:
+                is_failing = False
+
+    async def _pull(self, held: HeldQueue, subscription: Subscription) -> PullResult:
+        return await self._brokers.pull(
+            self._group,
+            held.queue,
+            held.cache.pulled_to,
+            count_max=min(
+                self._settings.pull_messages_max, max(held.cache.free_messages, _COUNT_MIN)
+            ),
+            expression=subscription.expression,
+            version=subscription.version,
+            hold_ms=self._settings.hold_ms,
+            commit=self._offsets.get(held.queue) if self._commits else None,
+            lite=self._is_lite,
+        )
+
+    def _pause_s(self, error: ClientError | WireError) -> float:
+        """Return how long to wait after a pull that failed."""
+        if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
+            return _BUSY_S
+        return self._settings.pull_retry_ms / 1000
+
+    def _take(self, held: HeldQueue, subscription: Subscription, result: PullResult) -> None:
+        """Put what came into the cache and hand it on.
+
+        Raises:
+            WireError: The body holds a damaged record; nothing of it is used.
+        """
+        messages = []
+        if result.status is PullStatus.FOUND:
+            tags = subscription.tag_names
+            queue, asked = held.queue, held.cache.pulled_to
+            messages = [
+                ReceivedMessage(stored, queue)
+                for stored in inner_batch.decode_messages(result.body)
+                if (not tags or stored.properties.get("TAGS") in tags)
+                and stored.queue_offset >= asked  # a batch comes whole, whatever was asked for
+            ]
+            held.counts.pulled += len(messages)
+        chunks = held.cache.put(messages, result.next_offset, self._settings.batch_messages_max)
+        if chunks:
+            self._consumption.pulled(held, chunks)
+        elif held.cache.head is None and not self._is_lite:
+            self._offsets.note(held.queue, result.next_offset)
+
+
+def _has_moved(held: HeldQueue, result: PullResult) -> bool:
+    """Say whether the queue does not go on where we wanted to."""
+    return result.status is PullStatus.OFFSET_MOVED or result.next_offset < held.cache.pulled_to

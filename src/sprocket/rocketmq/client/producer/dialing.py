@@ -1,0 +1,73 @@
+"""Keeps trying to reach the brokers that messages wait for."""
+
+import asyncio
+from collections.abc import Callable
+
+from sprocket.base.errors import ClientError
+from sprocket.rocketmq.client.network.connections import Channel, Connections
+from sprocket.rocketmq.client.network.routes import Routes
+from sprocket.rocketmq.client.settings import ClientSettings
+from sprocket.runtime.tasks import Tasks
+
+
+class Dialer:
+    """Connections to brokers by name, and who waits for them.
+
+    Args:
+        connections: One for each address.
+        routes: Where brokers live; asked anew while one cannot be reached.
+        tasks: Owns the dialing.
+        settings: Pauses between attempts.
+    """
+
+    def __init__(
+        self, connections: Connections, routes: Routes, tasks: Tasks, settings: ClientSettings
+    ) -> None:
+        self._connections = connections
+        self._routes = routes
+        self._tasks = tasks
+        self._settings = settings
+        self._stalled: dict[str, dict[Callable[[], None], None]] = {}
+        self._dialing: set[str] = set()
+        self._errors: dict[str, ClientError] = {}
+
+    def channel(self, broker_name: str) -> Channel | None:
+        """Return the open connection to the master of a broker, or None."""
+        address = self._routes.master_address(broker_name)
+        return None if address is None else self._connections.open_channel(address)
+
+    def error(self, broker_name: str) -> ClientError | None:
+        """Return why the broker cannot be reached, or None if it can, or was not tried."""
+        return self._errors.get(broker_name)
+
+    def stall(self, broker_name: str, pump: Callable[[], None]) -> None:
+        """Call `pump` once when the broker can be reached."""
+        self._stalled.setdefault(broker_name, {})[pump] = None
+        self.dial(broker_name)
+
+    def dial(self, broker_name: str) -> None:
+        """Begin to connect, unless that is under way."""
+        if broker_name not in self._dialing:
+            self._dialing.add(broker_name)
+            self._tasks.spawn(self._dial(broker_name), f"dial {broker_name}")
+
+    async def _dial(self, broker_name: str) -> None:
+        """Connect to one broker, with growing pauses, for as long as somebody waits for it."""
+        pause_ms = self._settings.reconnect_ms
+        try:
+            while True:
+                try:
+                    await self._connections.channel(self._routes.require_master(broker_name))
+                    break
+                except ClientError as error:
+                    self._errors[broker_name] = error
+                await asyncio.sleep(pause_ms / 1000)
+                if broker_name not in self._stalled:
+                    return
+                pause_ms = min(2 * pause_ms, self._settings.reconnect_ms_max)
+                await self._routes.refresh_broker(broker_name)
+        finally:
+            self._dialing.discard(broker_name)
+        self._errors.pop(broker_name, None)
+        for pump in self._stalled.pop(broker_name, {}):
+            pump()

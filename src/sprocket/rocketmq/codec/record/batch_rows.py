@@ -1,0 +1,178 @@
+"""Batches whose messages all have one layout: looked at and written as rows of one width.
+
+Needs numpy; importers that can work without it check first whether it is there. `encode` makes the
+same bytes as `record_encode` does message by message; a test compares them. For a batch of 32 both
+steps take half the time.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sprocket.base.checksum import crc32
+from sprocket.rocketmq.codec.record.record_layout import (
+    BODY_CRC_AT,
+    CRC_TAIL_BYTES,
+    FLAG_AT,
+    PHYSICAL_OFFSET_AT,
+    QUEUE_OFFSET_AT,
+)
+from sprocket.rocketmq.model.message import Column
+
+ROWS_MIN = 8
+"""From so many messages on numpy is quicker than plain Python."""
+
+_NAME_END, _PAIR_END = b"\x01", b"\x02"
+_LOW_END = np.uint8(3)
+"""Behind the two separators; a text with a 0 is looked at by itself, too."""
+_FIELDS: Any = np.dtype(
+    {
+        "names": ["body_crc", "flag", "queue_offset", "physical_offset"],
+        "formats": [">i4", ">i4", ">i8", ">i8"],
+        "offsets": [BODY_CRC_AT, FLAG_AT, QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT],
+        "itemsize": PHYSICAL_OFFSET_AT + 8,
+    }
+)
+"""What differs between the records of a batch, before their bodies."""
+_DIGITS = 10
+_DIGIT_VALUES = 10 ** np.arange(_DIGITS, dtype=np.int64)
+"""The least significant digit stands first."""
+
+
+class Same(NamedTuple):
+    """What the records of a batch have in common.
+
+    Attributes:
+        head: The fixed part; its checksum, flag, queue offset and physical offset do not count.
+        behind_body: The topic and the length of the properties.
+        behind_properties: What ends the properties, except for the digits of the CRC tail.
+        has_crc: Whether they end in a CRC tail; room for its digits is left then.
+    """
+
+    head: bytes
+    behind_body: bytes
+    behind_properties: bytes
+    has_crc: bool
+
+
+class BatchRows(NamedTuple):
+    """The messages of a batch that are yet to be written, each in as many bytes.
+
+    Attributes:
+        same: What their records have in common.
+        flags: The flag of each.
+        bodies: Their bodies.
+        texts: Their properties.
+        queue_offset: Of the first; the others follow.
+        physical_offset: Of the first.
+        size: Of each record.
+    """
+
+    same: Same
+    flags: Sequence[int]
+    bodies: Column
+    texts: Column
+    queue_offset: int
+    physical_offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Where they end in the log."""
+        return self.physical_offset + self.size * len(self.bodies)
+
+    def goes_on_with(self, then: "BatchRows") -> bool:
+        """Say whether others can be written behind these as rows of the same form."""
+        return (
+            then.physical_offset == self.end
+            and then.size == self.size
+            and then.bodies.width == self.bodies.width
+            and then.same[1:] == self.same[1:]
+        )
+
+
+def are_alike(texts: Column, fixed: Collection[str] = ()) -> bool:
+    """Say whether property strings have the names of the first, at the same places.
+
+    What holds for the names of the first then holds for those of all. Values are ASCII, and no
+    separator is in them. False says nothing.
+
+    Args:
+        texts: The strings.
+        fixed: Names whose values are to be the same in all, too.
+    """
+    first = texts[0]
+    if first[-1:] != _PAIR_END:
+        return False
+    mask = bytearray()
+    for piece in first[:-1].split(_PAIR_END):
+        name, mark, value = piece.partition(_NAME_END)
+        if _NAME_END in value:
+            return False
+        may_differ = mark and str(name, "utf-8", "replace") not in fixed
+        mask += b"\xff" * (len(name) + len(mark))
+        mask += (b"\0" if may_differ else b"\xff") * len(value) + b"\xff"
+    separators = first.count(_NAME_END) + first.count(_PAIR_END)
+    texts.joined = joined = _rows(texts).tobytes()
+    rows = np.frombuffer(joined, np.uint8).reshape(len(texts), texts.width)
+    if not joined.isascii() or np.count_nonzero(rows < _LOW_END) != separators * len(texts):
+        return False
+    differing = rows ^ rows[0]
+    differing &= np.frombuffer(mask, np.uint8)
+    return not np.count_nonzero(differing)
+
+
+def encode(batches: Sequence[BatchRows]) -> memoryview:
+    """Return the records of batches, one behind the other; each `goes_on_with` the next.
+
+    Nearly all it costs is the same for one batch as for several.
+    """
+    first, last = batches[0], batches[-1]
+    size, start = first.size, first.physical_offset
+    head, behind_body, behind_properties, has_crc = first.same
+    rows = np.empty(((last.end - start) // size, size), np.uint8)
+    body_at = len(head)
+    behind_body_at = body_at + first.bodies.width
+    text_at = behind_body_at + len(behind_body)
+    end_at = text_at + first.texts.width
+    digits_at = end_at + len(behind_properties)
+    rows[:, behind_body_at:text_at] = np.frombuffer(behind_body, np.uint8)
+    rows[:, end_at:digits_at] = np.frombuffer(behind_properties, np.uint8)
+    sums: list[int] = []
+    flags: list[int] = []
+    queue_offsets: list[int] = []
+    for one in batches:
+        count, number = len(one.bodies), len(sums)
+        own = rows[number : number + count]
+        own[:, :body_at] = np.frombuffer(one.same.head, np.uint8)
+        own[:, body_at:behind_body_at] = _rows(one.bodies)
+        own[:, text_at:end_at] = _rows(one.texts)
+        sums += _sums(memoryview(one.bodies.data), one.bodies)
+        flags += one.flags
+        queue_offsets += range(one.queue_offset, one.queue_offset + count)
+    fields = np.ndarray((len(rows),), _FIELDS, rows, 0, (size,))
+    fields["body_crc"] = sums
+    fields["flag"] = flags
+    fields["queue_offset"] = queue_offsets
+    fields["physical_offset"] = np.arange(start, last.end, size)
+    whole: memoryview = rows.reshape(-1).data
+    if has_crc:
+        covered = size - CRC_TAIL_BYTES
+        crcs = np.array([crc32(whole[at : at + covered]) for at in range(0, len(whole), size)])
+        rows[:, digits_at:-1] = (crcs[:, None] & 0x7FFFFFFF) // _DIGIT_VALUES % 10 + ord("0")
+        rows[:, -1] = _PAIR_END[0]
+    return whole
+
+
+def _sums(view: memoryview, column: Column) -> list[int]:
+    """Return the checksum, 31 bits, of each text."""
+    width, end = column.width, column.start + column.stride * len(column)
+    places = range(column.start, end, column.stride)
+    return [crc32(view[at : at + width]) & 0x7FFFFFFF for at in places]
+
+
+def _rows(column: Column) -> Any:
+    """Return texts as rows of bytes, without copying."""
+    shape, strides = (len(column), column.width), (column.stride, 1)
+    return np.ndarray(shape, np.uint8, column.data, column.start, strides)

@@ -1,0 +1,190 @@
+"""Requests about topics: 17, 18, 21, 202, 215, 305 and 351."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from sprocket.base.disk.nonblocking import gather
+from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.rocketmq.broker.admin.removal import Removal
+from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.topics import attributes
+from sprocket.rocketmq.broker.topics.topics import Topics, check_name
+from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
+from sprocket.rocketmq.codec.bodies.admin_bodies import QueueStats, TopicStats, TopicTable
+from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.config import tables
+from sprocket.rocketmq.codec.headers.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering, failed
+from sprocket.rocketmq.server.slicing import SlicedHandler, body
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.slices import Sliced
+
+QUEUES_MAX = 65_536
+"""Most queues of a topic; each costs a folder and a file once it is used."""
+
+FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+
+
+class TopicHandlers:
+    """Making topics, deleting them, and looking at them."""
+
+    def __init__(
+        self,
+        store: Store,
+        topics: Topics,
+        removal: Removal,
+        stats: Stats,
+        broker_name: str,
+        when_told: Callable[[Callable[[], None]], None],
+        when_durable: Callable[[Callable[[StoreError | None], None]], None],
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._removal = removal
+        self._stats = stats
+        self._broker_name = broker_name
+        self._when_told = when_told
+        self._when_durable = when_durable
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.put_all,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.GET_TOPIC_CONFIG: self.config,
+        }
+
+    def sliced_table(self) -> dict[int, SlicedHandler]:
+        """Return the handler of the code that is answered in slices."""
+        return {RequestCode.GET_ALL_TOPIC_CONFIG: self.all}
+
+    def put(self, peer: Peer, request: Command) -> None:
+        """Make or change a topic.
+
+        It is answered when it is on the disk and the NameServers know it, those that answer within
+        a second.
+        """
+        header = request.header(CreateTopic)
+        topic = TopicConfig(
+            name=header.topic,
+            read_queues=header.read_queue_nums,
+            write_queues=header.write_queue_nums,
+            perm=header.perm,
+            order=header.order,
+            filter_type=header.topic_filter_type,
+            sys_flag=header.topic_sys_flag,
+            attributes=attributes.parse(header.attributes),
+        )
+        self._put([self._checked(topic)])
+        self._answer_when_kept(peer, request)
+
+    def put_all(self, peer: Peer, request: Command) -> None:
+        """Make or change topics, all of them or none; answer as `put`."""
+        wanted = admin_bodies.decode_topic_configs(request.body)
+        self._put([self._checked(topic) for topic in wanted])
+        self._answer_when_kept(peer, request)
+
+    def delete(self, peer: Peer, request: Command) -> None:
+        """Delete a topic with everything in it; one that is not there is a success."""
+        name = request.header(DeleteTopic).topic
+        if not name.strip():
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+        self._refuse_system(name)
+        self._removal.delete_topic(name, answering(peer, request))
+
+    def all(self, _: Peer, _request: Command) -> Sliced[Answer]:
+        """Answer the whole table."""
+        table = TopicTable(version=self._topics.version, topics=list(self._topics.all()))
+        made = yield from body(admin_bodies.topic_table_pieces(table))
+        return Answer(header=NoFields(), body=made)
+
+    def system(self, _: Peer, _request: Command) -> Answer:
+        """Answer the names of the system's topics."""
+        return Answer(body=(broker_bodies.encode_topic_list(self._topics.system()),))
+
+    def stats(self, _: Peer, request: Command) -> Answer:
+        """Answer the range of each queue of a topic."""
+        name = request.header(TopicOnly).topic
+        topic = self._topics.get(name)
+        if topic is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        queues = gather(
+            partial(self._queue_stats, topic.name, queue_id)
+            for queue_id in range(max(topic.read_queues, topic.write_queues))
+        )
+        found = TopicStats(queues=dict(queues), put_tps=self._stats.topic_put_tps(name))
+        return Answer(body=(admin_bodies.encode_topic_stats(found),))
+
+    def _queue_stats(self, topic: str, queue_id: int) -> tuple[MessageQueue, QueueStats]:
+        span = self._store.queue_range(topic, queue_id)
+        last_at_ms = 0
+        if span.max > span.min:
+            last_at_ms = self._store.stored_at_ms(topic, queue_id, span.max - 1)
+        return MessageQueue(topic, self._broker_name, queue_id), QueueStats(
+            min_offset=span.min, max_offset=span.max, last_update_at_ms=max(0, last_at_ms)
+        )
+
+    def config(self, _: Peer, request: Command) -> Answer:
+        """Answer how a topic is set up."""
+        name = request.header(TopicOnly).topic
+        topic = self._topics.get(name)
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
+            )
+        return Answer(body=(tables.encode_topic(topic),))
+
+    def _put(self, topics: list[TopicConfig]) -> None:
+        """Make or change topics, and their kinds of queues with them, which their first fixes."""
+        self._topics.put_all(topics)
+        for topic in topics:
+            if topic.takes_batches:
+                self._store.take_batches(topic.name)
+
+    def _answer_when_kept(self, peer: Peer, request: Command) -> None:
+        def kept(error: StoreError | None) -> None:
+            if error is not None:
+                answer(peer, request, failed(peer, request, error))
+                return
+            self._when_told(lambda: answer(peer, request, Answer(remark=NOT_SET)))
+
+        self._when_durable(kept)
+
+    def _checked(self, topic: TopicConfig) -> TopicConfig:
+        """Return a topic with its attributes as they shall be; those given are changes."""
+        check_name(topic.name)
+        self._refuse_system(topic.name)
+        for what, count in (
+            ("readQueueNums", topic.read_queues),
+            ("writeQueueNums", topic.write_queues),
+        ):
+            if not 0 <= count <= QUEUES_MAX:
+                raise RequestRefused(
+                    ResponseCode.INVALID_PARAMETER, f"{what} is {count}, 0 to {QUEUES_MAX} may be"
+                )
+        if topic.filter_type not in FILTER_TYPES:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"topicFilterType = [{topic.filter_type}] value invalid",
+            )
+        old = self._topics.get(topic.name)
+        altered = attributes.altered(None if old is None else old.attributes, topic.attributes)
+        found = replace(topic, attributes=altered)
+        if found.takes_batches and old is None:
+            self._store.check_batches(topic.name)
+        return found
+
+    def _refuse_system(self, name: str) -> None:
+        if self._topics.is_system(name):
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"The topic[{name}] is conflict with system topic.",
+            )

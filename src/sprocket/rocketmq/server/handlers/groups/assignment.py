@@ -1,0 +1,109 @@
+"""Requests by which the broker divides queues among consumers: 400 to 402.
+
+A consumer that leaves rebalancing to brokers asks one of them for its queues of a topic, on every
+broker. It gets the queues that it would have computed itself with the strategy that it names.
+
+Source: RocketMQ `QueryAssignmentProcessor`. POP is not offered: a request to set it is refused,
+and everybody is told to pull.
+"""
+
+from functools import partial
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager
+from sprocket.rocketmq.broker.groups.request_modes import RequestModes
+from sprocket.rocketmq.broker.topics.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.codec.bodies import relay_bodies
+from sprocket.rocketmq.codec.bodies.relay_bodies import PULL, AssignmentQuery
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.record.extra import LIGHT_PREFIX
+from sprocket.rocketmq.model import sharing
+from sprocket.rocketmq.model.group import BROADCASTING
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
+from sprocket.rocketmq.server.route_lookup import RouteLookup
+from sprocket.runtime.driver import Peer
+
+
+class AssignmentHandlers:
+    """Who reads what, and how."""
+
+    def __init__(
+        self,
+        members: ClientManager,
+        topics: Topics,
+        modes: RequestModes,
+        routes: RouteLookup,
+        broker_name: str,
+    ) -> None:
+        self._members = members
+        self._topics = topics
+        self._modes = modes
+        self._routes = routes
+        self._broker_name = broker_name
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.QUERY_ASSIGNMENT: self.query,
+            RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.modes,
+        }
+
+    def query(self, peer: Peer, request: Command) -> None:
+        """Answer which queues of a topic a consumer is to read."""
+        query = relay_bodies.decode_assignment_query(request.body)
+        if not query.topic:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the query names no topic")
+        self._routes.queues(query.topic, partial(self._answer, peer, request, query))
+
+    def set_mode(self, _: Peer, request: Command) -> Answer:
+        """Note how a group gets the messages of a topic."""
+        mode = relay_bodies.decode_request_mode(request.body)
+        if mode.topic.startswith(RETRY_PREFIX):
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode"
+            )
+        if self._topics.get(mode.topic) is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
+        if mode.mode != PULL:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"request mode {mode.mode} is not supported, only {PULL}"
+            )
+        self._modes.put(mode)
+        return Answer()
+
+    def modes(self, _: Peer, _request: Command) -> Answer:
+        """Answer every mode that was set."""
+        return Answer(body=(relay_bodies.encode_request_modes(self._modes.all()),))
+
+    def _answer(
+        self,
+        peer: Peer,
+        request: Command,
+        query: AssignmentQuery,
+        queues: list[MessageQueue] | None,
+    ) -> None:
+        share = self._share(query, self._own_queues(query.topic) if queues is None else queues)
+        answer(peer, request, Answer(body=(relay_bodies.encode_assignment(share),)))
+
+    def _share(
+        self, query: AssignmentQuery, queues: list[MessageQueue]
+    ) -> list[MessageQueue] | None:
+        """Return a consumer's queues, None if it is to keep those that it has."""
+        if query.topic.startswith(LIGHT_PREFIX):
+            return [MessageQueue(query.topic, self._broker_name, 0)]
+        if query.message_model == BROADCASTING:
+            return sorted(queues) or None
+        group = self._members.consumers(query.group)
+        ids = [] if group is None else group.client_ids()
+        if not query.client_id:
+            return None
+        return sharing.share_of(query.strategy, queues, ids, query.client_id)
+
+    def _own_queues(self, name: str) -> list[MessageQueue]:
+        """Return the queues that this broker has, for when no NameServer says anything."""
+        topic = self._topics.get(name)
+        count = 0 if topic is None else topic.read_queues
+        return [MessageQueue(name, self._broker_name, number) for number in range(count)]

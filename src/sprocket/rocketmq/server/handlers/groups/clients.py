@@ -1,0 +1,136 @@
+"""Requests by which clients are known: 34, 35, 38, 46, and the queue locks 41 and 42."""
+
+from collections.abc import Callable
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager, Link
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
+from sprocket.rocketmq.broker.topics.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec.bodies import client_bodies
+from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.headers.headers import (
+    GetConsumerList,
+    HeartbeatAnswer,
+    NoFields,
+    NotifyConsumerIdsChanged,
+    UnregisterClient,
+)
+from sprocket.rocketmq.model.group import TAG
+from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
+from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.runtime.driver import Peer
+
+
+class ClientHandlers:
+    """Who is there, and who consumes what alone."""
+
+    def __init__(
+        self,
+        members: ClientManager,
+        groups: Groups,
+        topics: Topics,
+        locks: QueueLocks,
+        watch: Callable[[Peer], None],
+    ) -> None:
+        self._members = members
+        self._groups = groups
+        self._topics = topics
+        self._locks = locks
+        self._watch = watch
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumers,
+            RequestCode.CHECK_CLIENT_CONFIG: self.check,
+            RequestCode.LOCK_BATCH_MQ: self.lock,
+            RequestCode.UNLOCK_BATCH_MQ: self.unlock,
+        }
+
+    def heartbeat(self, peer: Peer, request: Command) -> Answer:
+        """Note a client's groups; each consumer group gets its retry topic."""
+        data = client_bodies.decode_heartbeat(request.body)
+        self._watch(peer)
+        consumers = [one for one in data.consumers if self._prepare(one)]
+        has_changed = self._members.heartbeat(
+            peer, data, request.language, request.version, consumers
+        )
+        return Answer(header=HeartbeatAnswer(has_changed=has_changed))
+
+    def unregister(self, peer: Peer, request: Command) -> Answer:
+        """Take a client out of the groups it names."""
+        header = request.header(UnregisterClient)
+        self._members.unregister(peer, header.producer_group, header.consumer_group)
+        return Answer(header=NoFields())
+
+    def consumers(self, _: Peer, request: Command) -> Answer:
+        """Answer the ids of a group's consumers."""
+        name = request.header(GetConsumerList).consumer_group
+        group = self._members.consumers(name)
+        client_ids = [] if group is None else group.client_ids()
+        if not client_ids:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+        body = client_bodies.encode_consumer_list(client_ids)
+        return Answer(header=NoFields(), body=(body,))
+
+    def check(self, _: Peer, request: Command) -> Answer:
+        """Say whether the broker can filter as a consumer wants: by tag only."""
+        if not request.body:
+            return Answer()  # nothing that could fail
+        kind = client_bodies.decode_client_check(request.body).subscription.type
+        if kind != TAG:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"The broker does not support consumer to filter message by {kind}",
+            )
+        return Answer()
+
+    def lock(self, _: Peer, request: Command) -> Answer:
+        """Give a client the queues that nobody else holds."""
+        wanted = client_bodies.decode_lock(request.body)
+        held = self._locks.lock(wanted.group, wanted.client_id, wanted.queues)
+        return Answer(body=(client_bodies.encode_locked(held),))
+
+    def unlock(self, _: Peer, request: Command) -> Answer:
+        """Take queues back from a client."""
+        wanted = client_bodies.decode_lock(request.body, is_group_needed=True)
+        self._locks.unlock(wanted.group, wanted.client_id, wanted.queues)
+        return Answer()
+
+    def _prepare(self, consumer: ConsumerData) -> bool:
+        """Make group and retry topic; False if the group may not exist."""
+        try:
+            group = self._groups.find(consumer.group)
+        except RequestRefused:
+            return False
+        retry_topic = RETRY_PREFIX + consumer.group
+        if group.retry_queues > 0 and self._topics.get(retry_topic) is None:
+            subscribed = (self._topics.get(one.topic) for one in consumer.subscriptions)
+            self._topics.make_internal(
+                retry_topic,
+                group.retry_queues,
+                order=any(topic is not None and topic.order for topic in subscribed),
+                sys_flag=UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
+            )
+        return True
+
+
+def notify_ids_changed(link: Link, group: str) -> None:
+    """Tell one consumer that its group has changed; it shares the queues anew."""
+    assert isinstance(link, Peer)
+    assert isinstance(link.connection, Connection)
+    link.send(
+        command.request(
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+            link.connection.next_opaque(),
+            NotifyConsumerIdsChanged(consumer_group=group),
+            oneway=True,
+        )
+    )

@@ -1,0 +1,127 @@
+"""Requests about offsets: 14, 15 and 29 to 32."""
+
+from sprocket.base.errors import RequestRefused
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers.headers import (
+    NoFields,
+    OffsetAnswer,
+    QueryConsumerOffset,
+    SearchOffset,
+    TimestampAnswer,
+    TopicQueue,
+    UpdateConsumerOffset,
+)
+from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.driver import Peer
+
+
+class OffsetHandlers:
+    """Where groups are, and where queues begin and end."""
+
+    def __init__(
+        self, store: Store, topics: Topics, groups: Groups, offsets: ConsumerOffsets
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
+            RequestCode.GET_MAX_OFFSET: self.get_max,
+            RequestCode.GET_MIN_OFFSET: self.get_min,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.get_earliest,
+        }
+
+    def query(self, _: Peer, request: Command) -> Answer:
+        """Answer where a group goes on; a new one may be sent to 0 while that is cheap.
+
+        No group is made, and none has to be there.
+        """
+        header = request.header(QueryConsumerOffset)
+        offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
+        if offset is None or offset < 0:
+            if not header.set_zero_if_not_found:
+                raise RequestRefused(
+                    ResponseCode.QUERY_NOT_FOUND,
+                    "Not found, do not set to zero, maybe this group boot first",
+                )
+            if not self._starts_in_memory(header.topic, header.queue_id):
+                raise RequestRefused(
+                    ResponseCode.QUERY_NOT_FOUND,
+                    "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
+                )
+            offset = 0
+        return Answer(header=OffsetAnswer(offset=offset))
+
+    def update(self, _: Peer, request: Command) -> Answer:
+        """Note where a group is; on return it outlives the process."""
+        header = request.header(UpdateConsumerOffset)
+        if not header.consumer_group.strip() or self._groups.get(header.consumer_group) is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {header.consumer_group} not exist!",
+            )
+        if self._topics.get(header.topic) is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} not exist!")
+        if header.queue_id is None:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, "QueueId is null, topic is " + header.topic
+            )
+        if header.commit_offset is None:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, "Offset is null, topic is " + header.topic
+            )
+        is_taken = self._offsets.commit(
+            header.consumer_group, header.topic, header.queue_id, header.commit_offset
+        )
+        return Answer(
+            header=NoFields(), remark=None if is_taken else "Offset has been previously reset"
+        )
+
+    def search(self, _: Peer, request: Command) -> Answer:
+        """Answer the offset for a point in time."""
+        header = request.header(SearchOffset)
+        offset = self._store.offset_by_time(
+            header.topic,
+            header.queue_id,
+            header.timestamp,
+            Boundary.UPPER if header.is_upper else Boundary.LOWER,
+        )
+        return Answer(header=OffsetAnswer(offset=offset))
+
+    def get_max(self, _: Peer, request: Command) -> Answer:
+        """Answer where the queue's next message goes."""
+        header = request.header(TopicQueue)
+        offset = self._store.queue_range(header.topic, header.queue_id).max
+        return Answer(header=OffsetAnswer(offset=offset))
+
+    def get_min(self, _: Peer, request: Command) -> Answer:
+        """Answer where the queue's first message is; the remark is empty, as RocketMQ has it."""
+        header = request.header(TopicQueue)
+        offset = self._store.queue_range(header.topic, header.queue_id).min
+        return Answer(header=OffsetAnswer(offset=offset), remark="")
+
+    def get_earliest(self, _: Peer, request: Command) -> Answer:
+        """Answer when the queue's first message was stored; −1 for an empty one."""
+        header = request.header(TopicQueue)
+        first = self._store.queue_range(header.topic, header.queue_id).min
+        at_ms = self._store.stored_at_ms(header.topic, header.queue_id, first)
+        return Answer(header=TimestampAnswer(timestamp=at_ms))
+
+    def _starts_in_memory(self, topic: str, queue_id: int) -> bool:
+        """Tell whether the queue's message 0 is there and near the end of the log."""
+        first = self._store.get_messages(topic, queue_id, QueueOffset(0), max_count=1)
+        return first.status is GetStatus.FOUND and not first.suggest_slave

@@ -1,0 +1,191 @@
+"""What administrators ask of consumers through their broker: 223, 307 and 309.
+
+The broker finds the consumer's connection, passes the question on and gives back what it answers.
+
+Source: RocketMQ `AdminBrokerProcessor.callConsumer`, `Broker2Client.getConsumeStatus`.
+"""
+
+from contextlib import suppress
+from functools import partial
+
+from sprocket.base.disk.disk import Buffer
+from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager, ConnectedGroup
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
+from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers.consumer_headers import (
+    ConsumeMessageDirectly,
+    GetConsumerRunningInfo,
+    GetConsumerStatus,
+)
+from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers.group_headers import ConsumerStatusOfGroup
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.server.calls import ClientCalls, Ended
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.driver import Peer
+
+RELAY_SECONDS = 10.0
+STATUS_SECONDS = 5.0
+"""How long consumers may take, RocketMQ's limits."""
+
+RELAY_VERSION_MIN = 62
+"""3.1.8: older clients do not know what they are asked."""
+
+
+class RelayHandlers:
+    """Questions on their way to consumers.
+
+    Args:
+        members: Knows the connections of consumers.
+        topics: Their system flags go along with a message.
+        groups: The same.
+        store: Where the message of 309 lies.
+        calls: Asks the consumers.
+        broker_name: Goes along with a message.
+    """
+
+    def __init__(
+        self,
+        members: ClientManager,
+        topics: Topics,
+        groups: Groups,
+        store: Store,
+        calls: ClientCalls,
+        broker_name: str,
+    ) -> None:
+        self._members = members
+        self._topics = topics
+        self._groups = groups
+        self._store = store
+        self._calls = calls
+        self._broker_name = broker_name
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.status,
+        }
+
+    def running_info(self, peer: Peer, request: Command) -> None:
+        """Have a consumer say what it is doing."""
+        header = request.header(GetConsumerRunningInfo)
+        consumer = self._consumer(header.consumer_group, header.client_id)
+        self._relay(peer, request, consumer, header)
+
+    def consume(self, peer: Peer, request: Command) -> None:
+        """Have a consumer's listener try one message."""
+        header = request.header(ConsumeMessageDirectly)
+        consumer = self._consumer(header.consumer_group, header.client_id or "")
+        stored = self._message(header.msg_id)
+        topic = None if header.topic is None else self._topics.get(header.topic)
+        group = self._groups.get(header.consumer_group)
+        passed_on = ConsumeMessageDirectly(
+            consumer_group=header.consumer_group,
+            client_id=header.client_id,
+            msg_id=header.msg_id,
+            broker_name=self._broker_name,
+            topic=header.topic,
+            topic_sys_flag=None if topic is None else topic.sys_flag,
+            group_sys_flag=None if group is None else group.sys_flag,
+        )
+        self._relay(peer, request, consumer, passed_on, stored)
+
+    def status(self, peer: Peer, request: Command) -> None:
+        """Have the members of a group say where they are in a topic."""
+        header = request.header(ConsumerStatusOfGroup)
+        group = self._members.consumers(header.group)
+        members = {} if group is None else _peers_by_id(group)
+        if group is None or not members:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"no consumer of group [{header.group}] is online"
+            )
+        if header.client_addr:
+            members = {name: one for name, one in members.items() if name == header.client_addr}
+        statuses: dict[str, dict[MessageQueue, int]] = {}
+        waiting = set(members)
+
+        def told(client_id: str, ended: Ended) -> None:
+            waiting.discard(client_id)
+            found = ended.answer
+            if found is not None and found.code == ResponseCode.SUCCESS:
+                with suppress(WireError):  # as if it had not answered
+                    statuses[client_id] = consumer_bodies.decode_status(found.body)
+            if not waiting:
+                done()
+
+        def done() -> None:
+            body = relay_bodies.encode_statuses(statuses)
+            answer(peer, request, Answer(remark=NOT_SET, body=(body,)))
+
+        question = GetConsumerStatus(topic=header.topic, group=header.group)
+        code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+        for name, member in members.items():
+            self._calls.call(member, code, question, b"", STATUS_SECONDS, partial(told, name))
+        if not members:
+            done()
+
+    def _consumer(self, group_name: str, client_id: str) -> Peer:
+        """Return a consumer's connection.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; it is not there, or too old to be asked.
+        """
+        group = self._members.consumers(group_name)
+        found = None if group is None else _peers_by_id(group).get(client_id)
+        if group is None or found is None:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"The Consumer <{group_name}> <{client_id}> not online"
+            )
+        version = group.clients[found].version
+        if version < RELAY_VERSION_MIN:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"The Consumer <{client_id}> Version <{version}> too low to finish, please upgrade "
+                "it to V3_1_8_SNAPSHOT",
+            )
+        return found
+
+    def _message(self, message_id: str | None) -> memoryview:
+        """Return the message with an offset id. Raises RequestRefused."""
+        try:
+            stored = self._store.find_by_id(message_id or "")
+        except WireError as error:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        if stored is None:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"no message of this broker has the id {message_id}"
+            )
+        return stored
+
+    def _relay(
+        self, peer: Peer, request: Command, consumer: Peer, header: Header, body: Buffer = b""
+    ) -> None:
+        def done(ended: Ended) -> None:
+            found = ended.answer
+            if found is not None:
+                told = Answer(found.code, None, found.remark, (found.body,), found.ext_map())
+            elif ended.is_late:
+                told = Answer(
+                    ResponseCode.CONSUME_MSG_TIMEOUT, None, f"the consumer was asked: {ended.why}"
+                )
+            else:
+                told = Answer(
+                    ResponseCode.SYSTEM_ERROR, None, f"the consumer could not be asked: {ended.why}"
+                )
+            answer(peer, request, told)
+
+        self._calls.call(consumer, request.code, header, body, RELAY_SECONDS, done)
+
+
+def _peers_by_id(group: ConnectedGroup) -> dict[str, Peer]:
+    """Return the connections of a group's members by client id."""
+    return {
+        client.client_id: link for link, client in group.clients.items() if isinstance(link, Peer)
+    }

@@ -1,0 +1,151 @@
+"""Requests that move what groups have committed: 222, 308 and 314.
+
+The broker keeps a reset; nothing is pushed to consumers. Each consumer learns of it at its next
+pull of the queue, and until then its commits for that queue are ignored. A pull that waits is
+answered at once, so that it need not wait for a message.
+
+Source: RocketMQ `AdminBrokerProcessor`. Unlike there, a clone without a topic clones all topics,
+and the pull that learns of a reset does not overwrite it with what it would commit itself.
+"""
+
+from functools import partial
+
+from sprocket.base.disk.nonblocking import gather
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers.ext import FieldUnreadable
+from sprocket.rocketmq.codec.headers.group_headers import (
+    CloneOffsets,
+    CorrectionOffsets,
+    ResetOffset,
+)
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.driver import Peer
+
+
+class ResetHandlers:
+    """Where groups go on, as administrators want it."""
+
+    def __init__(
+        self,
+        store: Store,
+        topics: Topics,
+        groups: Groups,
+        members: ClientManager,
+        offsets: ConsumerOffsets,
+        hold: PullHold,
+        broker_name: str,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._offsets = offsets
+        self._hold = hold
+        self._broker_name = broker_name
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.corrections,
+            RequestCode.CLONE_GROUP_OFFSET: self.clone,
+        }
+
+    def reset(self, _: Peer, request: Command) -> Answer:
+        """Send a group to a time, to the end, or in one queue to an offset."""
+        header = request.header(ResetOffset)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist"
+            )
+        if not header.group.strip() or self._groups.get(header.group) is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"
+            )
+        if header.queue_id >= 0:
+            targets = {header.queue_id: self._target_of_one(header)}
+        else:
+            queues = range(topic.read_queues)
+            found = gather(partial(self._target_by_time, header, queue_id) for queue_id in queues)
+            targets = dict(zip(queues, found, strict=True))
+        if not targets:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"Topic {header.topic} has no queues to reset"
+            )
+        for queue_id, offset in targets.items():
+            self._offsets.reset(header.group, header.topic, queue_id, offset)
+            self._hold.wake(header.topic, queue_id)
+        told = {
+            MessageQueue(header.topic, self._broker_name, queue_id): offset
+            for queue_id, offset in targets.items()
+        }
+        return Answer(body=(consumer_bodies.encode_offsets(told),))
+
+    def corrections(self, _: Peer, request: Command) -> Answer:
+        """Answer the smallest offset of any group by queue, some groups forgotten first."""
+        header = request.header(CorrectionOffsets)
+        for group in (header.filter_groups or "").split(","):
+            if group.strip():
+                self._offsets.forget(group.strip())
+        offsets = self._offsets.by_queue(header.topic)
+        smallest: dict[int, int] = {}
+        for queue_id in sorted(offsets):
+            low = self._store.queue_range(header.topic, queue_id).min
+            there = [offset for offset in offsets[queue_id] if offset >= low]
+            if there:
+                smallest[queue_id] = min(there)
+        return Answer(body=(relay_bodies.encode_corrections(smallest),))
+
+    def clone(self, _: Peer, request: Command) -> Answer:
+        """Give one group the offsets of another; nothing happens if either is not named."""
+        header = request.header(CloneOffsets)
+        if header.src_group is None and not header.topic:
+            raise FieldUnreadable("neither a group nor a topic is named to be cloned")
+        if not header.src_group or not header.dest_group:
+            return Answer()
+        topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
+        for topic in topics:
+            if self._topics.get(topic) is not None and (
+                header.offline or self._may_take_over(header.dest_group, topic)
+            ):
+                self._offsets.clone(header.src_group, header.dest_group, topic)
+        return Answer()
+
+    def _may_take_over(self, group: str, topic: str) -> bool:
+        """Tell whether a group that is online, if it is, subscribes to the topic at all."""
+        members = self._members.consumers(group)
+        return members is None or not members.subscriptions or topic in members.subscriptions
+
+    def _target_of_one(self, header: ResetOffset) -> int:
+        """Return where one queue is reset to.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; the offset lies outside of the queue.
+        """
+        offset = header.offset
+        if offset is None or offset == -1:
+            return self._target_by_time(header, header.queue_id)
+        low, high = self._store.queue_range(header.topic, header.queue_id)
+        if not low <= offset <= high + 1:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"Target offset {offset} not in consume queue range [{low}-{high}]",
+            )
+        return offset
+
+    def _target_by_time(self, header: ResetOffset, queue_id: int) -> int:
+        if header.timestamp < 0:
+            return self._store.queue_range(header.topic, queue_id).max
+        return self._store.offset_by_time(header.topic, queue_id, header.timestamp, Boundary.LOWER)

@@ -1,0 +1,175 @@
+"""Replies to requests that are messages: 324 and 325, pushed on with 326.
+
+A producer that wants a reply sends its own client id in the message. The consumer of the message
+sends the reply here. The broker pushes it to that client over the connection on which it produces,
+and after that, whatever the result, stores it in the reply topic too. The replier gets the code of
+the push; the message id shows whether the reply was stored.
+
+While the disk cannot keep up, replies are pushed and not stored: a push needs no disk, somebody
+waits for it, and RocketMQ too answers with the result of the push when storing is refused.
+
+Source: RocketMQ `ReplyMessageProcessor`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from msgspec import structs
+
+from sprocket.base import log
+from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager
+from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
+from sprocket.rocketmq.broker.messages.send import REGION, Sender
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.frame import Buffer
+from sprocket.rocketmq.codec.headers.headers import SendMessage, SendMessageAnswer
+from sprocket.rocketmq.codec.headers.reply_headers import PushReply, SendReply, SendReplyV2
+from sprocket.rocketmq.codec.record import ids, properties
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.server.calls import ClientCalls, Ended
+from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
+from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
+from sprocket.rocketmq.store.log.appender import Appended
+from sprocket.runtime.driver import Peer
+
+PUSH_SECONDS = 10.0
+"""How long a client may take to accept its reply, RocketMQ's limit."""
+
+NOT_STORED = "0"
+"""The message id of a reply that was not stored."""
+
+_Asked: TypeAlias = tuple[Command, int, str]
+"""The replier's request, the queue of the reply topic, and why the push failed, if it did."""
+
+_log = log.get_logger(__name__)
+
+
+class ReplyHandlers:
+    """Replies on their way back.
+
+    Args:
+        sender: Makes the record to store.
+        durable: Stores it.
+        members: Knows the connections of clients.
+        calls: Pushes the reply.
+        store_host: The broker's address, as records hold it.
+        now_ms: The broker's clock.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        durable: GroupCommit,
+        members: ClientManager,
+        calls: ClientCalls,
+        store_host: bytes,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._sender = sender
+        self._durable = durable
+        self._members = members
+        self._calls = calls
+        self._id_prefix = store_host.hex().upper()
+        self._store_host = ids.host_text(store_host)
+        self._now_ms = now_ms
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.SEND_REPLY_MESSAGE: self.reply,
+            RequestCode.SEND_REPLY_MESSAGE_V2: self.reply_v2,
+        }
+
+    def reply(self, peer: Peer, request: Command) -> None:
+        """Push a reply whose header has long field names."""
+        self._reply(peer, request, request.header(SendReply))
+
+    def reply_v2(self, peer: Peer, request: Command) -> None:
+        """Push a reply whose header has short field names."""
+        self._reply(peer, request, request.header(SendReplyV2))
+
+    def _reply(self, peer: Peer, request: Command, header: SendMessage) -> None:
+        record = self._sender.record(header, request.body, peer.host_bytes, request.version)
+        # A reply is stored without the cluster, which would make it look like a request.
+        record = structs.replace(
+            record, properties=properties.remove(record.properties, properties.CLUSTER)
+        )
+        store = partial(self._store, peer, request, record, real_queue_id(record, header))
+        client_id = properties.decode(header.properties).get(properties.REPLY_TO_CLIENT)
+        if client_id is None:
+            store("reply message properties[REPLY_TO_CLIENT] is null")
+            return
+        link = self._members.producer_link(client_id)
+        if not isinstance(link, Peer):
+            store(f"push reply message fail, channel of <{client_id}> not found.")
+            return
+
+        def pushed(ended: Ended) -> None:
+            is_taken = ended.answer is not None and ended.answer.code == ResponseCode.SUCCESS
+            why = "" if is_taken else f"push reply message to {client_id} fail. {ended.why}".strip()
+            store(why)
+
+        push = self._push(peer, header)
+        code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+        self._calls.call(link, code, push, request.body, PUSH_SECONDS, pushed)
+
+    def _push(self, peer: Peer, header: SendMessage) -> PushReply:
+        """Return the header that tells the waiting client of its reply."""
+        now_ms = self._now_ms()
+        found = properties.decode(header.properties)
+        found |= {
+            properties.PUSH_REPLY_TIME: str(now_ms),
+            properties.MSG_REGION: REGION,
+            properties.TRACE_ON: "true",
+        }
+        return PushReply(
+            producer_group=header.producer_group,
+            topic=header.topic,
+            default_topic=header.default_topic or "",
+            default_topic_queue_nums=header.default_topic_queue_nums or 0,
+            queue_id=max(0, header.queue_id),
+            sys_flag=header.sys_flag,
+            born_timestamp=header.born_timestamp,
+            flag=header.flag,
+            properties=properties.encode(found).decode(),
+            reconsume_times=header.reconsume_times,
+            unit_mode=header.unit_mode,
+            born_host=peer.address,
+            store_host=self._store_host,
+            store_timestamp=now_ms,
+        )
+
+    def _store(
+        self, peer: Peer, request: Command, record: NewRecord, queue_id: int, why: str
+    ) -> None:
+        """Store a reply whose push has ended."""
+        asked = request, queue_id, why
+        if self._durable.pressure.is_full:
+            peer.send(self._stored(peer, asked, None, busy()))
+        else:
+            self._durable.append(record, self._stored, peer, asked)
+
+    def _stored(
+        self,
+        _peer: Peer,
+        asked: _Asked,
+        stored: Appended | None,
+        error: StoreError | RequestRefused | None,
+    ) -> Sequence[Buffer]:
+        """Make the answer: its code says whether the reply has reached who waits for it."""
+        request, queue_id, why = asked
+        if stored is None:
+            _log.warning("a reply was not stored", why=str(error))
+        header = SendMessageAnswer(
+            msg_id=NOT_STORED if stored is None else self._message_id(stored),
+            queue_id=queue_id,
+            queue_offset=0 if stored is None else stored.queue_offset,
+        )
+        code = ResponseCode.SYSTEM_ERROR if why else ResponseCode.SUCCESS
+        return encoded(request, Answer(code, header, why or None))
+
+    def _message_id(self, stored: Appended) -> str:
+        return f"{self._id_prefix}{stored.physical_offset:016X}"

@@ -1,0 +1,211 @@
+"""Requests that store messages: 10, 310 and 320."""
+
+import struct
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from sprocket.base.errors import (
+    DiskFailed,
+    DiskFull,
+    MessageIllegal,
+    MessageTooLarge,
+    StoreError,
+    StoreFailed,
+    SyncLate,
+)
+from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
+from sprocket.rocketmq.broker.messages.pending_acks import Ready, Sent
+from sprocket.rocketmq.broker.messages.send import Sender
+from sprocket.rocketmq.codec import quick_answers
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
+from sprocket.rocketmq.codec.frame import JSON, Buffer
+from sprocket.rocketmq.codec.headers.headers import (
+    Region,
+    SendMessage,
+    SendMessageAnswer,
+    SendMessageV2,
+)
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
+from sprocket.rocketmq.store.log.appender import AppendedBatch
+from sprocket.runtime.driver import Peer
+
+_Asked: TypeAlias = tuple[Peer, Command, int, str]
+"""Who sent what, and what the answer names: the queue and the unique key."""
+
+
+class SendHandlers:
+    """Sends, single and in batches; the batch flag decides which, not the code.
+
+    Single ones are taken up together, those of some turns of the loop at once (`GroupCommit.ask`).
+    """
+
+    def __init__(self, sender: Sender, durable: GroupCommit, store_host: bytes) -> None:
+        self._sender = sender
+        self._durable = durable
+        self._pressure = durable.pressure
+        self._id_prefix = store_host.hex().upper()
+        self._id_start = self._id_prefix.encode()
+        durable.take_up = self._take_up
+
+    def table(self) -> dict[int, Handler]:
+        """Return the handler of each code."""
+        return {
+            RequestCode.SEND_MESSAGE: self.send,
+            RequestCode.SEND_MESSAGE_V2: self.send_v2,
+            RequestCode.SEND_BATCH_MESSAGE: self.send_v2,
+        }
+
+    def send(self, peer: Peer, request: Command) -> None:
+        """Store what a request with long field names carries."""
+        self._send(peer, request, request.header(SendMessage))
+
+    def send_v2(self, peer: Peer, request: Command) -> None:
+        """Store what a request with short field names carries."""
+        self._send(peer, request, request.header(SendMessageV2))
+
+    def _send(self, peer: Peer, request: Command, header: SendMessage) -> None:
+        if self._pressure.is_full:
+            raise busy()
+        if not header.batch:
+            self._durable.ask((peer, request, header))
+            if not self._sender.knows(header.topic):
+                self._durable.take_up_now()  # NameServers learn of a new topic as soon as possible
+            return
+        self._durable.take_up_now()
+        batch = self._sender.batch(header, request.body, peer.host_bytes)
+        if isinstance(batch, NewRecord):
+            asked = (peer, request, batch.queue_id, batch.unique_key)
+            self._durable.append_all([batch], self._stored_inner_batch, [asked])
+        else:
+            asked = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
+            self._durable.append_batch(batch, self._stored_batch, [asked])
+
+    def _take_up(self, sends: list[Sent]) -> None:
+        """Append what was sent in some turns of the loop."""
+        records: list[NewRecord] = []
+        asked: list[_Asked] = []
+        for (peer, request, header), record in zip(sends, self._sender.records(sends), strict=True):
+            if not isinstance(record, NewRecord):
+                answer(peer, request, failed(peer, request, record))
+                continue
+            queue_id = record.queue_id
+            if record.topic is not header.topic:
+                queue_id = real_queue_id(record, header)
+            records.append(record)
+            asked.append((peer, request, queue_id, record.unique_key))
+        self._durable.append_all(records, self._stored, asked)
+
+    def _stored(
+        self,
+        asked: Sequence[_Asked],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
+        """Make the answers to single sends.
+
+        Of one that waits first, or went to the dead letters, it names the queue that was asked for
+        and where the message lies now, as RocketMQ's does.
+        """
+        if stored is None or error is not None:
+            for number, (peer, request, queue_id, unique_key) in enumerate(asked):
+                found = None if stored is None else stored.part(number)
+                ready[peer] += self._answer(request, queue_id, unique_key, found, error)
+            return
+        encode, start = quick_answers.stored, self._id_start
+        places, offsets = stored.physical_offsets, stored.queue_offsets
+        for (peer, request, queue_id, unique_key), place, offset in zip(
+            asked, places, offsets, strict=True
+        ):
+            if request.serialize != JSON:
+                found = AppendedBatch([offset], [place], stored.stored_at_ms)
+                ready[peer] += self._answer(request, queue_id, unique_key, found, None)
+            elif not request.flag & ONEWAY_FLAG:
+                frame = encode(request.opaque, start, place, queue_id, offset, unique_key)
+                ready[peer].append(frame)
+
+    def _stored_batch(
+        self,
+        asked: Sequence[_Asked],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
+        """Make the answer to a batch."""
+        ((peer, request, queue_id, unique_key),) = asked
+        if stored is None or error is not None or request.serialize != JSON:
+            ready[peer] += self._answer(request, queue_id, unique_key, stored, error)
+        elif not request.flag & ONEWAY_FLAG:
+            *before, last = stored.physical_offsets
+            start = self._before_last_id(before).encode()
+            offset = stored.queue_offsets[0]
+            frame = quick_answers.stored(request.opaque, start, last, queue_id, offset, unique_key)
+            ready[peer].append(frame)
+
+    def _stored_inner_batch(
+        self,
+        asked: Sequence[_Asked],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
+        """Make the answer to a batch that is one record."""
+        ((peer, request, queue_id, key),) = asked
+        ready[peer] += self._answer(request, queue_id, key, stored, error, is_inner_batch=True)
+
+    def _answer(
+        self,
+        request: Command,
+        queue_id: int,
+        unique_key: str,
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+        *,
+        is_inner_batch: bool = False,
+    ) -> Sequence[Buffer]:
+        """Make any answer: where a message or those of a batch lie, or why not."""
+        if stored is None:
+            assert error is not None
+            return encoded(request, Answer(_code(error), Region(), str(error)))
+        *before, last = stored.physical_offsets
+        header = SendMessageAnswer(
+            msg_id=f"{self._before_last_id(before)}{last:016X}",
+            queue_id=queue_id,
+            queue_offset=stored.queue_offsets[0],
+            transaction_id=unique_key or None,
+            batch_uniq_id=unique_key if is_inner_batch else None,
+        )
+        if error is None:
+            return encoded(request, Answer(0, header))
+        return encoded(request, Answer(_code(error), header, str(error)))
+
+    def _before_last_id(self, places: Sequence[int]) -> str:
+        """Return the offset message ids of some places in the log, and how the next one begins."""
+        if not places:
+            return self._id_prefix
+        hexes = struct.pack(f">{len(places)}q", *places).hex(",", 8).upper()
+        between = f",{self._id_prefix}"
+        return f"{self._id_prefix}{hexes.replace(',', between)}{between}"
+
+
+def real_queue_id(record: NewRecord, header: SendMessage) -> int:
+    """Return the queue in which a record that waits will be, or that its sender named."""
+    found = properties.find(record.properties, properties.REAL_QID)
+    if found is None or record.topic != SCHEDULE_TOPIC:
+        return max(0, header.queue_id)
+    return int(found)
+
+
+def _code(error: StoreError) -> ResponseCode:
+    """Return RocketMQ's code for what became of a send."""
+    if isinstance(error, SyncLate):
+        return ResponseCode.FLUSH_DISK_TIMEOUT
+    if isinstance(error, MessageTooLarge | MessageIllegal):
+        return ResponseCode.MESSAGE_ILLEGAL
+    if isinstance(error, DiskFull | DiskFailed | StoreFailed):
+        return ResponseCode.SERVICE_NOT_AVAILABLE
+    return ResponseCode.SYSTEM_ERROR

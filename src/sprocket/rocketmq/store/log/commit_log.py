@@ -1,0 +1,320 @@
+"""The log: every record of every topic, one behind the other, in files of one size.
+
+A record is encoded when it is appended, so its offset is known at once, and held in memory until
+`write` hands everything appended since then to the file system, one call per file touched. When a
+record and the 8 bytes of a blank record do not fit into the rest of a file, a blank ends the file
+and the record begins the next one.
+
+Invariants
+
+1. `written` ≤ `end`; both lie inside a file or at the beginning of one that is yet to be made.
+2. Behind each record at least 8 bytes of its file are left, for the blank.
+3. After a failed `write` nothing that was appended since the last good one exists: `end` is back at
+   `written` and what reached the files is overwritten with zeros. If even that fails, the log
+   refuses to go on.
+
+Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+from sprocket.base.disk.disk import File
+from sprocket.base.disk.segments import Segment, SegmentFiles, SegmentWindow
+from sprocket.base.errors import (
+    CorruptRecord,
+    DiskFailed,
+    DiskFull,
+    MessageTooLarge,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    StoreFailed,
+)
+from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record.record import BLANK_BYTES, Entry
+from sprocket.rocketmq.model.message import NewBatch, NewRecord
+from sprocket.rocketmq.store.log.tail import Tail
+
+Range: TypeAlias = tuple[File, int, int]
+"""File, position in it, and size."""
+
+_ZERO_CHUNK = bytes(256 * KIB)
+
+
+class CommitLog:
+    """Appends to and reads from the log's files.
+
+    Args:
+        files: Its files, loaded.
+        end: Where the next record goes, as recovery found it.
+        crc_tail: Whether records get a checksum over all of them.
+
+    Attributes:
+        warm_from: What lies behind this place was written by this process a while ago at most, and
+            is in memory. Only that is read through a map of its file, where a bad sector would
+            kill the process.
+    Threads: one at a time; `sync` of its files may run elsewhere (see `flush`).
+    """
+
+    def __init__(self, files: SegmentFiles, end: int, *, crc_tail: bool) -> None:
+        self.files = files
+        self.tail = Tail(files)
+        self.failure: str | None = None
+        self.crc_tail = crc_tail
+        self._segment_bytes = files.segment_bytes
+        self._runs: list[tuple[int, list[record.Encoded]]] = []
+        self._written = end
+        self.warm_from: int = end
+        self._go_to(end)
+
+    def _go_to(self, end: int) -> None:
+        """Set the place of the next record."""
+        self._end = end
+        self._room = self._segment_bytes - end % self._segment_bytes - BLANK_BYTES
+        self._buffers: list[record.Encoded] | None = None
+
+    @property
+    def end(self) -> PhysicalOffset:
+        """Where the next record goes."""
+        return PhysicalOffset(self._end)
+
+    @property
+    def written(self) -> PhysicalOffset:
+        """Up to where the files hold what was appended."""
+        return PhysicalOffset(self._written)
+
+    @property
+    def first(self) -> PhysicalOffset:
+        """The beginning of the oldest file."""
+        return PhysicalOffset(self.files.first)
+
+    def append(
+        self,
+        records: Sequence[NewRecord],
+        queue_offsets: Sequence[int],
+        stored_at_ms: int,
+        *,
+        together: bool = False,
+    ) -> list[int]:
+        """Take records up, in memory.
+
+        Args:
+            records: What to append, in order.
+            queue_offsets: The place of each in its queue.
+            stored_at_ms: Wall time.
+            together: They must lie in one file.
+
+        Returns:
+            The place of each in the log.
+
+        Raises:
+            MessageTooLarge: One of them, or all of them `together`, fit into no file, or a part
+                exceeds its limit; nothing changed.
+        Durability: none before `write` and a sync.
+        """
+        encoded, places = record.encode_all(
+            records, queue_offsets, self._end, stored_at_ms, self.crc_tail
+        )
+        whole = places.pop() - self._end
+        if whole <= self._room:
+            self._take(encoded, whole)
+            return places
+        sizes = list(map(len, encoded))
+        self._check_fits(whole if together else max(sizes))
+        count = 0 if together else bisect_right(list(accumulate(sizes)), self._room)
+        self._take(encoded[:count], sum(sizes[:count]))
+        self._roll()
+        rest = self.append(records[count:], queue_offsets[count:], stored_at_ms, together=together)
+        return places[:count] + rest
+
+    def append_batch(self, batch: NewBatch, queue_offset: int, stored_at_ms: int) -> list[int]:
+        """Take up messages that must lie in one file; see `append`.
+
+        Args:
+            batch: What to append.
+            queue_offset: The place of the first in its queue; the others follow.
+            stored_at_ms: Wall time.
+        """
+        encoded, places = record.encode_batch(
+            batch, queue_offset, self._end, stored_at_ms, self.crc_tail
+        )
+        whole = places.pop() - self._end
+        if whole > self._room:
+            self._check_fits(whole)
+            self._roll()
+            return self.append_batch(batch, queue_offset, stored_at_ms)
+        self._take(encoded, whole)
+        return places
+
+    def _take(self, data: Sequence[record.Encoded], size: int) -> None:
+        buffers = self._buffers
+        if buffers is None:
+            buffers = self._buffers = []
+            self._runs.append((self._end, buffers))
+        buffers += data
+        self._end += size
+        self._room -= size
+
+    def _check_fits(self, size: int) -> None:
+        if size + BLANK_BYTES > self._segment_bytes:
+            raise MessageTooLarge(
+                f"{size} bytes of records do not fit into a log file of {self._segment_bytes}"
+            )
+
+    def _roll(self) -> None:
+        """End the file with a blank."""
+        left = self._room + BLANK_BYTES
+        self._take([record.blank(left)], BLANK_BYTES)
+        self._go_to(self._end - BLANK_BYTES + left)
+
+    def write(self) -> PhysicalOffset:
+        """Hand everything appended to the file system; return the new `written`.
+
+        Raises:
+            DiskFull: There is no space. Nothing appended since the last good write is stored.
+            DiskFailed: A file refused; as above.
+            StoreFailed: As above, and what reached the files could not be undone.
+        Durability: none before a sync; see `flush`.
+        """
+        if self._runs:
+            runs = [(start, record.finish(encoded)) for start, encoded in self._runs]
+            try:
+                for start, buffers in runs:
+                    segment = self._segment_to_write(start)
+                    segment.file.write(buffers, start - segment.start)
+            except (DiskFull, DiskFailed) as error:
+                self._take_back(error)
+                raise
+            for start, buffers in runs:
+                self.tail.add(start, buffers)
+            self._runs = []
+            self._buffers = None
+            self._written = self._end
+        return PhysicalOffset(self._written)
+
+    def _segment_to_write(self, offset: int) -> Segment:
+        if not self.files:
+            start = offset - offset % self._segment_bytes
+            return self.files.add(start, durable=True)
+        if offset >= self.files.end_of_files:
+            return self.files.add(self.files.end_of_files, durable=True)
+        return self.files.segment(offset)
+
+    def give_up_unwritten(self) -> None:
+        """Forget what was appended since the last write."""
+        self._runs = []
+        self._go_to(self._written)
+
+    def _take_back(self, error: DiskFull | DiskFailed) -> None:
+        """Forget what was appended since the last good write, in the files as well."""
+        failed_end = min(self._end, self.files.end_of_files)
+        self.give_up_unwritten()
+        try:
+            self.zero(self._written, failed_end)
+            # Other records will get these places and queue offsets; were the zeros not on the disk
+            # before them, a crash could bring both back.
+            for segment in self.segments_between(self._written, failed_end):
+                segment.file.sync()
+        except (DiskFull, DiskFailed) as second:
+            self.failure = f"a failed write could not be undone: {error}; {second}"
+            raise StoreFailed(self.failure) from second
+
+    def zero(self, start: int, end: int) -> int:
+        """Overwrite what is not zero in a range; return the bytes of the chunks written.
+
+        Blocks that were never written stay so: no space is needed.
+        """
+        zeroed = 0
+        while start < end:
+            segment = self.files.segment(start)
+            stop = min(end, segment.end, start + len(_ZERO_CHUNK))
+            size = stop - start
+            if segment.read(start - segment.start, size) != _ZERO_CHUNK[:size]:
+                segment.file.write([_ZERO_CHUNK[:size]], start - segment.start)
+                zeroed += size
+            start = stop
+        return zeroed
+
+    def segments_between(self, start: int, end: int) -> list[Segment]:
+        """Return the files that hold bytes of `[start, end)`."""
+        return [s for s in self.files.segments if s.start < end and start < s.end]
+
+    def ranges(self, start: int, end: int) -> list[Range]:
+        """Return what each file has of `[start, end)`; nothing of what no file has."""
+        found = []
+        start, end = max(start, self.files.first), min(end, self.files.end_of_files)
+        while start < end:
+            segment = self.files.segment(start)
+            size = min(end, segment.end) - start
+            found.append((segment.file, start - segment.start, size))
+            start += size
+        return found
+
+    def window(self, offset: int, size: int) -> SegmentWindow:
+        """Return a part of the log from `offset` on, in one file.
+
+        What is warm is not copied, and comes with all that its file has. All else is read, by a
+        call that can fail, and comes alone: `size` bytes, or what the file has of them.
+
+        Raises:
+            OffsetTooSmall: It was cleaned away.
+            OffsetTooLarge: It is past what has been written.
+            DiskFailed: It cannot be read.
+        """
+        if offset < self.files.first or offset < 0:
+            raise OffsetTooSmall(offset, self.files.first)
+        if offset >= self._written:
+            raise OffsetTooLarge(offset, self._written)
+        segment = self.files.segment(offset)
+        end = min(segment.end, self._written)
+        if offset >= self.warm_from:
+            return SegmentWindow(segment.view, segment.start, end)
+        # Records are where something was written: to ask whether it is a hole would cost more.
+        size = min(end - offset, size)
+        data = segment.file.read_view(offset - segment.start, size)
+        if len(data) < size:
+            data = memoryview(bytes(data).ljust(size, b"\0"))
+        return SegmentWindow(data, offset, offset + size)
+
+    def slice(self, offset: int, size: int) -> memoryview:
+        """Return `size` stored bytes from `offset`, without a look at them; errors as `window`.
+
+        Raises:
+            OffsetTooLarge: They reach beyond a file as well.
+        """
+        view, start, end = self.window(offset, size)
+        if offset + size > end:
+            raise OffsetTooLarge(offset + size, end)
+        return view[offset - start : offset - start + size]
+
+    def records(
+        self, walk: Iterable[Entry], end: int | None = None
+    ) -> Iterator[tuple[PhysicalOffset, memoryview]]:
+        """Give the records of a walk that are written now and begin before `end`, as stored."""
+        limit = self._written if end is None else min(end, self._written)
+        for entry in walk:
+            if entry.physical_offset >= limit:
+                return
+            offset = PhysicalOffset(entry.physical_offset)
+            yield offset, self.slice(offset, entry.size)
+
+    def record_at(self, offset: int) -> memoryview:
+        """Return one whole record; its lengths and its place are checked, not its checksums.
+
+        Raises:
+            OffsetTooSmall: It was cleaned away.
+            OffsetTooLarge: It is past what has been written.
+            CorruptRecord: No record begins there.
+        """
+        head = self.slice(offset, BLANK_BYTES)
+        size = int.from_bytes(head[:4], "big", signed=True)
+        segment = self.files.segment(offset)
+        if 0 < size <= min(segment.end, self._written) - offset:
+            stored = self.slice(offset, size)
+            for found in record.scan(stored, offset, 0, size, check_crc=False):
+                if found == (0, size):
+                    return stored
+        raise CorruptRecord(f"{segment.path}: no record begins at {offset}")

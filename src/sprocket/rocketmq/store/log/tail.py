@@ -1,0 +1,72 @@
+"""The end of the log for dispatch: what was written lately is still in memory.
+
+It is read from its file only when it is no longer here. A read from the file has a price: the
+system reads ahead, and in a log that is being written it would make pages of what is not written
+yet, up to 30 ms at a time.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.record.record import MAGIC_AT
+
+KEPT_BYTES_MAX = 16 * MIB
+"""Kept of what nobody has asked to drop."""
+
+READ_BYTES = 4 * MIB
+"""Read from a file at once."""
+
+
+class Tail:
+    """Gives bytes of the log.
+
+    Args:
+        files: The log's.
+    """
+
+    def __init__(self, files: SegmentFiles) -> None:
+        self.files = files
+        self._runs: deque[tuple[int, int, Sequence[Buffer]]] = deque()
+        self._kept_bytes = 0
+
+    def add(self, start: int, buffers: Sequence[Buffer]) -> None:
+        """Keep what was written to one file from a place on."""
+        size = sum(map(len, buffers))
+        self._runs.append((start, start + size, buffers))
+        self._kept_bytes += size
+        while self._kept_bytes > KEPT_BYTES_MAX:
+            self._forget()
+
+    def drop(self, end: int) -> None:
+        """Keep nothing that lies before a place."""
+        while self._runs and self._runs[0][1] <= end:
+            self._forget()
+
+    def _forget(self) -> None:
+        start, end, _ = self._runs.popleft()
+        self._kept_bytes -= end - start
+
+    def read(self, place: int, end: int) -> bytes:
+        """Return what lies from a place on in its file: some MiB, but a whole record.
+
+        Args:
+            place: Where a record, a blank or a file begins.
+            end: Where to stop: where a record ended that was written, or the file.
+        """
+        found: list[Buffer] = []
+        behind = place
+        for run_start, run_end, buffers in self._runs:
+            if run_start == behind and run_end <= end:
+                found += buffers
+                behind = run_end
+        return b"".join(found) if found else self._read_file(place, end)
+
+    def _read_file(self, place: int, end: int) -> bytes:
+        segment = self.files.segment(place)
+        first = place - segment.start
+        data = segment.file.read(first, min(end - place, READ_BYTES))
+        size = int.from_bytes(data[:MAGIC_AT], "big")
+        return segment.file.read(first, size) if len(data) < size <= end - place else data

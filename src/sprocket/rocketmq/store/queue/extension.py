@@ -1,0 +1,176 @@
+"""Extended units: what a queue of 20-byte units keeps beside them, for filters.
+
+A queue's unit has room for one number. In a store with extended units that number is the address of
+a longer one in `consumequeue_ext`: `i16 size, i64 tags code, i64 store time, i16 length b, b bytes
+of bit map` (see `codec/bloom`). The address is the byte offset in the queue's extension with the
+lowest i64 added to it, so that no hash of a tag can be taken for one. A unit lies in one file; if
+it would come nearer than 4 bytes to the end, an i16 −1 ends the file and it begins the next.
+See `docs/formats/consume-queue-extension.md`.
+
+Invariants
+
+1. Units lie in the order of the queue units that point at them; nothing lies between.
+2. Behind the last of them, where the next one goes, all is zero.
+3. What an address leads to is a whole unit or nothing.
+
+Source: RocketMQ `ConsumeQueueExt`.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from sprocket.base.disk.steps import Steps
+from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles, Unsynced
+
+_FIXED = struct.Struct(">hqqh")
+_SIZE = struct.Struct(">h")
+_FILE_END = _SIZE.pack(-1)
+_END_BYTES = 4
+"""So many bytes of a file are never used for units."""
+
+_FIRST_ADDRESS = -(1 << 63)
+_ADDRESS_MAX = -(1 << 31) - 1
+_READ_BYTES = 64
+"""Covers a unit with the default bit map of 14 bytes; a longer one takes a second read."""
+
+
+def is_address(code: int) -> bool:
+    """Say whether the code of a queue unit is an address: no hash of a tag is so low."""
+    return code <= _ADDRESS_MAX
+
+
+class ExtendedUnit(Struct, frozen=True):
+    """What an address leads to.
+
+    Attributes:
+        tags_code: What the queue unit would hold without an extension.
+        stored_at_ms: The message's store time.
+        bit_map: Which subscriptions it passes; empty if there were none.
+    """
+
+    tags_code: int
+    stored_at_ms: int
+    bit_map: bytes
+
+
+class Extension:
+    """The extended units of one queue.
+
+    Args:
+        files: Its files, not yet loaded.
+
+    Attributes:
+        end: Byte offset where the next unit goes.
+    """
+
+    __slots__ = ("_files", "end")
+
+    def __init__(self, files: QueueFiles) -> None:
+        self.end = 0
+        self._files = files
+
+    @property
+    def folder(self) -> str:
+        """Where its files lie."""
+        return self._files.folder
+
+    def get(self, address: int) -> ExtendedUnit | None:
+        """Return what an address leads to, None if there is no such unit."""
+        position = address - _FIRST_ADDRESS
+        if not is_address(address) or not self._files.first <= position < self.end:
+            return None
+        return self._unit(position)
+
+    def _unit(self, position: int) -> ExtendedUnit | None:
+        data = self._files.read(position, _READ_BYTES)
+        if len(data) < _FIXED.size:
+            return None
+        size, tags_code, stored_at_ms, length = _FIXED.unpack_from(data)
+        if length < 0 or size != _FIXED.size + length or size > self._files.left(position):
+            return None
+        if size > len(data):
+            data = self._files.read(position, size)
+        return ExtendedUnit(tags_code, stored_at_ms, data[_FIXED.size : size])
+
+    def put(self, entries: Sequence[Entry]) -> list[int]:
+        """Write a unit for each record, one write a file; return their addresses.
+
+        Raises:
+            DiskFull, DiskFailed: None of them counts; they may be put again.
+        """
+        addresses = []
+        run: list[bytes] = []
+        at = self.end
+        for entry in entries:
+            unit = _packed(entry)
+            left = self._files.left(at)
+            if len(unit) > left - _END_BYTES:
+                run.append(_FILE_END.ljust(left, b"\0"))
+                at += left
+            addresses.append(_FIRST_ADDRESS + at)
+            run.append(unit)
+            at += len(unit)
+        if run:
+            self._files.write(self.end, b"".join(run))
+        self.end = at
+        return addresses
+
+    def go_to(self, last_address: int | None) -> None:
+        """Go on behind the unit that the queue's last address leads to; None: it has none.
+
+        If that unit is lost, so are those before it, and the next one goes into a new file, where
+        no old address leads.
+        """
+        if last_address is None:
+            self.end = self._files.first
+            return
+        position = last_address - _FIRST_ADDRESS
+        is_there = self._files.first <= position < self._files.end
+        unit = self._unit(position) if is_there else None
+        if unit is not None:
+            self.end = position + _FIXED.size + len(unit.bit_map)
+        else:
+            self._files.drop_from(0)
+            self.end = position + self._files.left(position)
+
+    # Recovery and cleaning.
+
+    def load(self) -> bool:
+        """Take up the files; say whether there are any. `go_to` must follow then."""
+        return self._files.load()
+
+    def cut(self, last_address: int | None) -> None:
+        """Take away the units behind the one that the queue's last address leads to."""
+        old = self.end
+        self.go_to(last_address)
+        self._files.cut(self.end, max(old, self.end))
+
+    def wipe_behind_end(self) -> None:
+        """Zero what a crash left behind the end, and delete the files there."""
+        self._files.cut(self.end, self._files.end)
+
+    def clean_steps(self, first_code: int) -> Steps:
+        """Delete the files before the unit that the queue's first code leads to, if it does."""
+        if is_address(first_code):
+            yield from self._files.drop_before_steps(first_code - _FIRST_ADDRESS)
+
+    def take_unsynced(self) -> Unsynced:
+        """See `QueueFiles.take_unsynced`."""
+        return self._files.take_unsynced()
+
+    def give_back(self, taken: Unsynced) -> None:
+        """See `QueueFiles.give_back`."""
+        self._files.give_back(taken)
+
+    def close(self) -> None:
+        """Close the handles."""
+        self._files.close()
+
+
+def _packed(entry: Entry) -> bytes:
+    bit_map = b"" if entry.extra is None else entry.extra.bit_map
+    size = _FIXED.size + len(bit_map)
+    return _FIXED.pack(size, entry.tags_code, entry.stored_at_ms, len(bit_map)) + bit_map

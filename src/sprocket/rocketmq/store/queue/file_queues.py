@@ -1,0 +1,582 @@
+"""ConsumeQueues in files: where each message of each queue lies in the log.
+
+A queue (`file_queue`) is a row of units; see `docs/formats/consume-queue.md`.
+
+Theory of operation. Units come in the order of the log, in rounds (`put_round`); all units of one
+queue and round are written at once. They are derived from the log: after a crash the owner
+truncates them to what is certain and puts the rest of the log again, and units that are there
+already are ignored. Nothing here is durable before `flush`.
+
+Invariants
+
+1. The unit of queue offset n is at n * 20. A unit that would have to stand elsewhere is an error,
+   never a shifted unit (RocketMQ logs the gap and shifts everything after it).
+2. Physical offsets grow from unit to unit, fillers left out. A unit that breaks this, or that is
+   absent (offset below 0 or size not above 0), ends the queue when it is loaded.
+3. What lies behind the end of a queue is zero, so that RocketMQ's recovery finds the same end.
+4. At most `OPEN_FILES_MAX` files are open at a time; none is opened before it is needed, and no
+   more of one is read than was asked for.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sprocket.base.checksum import crc32
+from sprocket.base.disk import steps
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk.segments import OpenFiles, SegmentFiles, segment_name
+from sprocket.base.disk.steps import Steps
+from sprocket.base.errors import FileMissing, ForeignStore
+from sprocket.base.progress import Step, unwatched
+from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.codec.record.extra import LIGHT_PREFIX
+from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic, trash
+from sprocket.rocketmq.store.queue import queue_files
+from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
+from sprocket.rocketmq.store.queue.engine import (
+    ANYWHERE,
+    QUEUE_UNIT,
+    QUEUES_PER_STEP,
+    UNIT_BYTES,
+    LastUnit,
+    QueueKey,
+)
+from sprocket.rocketmq.store.queue.extension import Extension
+from sprocket.rocketmq.store.queue.file_queue import Ends, FileQueue
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles, move_away, sync_all, uncollected
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKinds:
+    """Where queues lie that are not plain ones, and which are not.
+
+    Attributes:
+        extension_folder: The folder `consumequeue_ext` of the store.
+        batch_folder: The folder `batchconsumequeue` of the store.
+        extend: New units are extended ones; if not, only where there are some already.
+        batch_topics: Topics whose queues are batch queues. Whoever owns it may add to it.
+    """
+
+    extension_folder: str
+    batch_folder: str
+    extend: bool = False
+    batch_topics: set[str] = field(default_factory=set)
+
+
+try:
+    import numpy as np
+except ImportError:  # the light install; it makes no batches either
+    np = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
+
+_Note = dict[str, dict[int, Ends]]
+"""By topic and queue id. In the file, as JSON behind a line with its CRC-32 in decimal."""
+
+
+class FileQueues:
+    """All queues of a store.
+
+    Args:
+        disk: Where they lie.
+        folder: The folder `consumequeue` of the store.
+        geometry: How many units a file has.
+        note: A file for `seal` to say in where the queues end; None leaves no note.
+        write: Whether anything may be changed on the disk.
+        others: Extended and batch queues; None if there are none.
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        geometry: QueueGeometry,
+        *,
+        note: str | None = None,
+        write: bool = True,
+        others: OtherKinds | None = None,
+    ) -> None:
+        self._note = note
+        self._disk = disk
+        self._folder = folder
+        self._geometry = geometry
+        self._write = write
+        self._others = others
+        self._extends = False
+        self._open_files = OpenFiles(queue_files.OPEN_FILES_MAX)
+        self._queues: dict[QueueKey, FileQueue | BatchQueue] = {}
+        self._dirty: dict[FileQueue | BatchQueue, None] = {}  # in order, as a set has none
+        self._is_unsure = False
+
+    def load(
+        self, *, clean: bool = False, certain: int = ANYWHERE, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
+        """Take up every queue that is on the disk and find its end.
+
+        Folders whose name is no number are not queues. After a clean stop a queue is as the note
+        of `seal` has it, if its first and last files are there and are older than the note; nobody
+        wrote to it since then. Such a queue costs 10 µs, another one some reads.
+
+        Args:
+            clean: The last stop was clean. If not, the next `flush` syncs what was found here.
+            certain: Units of messages that lie there in the log or later are not taken up.
+            step: Told how far it is.
+
+        Returns:
+            Of each queue that has such units, the last one.
+
+        Raises:
+            ForeignStore: A file has a name or a length that no queue of this geometry has.
+        """
+        self._queues.clear()
+        self._dirty.clear()
+        self._is_unsure = not clean
+        if self._write:
+            self._disk.remove_tree(trash(self._folder))
+        others = self._others
+        if others is not None:
+            self._extends = others.extend or self._disk.is_folder(others.extension_folder)
+            others.batch_topics.update(self._disk.list(others.batch_folder))
+            folders = [others.batch_folder, self._folder]
+        else:
+            folders = [self._folder]
+        noted, noted_at_ms = self._read_note() if clean else ({}, 0)
+        lasts: dict[QueueKey, LastUnit] = {}
+        with uncollected():
+            for queue, ends in self._found(folders, noted, noted_at_ms):
+                step("queues found", len(self._queues))
+                if ends is not None and isinstance(queue, FileQueue):
+                    queue.resume(ends)
+                    continue
+                last = queue.load(clean=clean, certain=certain)
+                if last is not None:
+                    lasts[queue.topic, queue.queue_id] = last
+        return lasts
+
+    def _found(
+        self, folders: Iterable[str], noted: _Note, noted_at_ms: int
+    ) -> Iterator[tuple[FileQueue | BatchQueue, Ends | None]]:
+        """Give every queue that is in some folders, with its ends if they are as noted."""
+        for folder in folders:
+            for topic in self._disk.folders(folder):
+                place = f"{folder}/{topic}"
+                known = noted.get(topic, {}) if folder == self._folder else {}
+                if known and self._is_older(place, noted_at_ms):
+                    ids = list(known)  # no queue came or went since
+                else:
+                    names = self._disk.folders(place)
+                    ids = [int(name) for name in names if _is_queue_id(name)]
+                for queue_id in ids:
+                    queue = self._make(topic, queue_id)
+                    path = f"{place}/{queue_id}"
+                    if queue.folder != path:
+                        raise ForeignStore(f"{path}: expected {queue.folder}, by the topic's kind")
+                    ends = known.get(queue_id)
+                    is_noted = ends is not None and self._is_as_noted(path, ends, noted_at_ms)
+                    yield queue, ends if is_noted else None
+
+    def _read_note(self) -> tuple[_Note, int]:
+        """Return the note, if it is there and whole, and when it was written."""
+        if self._note is None or not self._disk.exists(self._note):
+            return {}, 0
+        crc, _, content = read_file(self._disk, self._note).partition(b"\n")
+        if crc != b"%d" % crc32(content):
+            return {}, 0
+        at_ms = self._disk.modified_at_ms(self._note)
+        return msgspec.json.decode(content, type=_Note), at_ms
+
+    def _is_as_noted(self, folder: str, ends: Ends, at_ms: int) -> bool:
+        """Say whether a queue's files are there, its first and last one older than the note.
+
+        Of several files one may have been deleted; then the folder is younger.
+        """
+        if not self._is_older(f"{folder}/{segment_name(ends.last_file)}", at_ms):
+            return False
+        if ends.first_file == ends.last_file:
+            return True
+        first = f"{folder}/{segment_name(ends.first_file)}"
+        return self._is_older(folder, at_ms) and self._is_older(first, at_ms)
+
+    def _is_older(self, path: str, at_ms: int) -> bool:
+        """Say whether something is there and was last changed before a time."""
+        try:
+            return self._disk.modified_at_ms(path) < at_ms
+        except FileMissing:
+            return False
+
+    def _make(self, topic: str, queue_id: int) -> FileQueue | BatchQueue:
+        others, geometry = self._others, self._geometry
+        place = f"{check_topic(topic)}/{queue_id}"
+        queue: FileQueue | BatchQueue
+        if others is not None and topic in others.batch_topics:
+            size = geometry.batch_units_per_file * BATCH_UNIT_BYTES
+            queue = BatchQueue(topic, queue_id, self._open(f"{others.batch_folder}/{place}", size))
+        else:
+            size = geometry.units_per_file * UNIT_BYTES
+            files = self._open(f"{self._folder}/{place}", size)
+            extension = None
+            if others is not None and self._extends and not topic.startswith(LIGHT_PREFIX):
+                folder = f"{others.extension_folder}/{place}"
+                extension = Extension(self._open(folder, geometry.extension_bytes))
+            queue = FileQueue(topic, queue_id, files, geometry.units_per_file, extension)
+        self._queues[topic, queue_id] = queue
+        return queue
+
+    def _open(self, folder: str, segment_bytes: int) -> QueueFiles:
+        files = SegmentFiles(
+            self._disk, folder, segment_bytes, write=self._write, open_files=self._open_files
+        )
+        return QueueFiles(files)
+
+    def queue(self, topic: str, queue_id: int) -> FileQueue | BatchQueue | None:
+        """Return a queue, None if it never had a message."""
+        return self._queues.get((topic, queue_id))
+
+    def __iter__(self) -> Iterator[FileQueue | BatchQueue]:
+        """Iterate over all queues that have files, in no order."""
+        return iter(list(self._queues.values()))
+
+    def __len__(self) -> int:
+        """Return the number of queues that have files."""
+        return len(self._queues)
+
+    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """Return the first offset of a queue that can be read; 0 if it never had a message."""
+        queue = self._queues.get((topic, queue_id))
+        return QueueOffset(0) if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """Return the offset of a queue's next message."""
+        queue = self._queues.get((topic, queue_id))
+        return QueueOffset(0) if queue is None else queue.max_offset
+
+    def next_offsets(self) -> dict[QueueKey, QueueOffset]:
+        """Return `max_offset` of every queue, as a new table."""
+        return {key: queue.max_offset for key, queue in self._queues.items()}
+
+    @property
+    def end(self) -> PhysicalOffset:
+        """Physical end of the last message that any queue has; -1 without one."""
+        return max((queue.end for queue in self._queues.values()), default=PhysicalOffset(-1))
+
+    @property
+    def last(self) -> tuple[PhysicalOffset, int, int] | None:
+        """The unit of the message that lies last in the log, of those in queues."""
+        queue = max(self._queues.values(), key=lambda queue: queue.end, default=None)
+        return None if queue is None else queue.last_unit()
+
+    def put_round(self, entries: Iterable[Entry]) -> int:
+        """Put the units of records that follow each other in the log.
+
+        See `engine.Queues.put_round`. A record is there already if it ends at or before the queue's
+        physical end, or if its queue offset is below the queue's next one.
+        """
+        pack = QUEUE_UNIT.pack
+        rounds: dict[QueueKey, _Run] = {}
+        for entry in entries:
+            if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
+                continue
+            key = entry.topic, entry.queue_id
+            run = rounds.get(key)
+            if run is None:
+                run = rounds[key] = _Run(self._queues.get(key) or self._make(*key))
+            place, size = entry.physical_offset, entry.size
+            end = place + size
+            if end <= run.end:
+                continue
+            offset, expected = entry.queue_offset, run.next_offset
+            if offset != expected:
+                if expected is None:
+                    run.first = offset
+                elif offset < expected:
+                    continue
+                else:
+                    self._write_runs(rounds.values())
+                    run.queue.append(offset, (), end)  # raises CorruptRecord
+            if run.units is not None:
+                run.units.append(pack(place, size, entry.tags_code))
+                run.next_offset = offset + 1
+            else:
+                run.entries.append(entry)
+                run.next_offset = entry.next_offset
+            run.end = end
+        return self._write_runs(rounds.values())
+
+    def put_batch(self, batch: "RecordBatch | UnitBatch", step: Step = unwatched) -> int:
+        """Put the units of a batch; see `engine.Queues.put_batch`."""
+        rows, first = batch.by_queue
+        if not len(rows):
+            return 0
+        units = np.empty(len(rows), _UNITS)
+        units["physical_offset"] = place = batch.physical_offset[rows]
+        units["size"] = batch.size[rows]
+        units["tags_code"] = batch.tags_code[rows]
+        data, offset = units.tobytes(), batch.queue_offset[rows]
+        ends = place + batch.size[rows]
+        stop = np.append(first[1:], len(rows))
+        has_gap = offset[stop - 1] - offset[first] != stop - first - 1
+        columns = (first, stop, offset[first], place[first], ends[stop - 1], has_gap)
+        count = 0
+        for number, (run, start, end, at, begin, reaches, gap) in enumerate(
+            zip(batch.runs, *(column.tolist() for column in columns), strict=True)
+        ):
+            step("queues written", number, len(stop))
+            key = run.topic, run.queue_id
+            queue = self._queues.get(key) or self._make(*key)
+            if not (queue.is_blank or at == queue.max_offset) or begin < queue.end:
+                fresh = ends[start:end] > queue.end
+                if not queue.is_blank:
+                    fresh &= offset[start:end] >= queue.max_offset
+                if not fresh.any():
+                    continue
+                start += int(fresh.argmax())
+                at = int(offset[start])
+                gap = gap and int(offset[end - 1]) - at != end - start - 1
+            assert not gap, "a queue has a gap"
+            self._dirty[queue] = None
+            if isinstance(queue, FileQueue) and queue.is_plain:
+                queue.append_units(at, data[start * UNIT_BYTES : end * UNIT_BYTES], reaches)
+            else:
+                taken = rows[start:end].tolist()
+                queue.append(at, [batch.entry(row) for row in taken], reaches)
+            count += end - start
+        return count
+
+    def _write_runs(self, runs: "Iterable[_Run]") -> int:
+        count = 0
+        for run in runs:
+            queue = run.queue
+            if run.units:
+                assert isinstance(queue, FileQueue)  # no other is plain
+                self._dirty[queue] = None
+                queue.append_units(run.first, b"".join(run.units), run.end)
+                count += len(run.units)
+            elif run.entries:
+                self._dirty[queue] = None
+                queue.append(run.first, run.entries, run.end)
+                count += len(run.entries)
+        return count
+
+    def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
+        """Put fillers for messages that are lost, so that the next one may be `offset`.
+
+        See `engine.Queues.fill_to`.
+        """
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return 0
+        self._dirty[queue] = None
+        return queue.fill_to(offset)
+
+    def begin(self, topic: str, queue_id: int, offset: int) -> None:
+        """Make an empty queue that goes on at `offset`; do nothing if it is there."""
+        if (topic, queue_id) not in self._queues:
+            queue = self._make(topic, queue_id)
+            queue.begin(offset)
+            self._dirty[queue] = None
+
+    def correct_min(self, min_physical: PhysicalOffset, step: Step = unwatched) -> None:
+        """Raise each queue's minimum to the first message that the log still has."""
+        for queue in self._watched(step, "queues whose first message was looked for"):
+            queue.correct_min(min_physical)
+
+    def between(
+        self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
+    ) -> Iterator[Callable[[], bool]]:
+        """Return questions; see `engine.Queues`."""
+        waiting = deque(queue for (topic, _), queue in self._queues.items() if topic in topics)
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            yield partial(_any_between, [queue.copy() for queue in part], start, end)
+
+    def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
+        """Raise each queue's minimum to what the log still has; delete files that lie before it.
+
+        The newest file of a queue stays: it says where the queue goes on.
+        """
+        waiting = deque(self._queues.values())
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            minima = yield partial(_minima, [queue.copy() for queue in part], min_physical)
+            for queue, min_offset in zip(part, minima, strict=True):
+                yield from queue.clean_steps(min_offset)
+
+    def truncate(
+        self, physical_offset: PhysicalOffset, step: Step = unwatched
+    ) -> dict[QueueKey, LastUnit]:
+        """Take away the units of messages at `physical_offset` or later; return the last ones."""
+        lasts = {}
+        for queue in self._watched(step, "queues cut"):
+            last = queue.truncate(physical_offset)
+            if last is not None:
+                self._dirty[queue] = None
+                lasts[queue.topic, queue.queue_id] = last
+        return lasts
+
+    def wipe_behind_ends(self, step: Step = unwatched) -> None:
+        """Zero what lies behind the end of each queue; see `FileQueue.wipe_behind_end`."""
+        for queue in self._watched(step, "queues whose ends were wiped"):
+            if queue.wipe_behind_end():
+                self._dirty[queue] = None
+
+    def _watched(self, step: Step, what: str) -> Iterator[FileQueue | BatchQueue]:
+        """Give every queue, telling how far it is."""
+        for number, queue in enumerate(self._queues.values()):
+            step(what, number, len(self._queues))
+            yield queue
+
+    def remove(self, topic: str, queue_id: int) -> None:
+        """Delete a queue with its files."""
+        queue = self._queues.pop((topic, queue_id), None)
+        if queue is not None:
+            self._dirty.pop(queue, None)
+            queue.remove(self._disk)
+
+    def delete_topic(self, topic: str) -> Callable[[], None] | None:
+        """Delete all queues of a topic; see `engine.Queues.delete_topic`.
+
+        Their folders are moved away, so that new ones can be made at once. Durable on return.
+        """
+        for key in [key for key in self._queues if key[0] == topic]:
+            queue = self._queues.pop(key)
+            self._dirty.pop(queue, None)
+            queue.close()
+        folders = [self._folder]
+        if self._others is not None:
+            folders += [self._others.extension_folder, self._others.batch_folder]
+            self._others.batch_topics.discard(topic)
+        return move_away(self._disk, folders, check_topic(topic), trash(self._folder))
+
+    def take_batches(self, topic: str) -> None:
+        """Give a topic that has no queue yet batch queues. Durable on return.
+
+        Its folder says so after a crash, before any of its queues is there.
+        """
+        assert self._others is not None, "a store that is written to knows its other kinds"
+        self._others.batch_topics.add(topic)
+        self._disk.make_folder(f"{self._others.batch_folder}/{check_topic(topic)}")
+
+    def reset(self) -> None:
+        """Delete every queue, to be made again from the log."""
+        self.close()
+        self._queues.clear()
+        self._dirty.clear()
+        self._disk.remove_tree(self._folder)
+        if self._others is not None:
+            self._disk.remove_tree(self._others.extension_folder)
+            self._disk.remove_tree(self._others.batch_folder)
+
+    def flush(self) -> None:
+        """Do `flush_steps` here and now; what a crash left first, all of it by one call."""
+        if self._is_unsure:
+            folders = [self._folder]
+            if self._others is not None:
+                folders += [self._others.extension_folder, self._others.batch_folder]
+            for folder in filter(self._disk.is_folder, folders):
+                self._disk.sync_tree(folder)
+                self._disk.sync_folder(os.path.dirname(folder))
+            for queue in self._dirty:
+                queue.take_unsynced()
+            self._dirty.clear()
+            self._is_unsure = False
+        steps.run(self.flush_steps())
+
+    def flush_steps(self) -> Steps:
+        """Make durable every unit that was put before this begins.
+
+        Raises:
+            DiskFailed: A sync failed; the queues are to be rebuilt from the log.
+        """
+        waiting = deque(self._dirty)
+        while waiting:
+            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+            taken = [(queue, queue.take_unsynced()) for queue in part]
+            for queue in part:
+                self._dirty.pop(queue, None)
+            try:
+                yield partial(sync_all, self._disk, [one for _, each in taken for one in each])
+            except BaseException:
+                self._dirty.update(dict.fromkeys(part))
+                for queue, unsynced in taken:
+                    queue.give_back(unsynced)
+                raise
+
+    def seal(self) -> None:
+        """Flush, then note where each queue ends."""
+        self.flush()
+        if self._note is not None:
+            note: _Note = {}
+            for (topic, queue_id), queue in self._queues.items():
+                if isinstance(queue, FileQueue):
+                    note.setdefault(topic, {})[queue_id] = queue.ends()
+            content = msgspec.json.encode(note)
+            replace_file(self._disk, self._note, b"%d\n%b" % (crc32(content), content))
+
+    def close(self) -> None:
+        """Close every handle; nothing is flushed."""
+        for queue in self._queues.values():
+            queue.close()
+
+
+_UNITS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
+"""`QUEUE_UNIT` for numpy."""
+
+
+def _is_queue_id(name: str) -> bool:
+    return name.isascii() and name.isdigit() and name == str(int(name))
+
+
+def _minima(
+    copies: Iterable[FileQueue | BatchQueue], min_physical: PhysicalOffset
+) -> list[QueueOffset]:
+    """Return the first offset of each queue whose message the log still has."""
+    minima = []
+    for queue in copies:
+        try:
+            queue.correct_min(min_physical)
+            minima.append(queue.min_offset)
+        finally:
+            queue.close()
+    return minima
+
+
+def _any_between(
+    copies: Iterable[FileQueue | BatchQueue], start: PhysicalOffset, end: PhysicalOffset
+) -> bool:
+    """Return whether a queue has a message in a part of the log."""
+    for queue in copies:
+        try:
+            queue.correct_min(start)
+            first = queue.min_offset
+            if first < queue.max_offset and start <= queue.unit(first)[0] < end:
+                return True
+        finally:
+            queue.close()
+    return False
+
+
+class _Run:
+    """What one round has for one queue: units for a plain one, else entries."""
+
+    __slots__ = ("end", "entries", "first", "next_offset", "queue", "units")
+
+    def __init__(self, queue: FileQueue | BatchQueue) -> None:
+        self.queue = queue
+        self.units: list[bytes] | None = [] if queue.is_plain else None
+        self.entries: list[Entry] = []
+        self.end: int = queue.end
+        self.first: int = queue.max_offset
+        self.next_offset: int | None = None if queue.is_blank else queue.max_offset

@@ -1,1 +1,0 @@
-"""The consume queue and its engines."""

@@ -1,0 +1,517 @@
+"""Reading a queue: messages from an offset on.
+
+The statuses and their next offsets are RocketMQ's (`DefaultMessageStore.getMessage`), because
+clients rely on them. Stored bytes are handed out as views of the log, unchanged. Before that a
+record's head must agree with its queue unit: a unit that points at something else is passed over,
+where RocketMQ would hand out whatever is there. Of records that this process wrote itself only the
+first and the last of an answer are checked; see docs/decisions/0013-own-records-are-trusted.md.
+
+Older parts of the log are read by calls that can fail, many records with one call if they are close
+together. An answer ends before a record that the disk cannot read; if that is the first one, the
+read fails.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate, chain
+from operator import itemgetter
+from typing import NamedTuple
+
+from sprocket.base.disk.nonblocking import Missing, WouldBlock
+from sprocket.base.disk.segments import SegmentWindow
+from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.base.units import KIB, MIB, QueueOffset
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record.extra import LIGHT_PREFIX
+from sprocket.rocketmq.codec.record.record import (
+    BLANK_BYTES,
+    MAGIC_AT,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_BYTES_MIN,
+)
+from sprocket.rocketmq.store.log.page_cache import PageCache
+from sprocket.rocketmq.store.queue.engine import FILLER_SIZE, Queue, UnitRead
+from sprocket.rocketmq.store.queue.extension import is_address
+from sprocket.rocketmq.store.read.filters import Filter, TagFilter
+from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, LogReader, head_of
+
+SCAN_BYTES_MIN = 16_000
+"""A read looks at this many bytes of units at least (`maxFilterMessageSize`): 800 units."""
+SPARE_UNITS = 4
+"""Without a filter nearly every unit gives a message, so a read looks at so many more at most."""
+ANSWER_BYTES_MIN = 100
+ANSWER_BYTES_MAX = 128 * MIB
+"""What a caller may ask for at least and at most."""
+FAR_BYTES_MAX = 256 * KIB
+"""Limit of an answer with messages far behind the end, which the disk may have to bring in: others
+wait for the same disk. RocketMQ's limits are 64 KiB and eight messages, so that a reader of a long
+backlog asks four times as often as near its end."""
+COLD_GAP_BYTES_MAX = 16 * KIB
+"""Records that are not warm, with no more than this between them, are read by one call: to copy so
+much takes as long as another call."""
+COLD_BYTES_MAX = 256 * KIB
+"""Read by one such call at most, unless a record is longer."""
+
+_MAGICS = (MAGIC_V1, MAGIC_V2)
+
+
+_NOTHING = memoryview(b"")
+_NO_WINDOW = SegmentWindow(_NOTHING, 0, 0)
+
+
+class ReadLimits(NamedTuple):
+    """What ends an answer; see `get_messages`."""
+
+    max_count: int
+    max_bytes: int
+    far_before: int
+    scan_end: int
+
+
+def get_messages(
+    queue: Queue | None,
+    log: LogReader,
+    offset: int,
+    *,
+    max_count: int = 32,
+    tags: frozenset[int] | None = None,
+    wanted: Filter | None = None,
+    max_bytes: int = 256 * KIB,
+    bytes_in_memory: int | None = None,
+    page_cache: PageCache | None = None,
+    reader: Hashable | None = None,
+    files_max: int = 1,
+    own_from: int | None = None,
+) -> GetResult:
+    """Read messages of one queue from `offset` on.
+
+    Few more units than `max_count` are looked at, with a filter 16,000 bytes of them (800 units),
+    in at most `files_max` queue files. So an answer may have fewer messages than are there, or
+    none: `next_offset` is behind what was looked at.
+
+    Args:
+        queue: The queue, None if it never had a message.
+        log: Where the messages lie.
+        offset: Queue offset of the first message wanted. In a batch queue the answer begins with
+            the batch that holds it.
+        max_count: Most messages to return; a batch is returned whole if it is the first.
+        tags: Tag codes that pass; None lets everything pass.
+        wanted: A filter of another kind, in place of `tags`.
+        max_bytes: Most bytes to return; the first message is returned whatever its size.
+        bytes_in_memory: How far behind the end of the log a message may lie to be in memory; of
+            what lies further fewer are returned, and a slave is suggested. None if all of it is.
+        page_cache: Told where the reader is; None if this is no consumer.
+        reader: Who reads on from here.
+        files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
+        own_from: From this place of the log on every record, and its unit, was written by this
+            process; None if that is not known of any.
+    """
+    if queue is None:
+        zero = QueueOffset(0)
+        return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, zero, zero, zero, [])
+    low, high = queue.min_offset, queue.max_offset
+    status, next_offset = _place(low, high, offset)
+    result = GetResult(status, next_offset, low, high, [])
+    if status is not GetStatus.NO_MATCHED_MESSAGE:
+        return result
+    max_bytes = min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
+    far_before = -1 if bytes_in_memory is None else log.end - bytes_in_memory
+    if tags is not None:
+        wanted = TagFilter(tags)
+    if (
+        wanted is None
+        and own_from is not None
+        and max_count > 0
+        and not queue.topic.startswith(LIGHT_PREFIX)
+        and _take_own(
+            result,
+            queue,
+            log,
+            page_cache,
+            reader,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            own_from=max(own_from, far_before),
+        )
+    ):
+        return result
+    scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
+    limits = ReadLimits(max_count, max_bytes, far_before, scan_end)
+    _look_through(
+        result,
+        queue,
+        log,
+        limits,
+        wanted,
+        page_cache,
+        reader,
+        files_max=files_max,
+    )
+    return result
+
+
+def _place(low: QueueOffset, high: QueueOffset, offset: int) -> tuple[GetStatus, QueueOffset]:
+    """Say where an offset lies; NO_MATCHED_MESSAGE stands for inside."""
+    if high == 0:
+        return GetStatus.NO_MESSAGE_IN_QUEUE, QueueOffset(0)
+    if offset < low:
+        return GetStatus.OFFSET_TOO_SMALL, low
+    if offset == high:
+        return GetStatus.OFFSET_OVERFLOW_ONE, high
+    if offset > high:
+        return GetStatus.OFFSET_OVERFLOW_BADLY, high
+    return GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset)
+
+
+def _look_through(
+    result: GetResult,
+    queue: Queue,
+    log: LogReader,
+    limits: ReadLimits,
+    wanted: Filter | None,
+    page_cache: PageCache | None,
+    reader: Hashable,
+    *,
+    files_max: int,
+) -> None:
+    """Go through units from `result.next_offset` on until there is something to return."""
+    while not result.runs and result.next_offset < result.max_offset and files_max > 0:
+        files_max -= 1
+        before = result.next_offset
+        if before >= limits.scan_end:
+            break
+        look_at = limits.scan_end - before
+        if wanted is None:
+            look_at = min(look_at, limits.max_count + SPARE_UNITS)
+        try:
+            units = queue.units(before, look_at)
+            if page_cache is not None:
+                _, place, size, _, _ = units[0]
+                if size != FILLER_SIZE:
+                    page_cache.note(reader, place)
+            _collect(result, queue, log, limits, wanted, units)
+        except (OffsetTooSmall, OffsetTooLarge):
+            result.status = GetStatus.OFFSET_FOUND_NULL
+            result.next_offset = queue.after_unreadable(before)
+            break
+
+
+def _take_own(
+    result: GetResult,
+    queue: Queue,
+    log: LogReader,
+    page_cache: PageCache | None,
+    reader: Hashable,
+    *,
+    max_count: int,
+    max_bytes: int,
+    own_from: int,
+) -> bool:
+    """Take the next messages, without a filter, if all of them were written by this process.
+
+    Their units were made of these very records, so that a look at the first and the last is enough
+    where `_collect` looks at each; a busy broker hands out more than half a million a second. What
+    is not all there, or cannot all be read, is left to that.
+
+    Returns:
+        Whether they were taken.
+
+    Raises:
+        WouldBlock: Some of them only the disk has; all such are told.
+    """
+    offset = int(result.next_offset)
+    try:
+        found = queue.places(offset, max_count)
+    except (OffsetTooSmall, OffsetTooLarge):
+        return False
+    if found is None:
+        return False
+    places, sizes = found
+    total = sum(sizes)
+    if total > max_bytes:
+        sums = list(accumulate(sizes))
+        count = bisect_right(sums, max_bytes)
+        places, sizes, total = places[:count], sizes[:count], sums[count - 1]
+    if not places or places[0] < own_from or min(sizes) < RECORD_BYTES_MIN:
+        return False
+    start, end = places[0], places[-1] + sizes[-1]
+    spans = [(start, end)] if end - start == total else _back_to_back(places, sizes)
+    if page_cache is not None:
+        page_cache.note(reader, start)
+    try:
+        runs = _runs(log, spans)
+    except DiskFailed:
+        return False  # some of it may be there
+    if not runs:
+        return False
+    queue_id, last = queue.queue_id, len(places) - 1
+    meant = sizes[0], MAGIC_V1, queue_id, offset, start
+    meant_last = sizes[last], MAGIC_V1, queue_id, offset + last, places[last]
+    if head_of(runs[0]) != meant or head_of(runs[-1], len(runs[-1]) - sizes[last]) != meant_last:
+        return False
+    result.status, result.runs, result.count, result.bytes = GetStatus.FOUND, runs, last + 1, total
+    result.next_offset = QueueOffset(offset + last + 1)
+    return True
+
+
+def _runs(log: LogReader, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
+    """Return what the log has of spans, given by begin and end; nothing if one is not all there.
+
+    Raises:
+        DiskFailed: One cannot be read.
+        WouldBlock: Some only the disk has; all such are told.
+    """
+    runs = []
+    missing: list[Missing] = []
+    view, view_start, view_end = _NO_WINDOW
+    blocked_to = -1
+    for number, (begin, behind) in enumerate(spans):
+        if behind <= blocked_to:
+            continue
+        if not view_start <= begin < behind <= view_end:
+            end = behind if begin >= log.warm_from else _reach(spans[number:])
+            try:
+                view, view_start, view_end = _window(log, begin, end - begin)
+            except WouldBlock as stop:
+                missing += stop.missing
+                blocked_to = end
+                continue
+            if not view_start <= begin < behind <= view_end:
+                return []
+        runs.append(view[begin - view_start : behind - view_start])
+    if missing:
+        raise WouldBlock(missing)
+    return runs
+
+
+def _reach(spans: Iterable[tuple[int, int]]) -> int:
+    """Return up to where to read the first of some spans, with those behind it that lie close."""
+    around = iter(spans)
+    start, end = next(around)
+    for begin, behind in around:
+        is_close = end <= begin <= end + COLD_GAP_BYTES_MAX and begin < behind
+        if not is_close or behind - start > COLD_BYTES_MAX:
+            break
+        end = behind
+    return end
+
+
+def _back_to_back(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return begin and end of what lies back to back; nothing if places do not grow."""
+    spans = []
+    begin = behind = places[0]
+    for place, size in zip(places, sizes, strict=True):
+        if place != behind:
+            if place < behind:
+                return []
+            spans.append((begin, behind))
+            begin = place
+        behind = place + size
+    return [*spans, (begin, behind)]
+
+
+def _collect(
+    result: GetResult,
+    queue: Queue,
+    log: LogReader,
+    limits: ReadLimits,
+    wanted: Filter | None,
+    units: list[UnitRead],
+) -> None:
+    """Go through units, which begin at `result.next_offset`, and take what fits.
+
+    The look at a record's head is no call. Nearly every record is plainly the one meant, but for
+    those of light queues, which say others.
+
+    Raises:
+        WouldBlock: Some of them only the disk has; all such are told, and count as taken.
+    """
+    max_count, max_bytes, far_before, scan_end = limits
+    runs, run_view, run_at, run_end = result.runs, _NOTHING, 0, 0
+    (view, view_start, view_end), gone_before = _NO_WINDOW, 0
+    offset, count, total, last = int(result.next_offset), 0, 0, far_before
+    queue_id = None if queue.topic.startswith(LIGHT_PREFIX) else queue.queue_id
+    missing: list[Missing] = []
+    blocked_from = blocked_to = 0
+    for first, place, size, code, messages in units:
+        if first >= scan_end:
+            break
+        if count + messages > max_count or total + size > max_bytes or place < far_before:
+            if size == FILLER_SIZE:
+                size = 0  # it stands for no bytes
+            if count and _is_full(limits, count, messages, total + size, place):
+                break
+        last = place
+        before, offset = offset, first + messages
+        if place < gone_before:
+            continue
+        if wanted is not None and not _may_be_wanted(queue, wanted, code):
+            result.status = GetStatus.NO_MATCHED_MESSAGE
+            continue
+        if missing and blocked_from <= place <= blocked_to - size:
+            count += messages
+            total += size
+            continue
+        if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
+            try:
+                if place >= log.warm_from:
+                    view, view_start, view_end = _window(log, place, max(size, RECORD_BYTES_MIN))
+                else:
+                    view, view_start, view_end = _cold(log, units, first, alone=wanted is not None)
+            except DiskFailed:
+                if not count:
+                    raise
+                offset = before
+                break
+            except WouldBlock as stop:
+                missing += stop.missing
+                blocked_from, blocked_to = place, place + stop.missing[-1].size
+                count += messages
+                total += size
+                continue
+            gone_before = view_start if not view else gone_before
+            if size < RECORD_BYTES_MIN or not view_start <= place <= view_end - size:
+                result.status = GetStatus.MESSAGE_WAS_REMOVING
+                continue
+        at = place - view_start
+        own_size, magic, own_queue, own_offset, own_place = head_of(view, at)
+        if (
+            own_size != size
+            or own_place != place
+            or own_offset != first
+            or own_queue != queue_id
+            or magic != MAGIC_V1
+        ) and not _is_meant(view[at : at + size], place, queue, first):
+            result.status = GetStatus.MESSAGE_WAS_REMOVING
+            continue
+        if wanted is not None and not _is_wanted(wanted, view[at : at + size]):
+            result.status = GetStatus.NO_MATCHED_MESSAGE
+            continue
+        if at != run_end or view is not run_view:
+            if run_end:
+                runs.append(run_view[run_at:run_end])
+            run_view, run_at = view, at
+        run_end = at + size
+        count += messages
+        total += size
+    if missing:
+        raise WouldBlock(missing)
+    if run_end:
+        runs.append(run_view[run_at:run_end])
+    result.status = GetStatus.FOUND if count else result.status
+    result.next_offset, result.count, result.bytes = QueueOffset(offset), count, total
+    result.suggest_slave = last < far_before
+
+
+def _is_full(limits: ReadLimits, count: int, messages: int, size: int, place: int) -> bool:
+    """Say whether an answer of `count` messages ends before a record.
+
+    Args:
+        limits: What ends it.
+        count: Messages before the record.
+        messages: Those in it.
+        size: Bytes with it.
+        place: Where it lies.
+    """
+    if place < limits.far_before and size > FAR_BYTES_MAX:
+        return True
+    return count + messages > limits.max_count or size > limits.max_bytes
+
+
+def _cold(log: LogReader, units: list[UnitRead], first: int, *, alone: bool) -> SegmentWindow:
+    """Read the record of a unit, with those behind it that lie close.
+
+    Args:
+        log: The log.
+        units: The units of this answer.
+        first: The queue offset of the one whose record is wanted.
+        alone: Whether the others are not likely to be wanted.
+
+    Raises:
+        DiskFailed: The record cannot be read.
+    """
+    at = bisect_left(units, first, key=itemgetter(0))
+    _, place, size, *_ = units[at]
+    size = max(size, RECORD_BYTES_MIN)
+    if size > COLD_BYTES_MAX and _named_size(log, place) != size:
+        return _NO_WINDOW  # it may be any number
+    end = place + size
+    if not alone:
+        around = ((start, start + more) for _, start, more, *_ in units[at + 1 :])
+        end = _reach(chain([(place, end)], around))
+    try:
+        return _window(log, place, end - place)
+    except DiskFailed:
+        return _window(log, place, size)
+
+
+def _named_size(log: LogReader, place: int) -> int:
+    """Return the size that a record names, −1 if there is none."""
+    view, start, _ = _window(log, place, BLANK_BYTES)
+    head = view[place - start : place - start + BLANK_BYTES]
+    return int.from_bytes(head[:MAGIC_AT], "big", signed=True) if head else -1
+
+
+def _window(log: LogReader, place: int, size: int) -> SegmentWindow:
+    """Return a part of the log from a place on, empty if it is not there.
+
+    What lies before the start of an empty one is gone.
+    """
+    try:
+        return log.window(place, size)
+    except OffsetTooSmall as error:
+        return SegmentWindow(_NOTHING, error.lowest, error.lowest)
+    except OffsetTooLarge:
+        return _NO_WINDOW
+
+
+def _may_be_wanted(queue: Queue, wanted: Filter, code: int) -> bool:
+    if not is_address(code):
+        return wanted.by_unit(code, None)
+    extended = queue.extended(code)
+    return wanted.by_unit(None if extended is None else extended.tags_code, extended)
+
+
+def _is_wanted(wanted: Filter, stored: memoryview) -> bool:
+    """Take the second look; what cannot be read is left to the consumer."""
+    if not wanted.needs_properties:
+        return True
+    try:
+        return wanted.by_record(record.stored_properties(stored))
+    except WireError:
+        return True
+
+
+def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool:
+    """Say whether a record that is not plainly the one its unit points at is that all the same.
+
+    A topic may be too long for the usual magic. A record of a light queue says the place that it
+    has in another queue, and among its properties this one.
+    """
+    size, magic, own_queue, own_offset, own_place = head_of(stored)
+    if size != len(stored) or magic not in _MAGICS or own_place != place:
+        return False
+    if not queue.topic.startswith(LIGHT_PREFIX):
+        return bool(own_offset == offset and own_queue == queue.queue_id)
+    try:
+        extra = record.entry(stored).extra
+    except WireError:
+        return False
+    return extra is not None and (queue.topic, offset) in extra.light
+
+
+def units(queue: Queue | None, offset: int, count: int) -> list[UnitRead]:
+    """Return up to `count` units from `offset` on; none where there is none, or no queue.
+
+    A code that is the address of an extended unit is replaced by the code in it.
+    """
+    if queue is None or not queue.min_offset <= offset < queue.max_offset:
+        return []
+    return [_resolved(queue, unit) for unit in queue.units(offset, count)]
+
+
+def _resolved(queue: Queue, unit: UnitRead) -> UnitRead:
+    first, place, size, code, messages = unit
+    extended = queue.extended(code) if is_address(code) else None
+    return unit if extended is None else (first, place, size, extended.tags_code, messages)

@@ -1,0 +1,264 @@
+"""Putting records of the log into queues and index again, in rounds.
+
+Queues and index ignore what they have, so a record may be put twice. But a round cannot put a
+message behind a gap. If the messages between are damaged in the log, fillers take their offsets; if
+the queue lost units that the log still has, it is `missing` and made again from the whole log. An
+offset 0 behind everything that a queue has means that its topic was made again.
+
+A queue without messages may continue at any offset, by the name of a file that is left. Either its
+messages were deleted and the log has none before that offset; or a crash took its first files and
+left a later one, and then it begins again with the first message that the log has.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sprocket.base.disk.segments import Segment
+from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.model.message import is_indexable
+from sprocket.rocketmq.store.index.key_index import Indexes
+from sprocket.rocketmq.store.log.log_scanner import Damage, Found, LogScanner
+from sprocket.rocketmq.store.queue.engine import LastUnit, QueueKey, Queues
+from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+
+try:
+    import numpy as np
+
+    from sprocket.rocketmq.store.queue import unit_batch
+except ImportError:  # the light install; it makes no batches either
+    np = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+
+ROUND = 4096
+"""Records put at once; enough for the index to work on whole arrays."""
+GATHERED_MAX = 1 << 19
+"""Units of batches that are put at once, 20 MB of them: some for each of very many queues."""
+
+
+def reached(queues: Queues) -> dict[QueueKey, int]:
+    """Return the next offset of each queue, but of those that say one and have no message."""
+    empty = _empty(queues)
+    return {key: offset for key, offset in queues.next_offsets().items() if key not in empty}
+
+
+def _empty(queues: Queues) -> set[QueueKey]:
+    """Return the queues that have no message but say where they go on."""
+    return {(q.topic, q.queue_id) for q in queues if 0 < q.max_offset <= q.min_offset}
+
+
+class Rebuild:
+    """Collects entries in the order of the log and puts them.
+
+    Args:
+        queues: The queues, cut to what is certain.
+        index: The index, the same; None if the store keeps none.
+        from_first: The entries begin at the first record of the log, so that a queue which is not
+            there may begin anywhere.
+        put_last_again: The last record that the index has may lack some of its keys.
+        units_of: Says which units records get.
+        step: Told how far it is.
+
+    Attributes:
+        units: Units put.
+        lost: Queue offsets for which fillers were put.
+        indexed: Records whose keys were put.
+        missing: Queues, as topic and id, that lack units which no damage explains.
+    """
+
+    def __init__(
+        self,
+        queues: Queues,
+        index: Indexes | None,
+        *,
+        from_first: bool,
+        put_last_again: bool = False,
+        units_of: QueueUnits | None = None,
+        step: Step = unwatched,
+    ) -> None:
+        self.units = 0
+        self.lost = 0
+        self.indexed = 0
+        self.missing: set[tuple[str, int]] = set()
+        self._queues = queues
+        self._units_of = units_of or QueueUnits()
+        self._index = index
+        self._index_from = 0 if index is None else index.end + (not put_last_again)
+        self._from_first = from_first
+        self._step = step
+        self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
+        self._empty = _empty(queues)
+        self._parts: list[unit_batch.UnitPart] = []
+        self._units: list[Entry] = []
+        self._keys: list[Entry] = []
+
+    def add_all(self, found: Found, *, after_damage: bool) -> None:
+        """Take up the next records of the log; as `add` for each of them, but many at a time.
+
+        Columns are put as they are if every record is its own unit and every queue simply goes on
+        with them, which is all that ever happens except for the few kinds of records of `units`,
+        damage and lost units.
+        """
+        if isinstance(found, list):
+            entries = found
+        elif self._units_of.are_records(found) and self._follows(found):
+            self._put(found)
+            return
+        else:
+            entries = found.entries()
+        for entry in entries:
+            self.add(entry, after_damage=after_damage)
+
+    def _follows(self, batch: "RecordBatch") -> bool:
+        """Say whether every queue has all its units already, or goes on with the first of them."""
+        rows, first = batch.by_queue
+        if not len(rows):
+            return True
+        offsets = batch.queue_offset[rows]
+        goes_on = np.diff(offsets) == 1
+        goes_on[first[1:] - 1] = True  # there another queue begins
+        if not goes_on.all():
+            return False
+        last = np.append(first[1:], len(rows)) - 1
+        bounds = zip(batch.runs, offsets[first].tolist(), offsets[last].tolist(), strict=True)
+        for run, begin, end in bounds:
+            key = run.topic, run.queue_id
+            if key in self.missing:
+                return False
+            expected = self._next.get(key)
+            if expected is None:
+                if begin and not self._from_first:
+                    return False
+            elif begin != expected and not (0 < begin <= end < expected and key not in self._empty):
+                return False
+        return True
+
+    def _put(self, batch: "RecordBatch") -> None:
+        """Take up a batch whose queues all follow, and put its keys."""
+        if self._units or self._keys:
+            self.finish()
+        self._parts.append(unit_batch.UnitPart(batch))
+        rows, first = batch.by_queue
+        last = np.append(first[1:], len(rows)) - 1
+        after = (batch.queue_offset[rows[last]] + 1).tolist() if len(rows) else ()
+        for run, offset in zip(batch.runs, after, strict=True):
+            key = run.topic, run.queue_id
+            self._next[key] = max(offset, self._next.get(key, 0))
+            self._empty.discard(key)
+        if self._index is not None:
+            self.indexed += self._index.put_batch(batch, self._index_from)
+        if sum(map(len, self._parts)) >= GATHERED_MAX:
+            self._put_gathered()
+
+    def _put_gathered(self) -> None:
+        if self._parts:
+            units = unit_batch.UnitBatch(self._parts)
+            self._parts = []
+            self.units += self._queues.put_batch(units, self._step)
+
+    def add(self, entry: Entry, *, after_damage: bool) -> None:
+        """Take up the next record of the log.
+
+        Args:
+            entry: The record.
+            after_damage: Something was damaged before it, which explains a gap in its queue.
+        """
+        if entry.queueable:
+            for unit in self._units_of.each(entry):
+                self._add_unit(unit, after_damage=after_damage)
+        has_keys = entry.keys and is_indexable(entry.sys_flag)
+        if has_keys and self._index is not None and entry.physical_offset >= self._index_from:
+            self._keys.append(entry)
+        if len(self._units) >= ROUND or len(self._keys) >= ROUND:
+            self.finish()
+
+    def _add_unit(self, entry: Entry, *, after_damage: bool) -> None:
+        key = entry.topic, entry.queue_id
+        if key in self.missing:
+            return
+        expected = self._next.get(key)
+        if expected and self._begins_anew(entry, expected):
+            self._queues.remove(*key)
+            expected = None
+        if expected is None:
+            if entry.queue_offset and not self._from_first:
+                self.missing.add(key)
+                return
+        elif entry.queue_offset > expected:
+            if not after_damage and not self._from_first:
+                self.missing.add(key)
+                return
+            self.finish()
+            self.lost += self._queues.fill_to(*key, entry.queue_offset)
+        if expected is None or entry.queue_offset >= expected:
+            self._next[key] = entry.next_offset
+        self._units.append(entry)
+
+    def _begins_anew(self, entry: Entry, expected: int) -> bool:
+        """Say whether what there is of a queue is not what a record goes on from."""
+        key = entry.topic, entry.queue_id
+        if key in self._empty:
+            self._empty.remove(key)
+            return entry.queue_offset < expected
+        return not entry.queue_offset and self._is_made_again(entry)
+
+    def _is_made_again(self, entry: Entry) -> bool:
+        """Say whether a record with offset 0 lies behind all that its queue has.
+
+        Then the topic was deleted, and made again: the queue has its messages from here on.
+        """
+        self.finish()
+        queue = self._queues.queue(entry.topic, entry.queue_id)
+        if queue is None or queue.max_offset <= queue.min_offset:
+            return False
+        return queue.unit(queue.max_offset - 1)[0] < entry.physical_offset
+
+    def keep_places(self, lasts: Mapping[QueueKey, LastUnit], damages: Sequence[Damage]) -> None:
+        """Put fillers for the last messages of queues, if damaged: nobody gets their place.
+
+        Args:
+            lasts: The last unit that each queue had, of those that were cut.
+            damages: What was stepped over.
+        """
+        for key, last in lasts.items():
+            is_damaged = any(d.start <= last.physical_offset < d.end for d in damages)
+            if is_damaged and self._next.get(key, 0) < last.max_offset:
+                self.finish()
+                self.lost += self._queues.fill_to(*key, last.max_offset)
+                self._next[key] = last.max_offset
+
+    def finish(self) -> None:
+        """Put what was taken up so far."""
+        self._put_gathered()
+        if self._units:
+            self.units += self._queues.put_round(self._units_of.of(self._units))
+            self._units = []
+        if self._index is not None and self._keys:
+            self._index.put_round(self._keys)
+            self.indexed += len(self._keys)
+            self._keys = []
+
+    def from_whole_log(self, segments: Sequence[Segment], *, index_too: bool) -> None:
+        """Make the queues in `missing` again, and with `index_too` the index, which is empty.
+
+        Costs a walk over the whole log; does nothing if there is nothing to make.
+        """
+        if not self.missing and not index_too:
+            return
+        for key in sorted(self.missing):
+            self._queues.remove(*key)
+        index = self._index if index_too else None
+        again = Rebuild(
+            self._queues, index, from_first=True, units_of=self._units_of, step=self._step
+        )
+        start = segments[0].start if segments else 0
+        walk = LogScanner(segments, start, check_crc=False)
+        for found in walk.batches():
+            self._step("bytes of log, for what is made again", walk.position - start)
+            again.add_all(found, after_damage=True)
+        again.finish()
+        self.units += again.units
+        self.lost += again.lost
+        self.indexed += again.indexed

@@ -1,0 +1,672 @@
+"""Recovery: from what the last process left of a store to one that can be opened.
+
+The log is the truth; queues and index are made to agree with it. In this order:
+
+1. *Mark.* `abort` is written before anything changes, so that a crash from here on is known. It
+   says that the store is ours only if it was: until the last pass the checkpoint may be RocketMQ's.
+2. *Start.* A log file that is too short gets its length, zeros standing for what it lacks; then
+   nothing is trusted. Choose from where the log is looked at. After a clean stop that is its end,
+   as the queues or our own note tell it; after a crash the first record that is younger than the
+   checkpoint (in a store that RocketMQ left: the file it begins in), or where queues or index end
+   if that is earlier.
+3. *Load.* Queues and index are taken up as far as they are certain: after a crash nothing that they
+   hold from the start on is. What they have there stays on the disk until the last pass, as mostly
+   the same is put again. Queues of deleted topics go (`deletions`).
+4. *Walk.* Records are checked with all checksums, and put into queues and index again. Damage that
+   is followed by intact records is passed over.
+5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
+   stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
+   again for us and for RocketMQ; that costs its first 88 bytes and its last few.
+6. *Rebuild.* A queue that misses units from before the start, or does not agree with the last
+   records there (`agree`), is made again from the whole log; the index too.
+7. *Seal.* What lies behind the ends of queues is zeroed. All is synced, then the checkpoint is
+   written, `abort` says that it is ours, then the report.
+
+Queues and index never stop a start: if the disk cannot read one of their files, that file is
+deleted, and everything begins again without it.
+
+Each pass can be interrupted by another crash and repeated: the checkpoint moves last, and until
+then each pass does the same again with what the one before left.
+
+Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverAbnormally`; unlike
+those it loses nothing behind a damaged record, and no queue or key that the log still has.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.files import read_file, remove_if_there, replace_file
+from sprocket.base.disk.segments import (
+    Segment,
+    SegmentFiles,
+    SegmentReader,
+    ShortFile,
+    fill_up,
+    short_files,
+)
+from sprocket.base.errors import DiskFailed, FileMissing
+from sprocket.base.progress import Step, unwatched
+from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.index.key_index import Indexes
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.log import mend
+from sprocket.rocketmq.store.log.log_scanner import (
+    Damage,
+    LogScanner,
+    Misplaced,
+    glance,
+    intact_entry,
+)
+from sprocket.rocketmq.store.queue.engine import ANYWHERE, LastUnit, QueueKey, Queues
+from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+from sprocket.rocketmq.store.recovery import agreement
+from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
+from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
+from sprocket.rocketmq.store.recovery.deletions import Deletions
+from sprocket.rocketmq.store.recovery.rebuild import Rebuild, reached
+
+_SKIP_BYTES = 256 * KIB
+"""Read at once where only the heads of records are looked at."""
+_ABORT_MARK = b" sprocket\n"
+_DOUBT_MARK = b"a sync failed\n"
+
+
+class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What recovery found and did; kept as `config/recovery.json`.
+
+    Attributes:
+        clean: The store had been closed, and no file of its log was too short.
+        at_ms: When, wall time.
+        seconds: How long it took.
+        start: Physical offset from where the log was looked at.
+        end: Where it ends now.
+        records: How many intact records lie between the two.
+        bytes_scanned: Bytes between the two.
+        bytes_cut: Bytes behind the end up to the last one that was not zero; they are zero now.
+        why: What was found at the end.
+        filled_up: Files of the log that were too short, with the bytes they had; zeros stand for
+            the rest now.
+        made_again: Files of queues and index that could not be read and were thrown away.
+        damage: What was stepped over.
+        misplaced: Records that named another place than their own; they name their own now.
+        units_rebuilt: Queue units that were put (again).
+        units_lost: Queue offsets whose record is damaged; consumers pass over them.
+        index_entries_rebuilt: Records whose keys were put into the index (again).
+        queues_rebuilt: Queues that were made again from the whole log, as `topic/queue id`.
+        last_record: Where the last record begins, −1 without one.
+        last_stored_at_ms: Its store time.
+    """
+
+    clean: bool
+    at_ms: int
+    seconds: float
+    start: int
+    end: int
+    records: int
+    bytes_scanned: int
+    bytes_cut: int
+    why: str
+    filled_up: list[ShortFile]
+    made_again: list[str]
+    damage: list[Damage]
+    misplaced: list[Misplaced]
+    units_rebuilt: int
+    units_lost: int
+    index_entries_rebuilt: int
+    queues_rebuilt: list[str]
+    last_record: int
+    last_stored_at_ms: int
+
+
+class CleanNote(msgspec.Struct, frozen=True):
+    """What a clean stop leaves for the next start, as `config/clean.json`.
+
+    Attributes:
+        log_end: Where the log ended.
+        last_record: Where its last record begins.
+        index_end: Where the last record in the index begins.
+    """
+
+    log_end: int
+    last_record: int
+    index_end: int
+
+
+QueueTable = dict[str, dict[int, int]]
+"""By topic and queue id: an offset that the queue had reached, durably."""
+
+
+def queue_table(queues: Queues, *, closing: bool) -> QueueTable:
+    """Return the table of all queues; how far they go is only certain when closing."""
+    table: QueueTable = {}
+    for queue in queues:
+        reached = queue.max_offset if closing else min(queue.max_offset, 1)
+        table.setdefault(queue.topic, {})[queue.queue_id] = reached
+    return table
+
+
+def save_queue_table(disk: Disk, layout: StoreLayout, table: QueueTable) -> None:
+    """Keep which queues there are, so that one whose folder disappears is missed."""
+    replace_file(disk, layout.queue_table, msgspec.json.encode(table))
+
+
+def _load_queue_table(disk: Disk, layout: StoreLayout) -> QueueTable:
+    try:
+        return msgspec.json.decode(read_file(disk, layout.queue_table), type=QueueTable)
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+@dataclass(slots=True)
+class StoreParts:
+    """The parts of a store that recovery brings into agreement.
+
+    Attributes:
+        is_geometry_certain: The length of log files is known, and not told from one of them.
+    """
+
+    disk: Disk
+    layout: StoreLayout
+    settings: StoreSettings
+    files: SegmentFiles
+    queues: Queues
+    index: Indexes | None
+    deletions: Deletions
+    is_geometry_certain: bool = True
+    units: QueueUnits = field(default_factory=QueueUnits)
+    step: Step = unwatched
+
+    def close(self) -> None:
+        """Close every handle; nothing is flushed."""
+        self.queues.close()
+        if self.index is not None:
+            self.index.close_handles()
+        self.files.close()
+
+
+def mark_open(
+    disk: Disk, layout: StoreLayout, process_id: int, *, ours: bool = True, doubtful: bool = False
+) -> None:
+    """Write `abort`, durable; RocketMQ keeps its process id there, and so do we.
+
+    Args:
+        disk: Where the store lies.
+        layout: Its paths.
+        process_id: That of this process.
+        ours: The checkpoint is, so it is never ahead of what is durable; our mark says so.
+        doubtful: A sync of the log failed, see `mark_doubtful`.
+    """
+    mark = _ABORT_MARK if ours else b"\n"
+    doubt = _DOUBT_MARK if doubtful else b""
+    replace_file(disk, layout.abort, b"%d%s%s" % (process_id, mark, doubt))
+
+
+def mark_doubtful(disk: Disk, layout: StoreLayout) -> None:
+    """Note in `abort` that a sync of the log failed.
+
+    The file system then calls pages clean that the disk does not have, and serves them until they
+    leave the cache; another sync would not write them. Recovery that finds the note writes them
+    again. The note needs no sync: if the power goes, the cache goes with it.
+    """
+    file = disk.open(layout.abort, write=True)
+    try:
+        file.write([_DOUBT_MARK], file.size())
+    finally:
+        file.close()
+
+
+def mark_closed(disk: Disk, layout: StoreLayout, note: CleanNote) -> None:
+    """Leave the note for the next start, then remove `abort`; all else must be durable before."""
+    replace_file(disk, layout.clean, msgspec.json.encode(note))
+    disk.remove(layout.abort)
+    disk.sync_folder(layout.root)
+
+
+@dataclass(frozen=True, slots=True)
+class _LastLife:
+    """How the store was left.
+
+    Attributes:
+        clean: There was no `abort`.
+        ours: It was Sprocket that left it, so the checkpoint is never ahead of what is durable.
+        note: What a clean stop of ours said, if its file is there.
+        checkpoint: Up to when things are durable.
+        doubtful: A sync of the log failed: what is read may not be on the disk.
+    """
+
+    clean: bool
+    ours: bool
+    doubtful: bool
+    note: CleanNote | None
+    checkpoint: Checkpoint
+
+
+def _last_life(disk: Disk, layout: StoreLayout) -> _LastLife:
+    try:
+        abort = read_file(disk, layout.abort)
+    except FileMissing:
+        abort = None
+    note = None
+    if abort is None:
+        try:
+            note = msgspec.json.decode(read_file(disk, layout.clean), type=CleanNote)
+        except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+            note = None
+    return _LastLife(
+        clean=abort is None,
+        ours=note is not None or (abort is not None and _ABORT_MARK in abort),
+        doubtful=abort is not None and _DOUBT_MARK in abort,
+        note=note,
+        checkpoint=checkpoints.load(disk, layout.checkpoint),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """From where the log is looked at.
+
+    Attributes:
+        scan: Where checking begins; what queues and index hold from there on is not trusted.
+        last_record: The record before `scan`, −1 if unknown.
+        last_stored_at_ms: Its store time, 0 if unknown.
+    """
+
+    scan: int
+    last_record: int = -1
+    last_stored_at_ms: int = 0
+
+
+def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
+    """Bring a store into agreement with its log, as the head of this module tells.
+
+    Returns:
+        The report, which is also kept in the store.
+
+    Raises:
+        ForeignStore: A file does not fit the geometry.
+        DiskFull, DiskFailed: Nothing is lost; recovery can be tried again.
+    Durability: on return all that it found is on the disk.
+    """
+    began = clock.monotonic()
+    life = _last_life(parts.disk, parts.layout)
+    mark_open(parts.disk, parts.layout, process_id, ours=life.ours, doubtful=life.doubtful)
+    filled_up = _fill_up(parts)
+    if filled_up:
+        life = replace(life, clean=False, note=None, checkpoint=Checkpoint())
+    made_again: list[str] = []
+    while True:
+        try:
+            found = _recover(parts, life, process_id, made_again)
+            break
+        except DiskFailed as error:
+            _throw_away(parts, error, made_again)
+    walk, rebuild = found.walk, found.rebuild
+    report = RecoveryReport(
+        clean=life.clean,
+        at_ms=clock.now_ms(),
+        seconds=round(clock.monotonic() - began, 6),
+        start=walk.start,
+        end=walk.end,
+        records=walk.records,
+        bytes_scanned=walk.end - walk.start,
+        bytes_cut=found.bytes_cut,
+        why=walk.why,
+        filled_up=filled_up,
+        made_again=made_again,
+        damage=found.damage,
+        misplaced=found.misplaced,
+        units_rebuilt=rebuild.units,
+        units_lost=rebuild.lost,
+        index_entries_rebuilt=rebuild.indexed,
+        queues_rebuilt=[f"{topic}/{queue_id}" for topic, queue_id in sorted(rebuild.missing)],
+        last_record=walk.last_start,
+        last_stored_at_ms=walk.last_stored_at_ms,
+    )
+    content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    replace_file(parts.disk, parts.layout.recovery, content)
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Recovered:
+    """What the passes found."""
+
+    walk: LogScanner
+    rebuild: Rebuild
+    damage: list[Damage]
+    misplaced: list[Misplaced]
+    bytes_cut: int
+
+
+def _recover(
+    parts: StoreParts, life: _LastLife, process_id: int, made_again: Sequence[str]
+) -> _Recovered:
+    """Go through the passes, without files that were thrown away."""
+    parts.files.load()
+    if life.clean:
+        start, lasts = _after_stop(parts, life)
+    else:
+        start = _start_by_time(parts.files, life, parts.step)
+        lasts = parts.queues.load(certain=start.scan, step=parts.step)
+        parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
+    _load_index(parts, life, start)
+    walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
+    cut = mend.cut(parts.files, walk)
+    mend.pad(parts.files, damage)
+    mend.name_places(parts.files, misplaced)
+    parts.deletions.cut(PhysicalOffset(walk.end))
+    rebuild.missing |= {key for path in made_again if (key := _queue_of(parts, path)) is not None}
+    is_table_old = _rebuild(parts, life, walk, rebuild)
+    _seal(parts, life, walk, process_id, is_table_old=is_table_old)
+    return _Recovered(walk, rebuild, damage, misplaced, cut)
+
+
+def _fill_up(parts: StoreParts) -> list[ShortFile]:
+    """Give files of the log that are too short their length.
+
+    What they lack is told from what was never written by a walk over the whole log only. So nothing
+    is trusted from here on, should the process die before that is done.
+    """
+    disk, files = parts.disk, parts.files
+    short = short_files(disk, files.folder, files.segment_bytes)
+    if short and not parts.is_geometry_certain:
+        return []  # `load` refuses them
+    if short:
+        checkpoints.save(disk, parts.layout.checkpoint, Checkpoint())
+        fill_up(disk, short, files.segment_bytes)
+    return short
+
+
+def _throw_away(parts: StoreParts, error: DiskFailed, made_again: list[str]) -> None:
+    """Delete a file of queues or index that cannot be read, to be made again from the log.
+
+    Raises:
+        DiskFailed: It is no such file, or was deleted before: the error is another one.
+    """
+    path, layout = error.path, parts.layout
+    is_derived = path.startswith(f"{layout.index}/") or _queue_of(parts, path) is not None
+    if path in made_again or not is_derived or isinstance(error, FileMissing):
+        raise error
+    made_again.append(path)
+    parts.queues.close()
+    if parts.index is not None:
+        parts.index.close_handles()
+    remove_if_there(parts.disk, path)
+    parts.disk.sync_folder(os.path.dirname(path))
+
+
+def _queue_of(parts: StoreParts, path: str) -> QueueKey | None:
+    """Return the queue that a file belongs to, None if it is none's."""
+    for folder in (parts.layout.consumequeue, parts.layout.batch_queues, parts.layout.extension):
+        if path.startswith(f"{folder}/"):
+            topic, _, rest = path[len(folder) + 1 :].partition("/")
+            queue_id, _, name = rest.partition("/")
+            if queue_id.isdigit() and name.isdigit():
+                return topic, int(queue_id)
+    return None
+
+
+def find_end(parts: StoreParts) -> LogScanner:
+    """Find the end of a log without changing anything, for those who only read."""
+    life = _last_life(parts.disk, parts.layout)
+    parts.files.load()
+    parts.queues.load(clean=True, step=parts.step)
+    if parts.index is not None:
+        parts.index.load()
+    by_time = _start_by_time(parts.files, life, parts.step) if not life.clean else None
+    start = by_time or _start_at_end(parts, life)
+    walk = LogScanner(parts.files.segments, start.scan, check_crc=True)
+    walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
+    for _found in walk.batches():
+        _tell(parts, walk)
+    return walk
+
+
+# Passes 2 and 3: start and load.
+
+
+def _after_stop(parts: StoreParts, life: _LastLife) -> tuple[_Start, dict[QueueKey, LastUnit]]:
+    """Take up queues that were stopped, and start where they say that the log ends.
+
+    If they led to no record that is the last one, what they hold from the start on is taken away.
+
+    Returns:
+        The start; the last unit that each queue had, of those that were cut.
+    """
+    parts.queues.load(clean=True, step=parts.step)
+    parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
+    start = _start_at_end(parts, life)
+    if start.last_record >= 0:
+        return start, {}
+    return start, parts.queues.truncate(PhysicalOffset(start.scan), parts.step)
+
+
+def _start_at_end(parts: StoreParts, life: _LastLife) -> _Start:
+    """Start where the log ended at a clean stop, as the note or the queues tell."""
+    if life.note is not None:
+        start = _start_behind(parts.files, life.note.last_record, life.note.log_end)
+        if start is not None:
+            return start
+    last = parts.queues.last
+    if last is not None:
+        physical_offset, size, _tags_code = last
+        start = _start_behind(parts.files, physical_offset, physical_offset + size)
+        if start is not None:
+            return start
+    newest = (s.start for s in parts.files.segments if s.start <= parts.queues.end)
+    return _Start(max(newest, default=parts.files.first))
+
+
+def _start_behind(files: SegmentFiles, last_record: int, end: int) -> _Start | None:
+    """Start at `end` if the record that is said to lie before it is intact."""
+    if not files.first <= last_record < files.end_of_files:
+        return None
+    segment = files.segment(last_record)
+    entry = intact_entry(segment, last_record - segment.start)
+    if entry is None or last_record + entry.size > end or end > files.end_of_files:
+        return None
+    return _Start(last_record + entry.size, last_record, entry.stored_at_ms)
+
+
+def _start_by_time(files: SegmentFiles, life: _LastLife, step: Step) -> _Start:
+    """Start at the first record that is younger than what the checkpoint calls safe.
+
+    A record that was torn inside its store time, one of the last, seems older than it is. So the
+    one that is passed over last must be intact.
+    """
+    safe_at_ms = life.checkpoint.safe_at_ms()
+    for segment in reversed(files.segments) if safe_at_ms else ():
+        start = _skip_safe(segment, safe_at_ms, step)
+        if start.last_record < 0:
+            continue  # its first record is too young, or there is none
+        if intact_entry(segment, start.last_record - segment.start) is not None:
+            return start if life.ours else _Start(segment.start)
+        if start.last_record > segment.start:
+            return _Start(segment.start)
+    return _Start(files.first)
+
+
+def _skip_safe(segment: Segment, safe_at_ms: int, step: Step) -> _Start:
+    """Start behind the records of a file that are not younger than a time, by lengths alone."""
+    position, last, last_at_ms = 0, -1, 0
+    reader = SegmentReader(segment, _SKIP_BYTES)
+    while True:
+        seen = glance(reader, position)
+        if seen is None or seen.stored_at_ms > safe_at_ms:
+            return _Start(segment.start + position, last, last_at_ms)
+        last, last_at_ms = segment.start + position, seen.stored_at_ms
+        position += seen.size
+        step("bytes of a log file that need no check", position, segment.size)
+
+
+def _load_index(parts: StoreParts, life: _LastLife, start: _Start) -> None:
+    """Take up the index as far as it is certain.
+
+    Ours never counts what is not on the disk, but its slots are there only after a clean stop of
+    which there is a note. RocketMQ's is only certain as far as the checkpoint says, which is up to
+    its last full file.
+    """
+    if parts.index is None:
+        return
+    parts.index.load()
+    if life.note is not None:
+        return
+    certain = ANYWHERE if life.clean else start.scan
+    if not life.clean and not life.ours:
+        for header in parts.index.headers:
+            if header.end_at_ms > life.checkpoint.index_at_ms:
+                certain = min(certain, header.begin_offset)
+    parts.index.recover(PhysicalOffset(certain))
+
+
+# Pass 4: walk.
+
+
+def _walk(
+    parts: StoreParts, life: _LastLife, start: _Start, lasts: dict[QueueKey, LastUnit]
+) -> tuple[LogScanner, Rebuild, list[Damage], list[Misplaced]]:
+    """Check the records from the start on and put them into queues and index.
+
+    What queues or index lack from before the start is walked over first.
+
+    Returns:
+        The walk from the start on, what was rebuilt, all damage, and all that named a wrong place.
+    """
+    first = parts.files.first
+    begin = min(start.scan, max(parts.queues.end, first), _index_start(parts, life, start.scan))
+    known = reached(parts.queues)
+    index_end = None if parts.index is None else parts.index.end
+    is_as_noted = life.note is not None and life.note.index_end == index_end
+    rebuild = Rebuild(
+        parts.queues,
+        parts.index,
+        from_first=begin == first,
+        put_last_again=not is_as_noted,
+        units_of=parts.units,
+        step=parts.step,
+    )
+    before = LogScanner(parts.files.segments, begin, check_crc=True, until=start.scan)
+    for found in before.batches():
+        _tell(parts, before)
+        rebuild.add_all(found, after_damage=bool(before.damage))
+    walk = LogScanner(parts.files.segments, start.scan, check_crc=True, next_offsets=known)
+    walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
+    for found in walk.batches():
+        _tell(parts, walk)
+        rebuild.add_all(found, after_damage=bool(walk.damage or before.damage))
+    damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
+    rebuild.keep_places(lasts, damage)
+    rebuild.finish()
+    return walk, rebuild, damage, before.misplaced + walk.misplaced
+
+
+def _tell(parts: StoreParts, walk: LogScanner) -> None:
+    """Say how far a walk is."""
+    done = walk.position - parts.files.first
+    parts.step("bytes of log checked", done, parts.files.end_of_files - parts.files.first)
+
+
+def _index_start(parts: StoreParts, life: _LastLife, scan: int) -> int:
+    """Return where the index goes on; it need not know records that have no key."""
+    if parts.index is None:
+        return scan
+    end = parts.index.end
+    if life.note is not None and life.note.index_end == end:
+        return scan
+    if end >= scan or not parts.files.first <= end < parts.files.end_of_files:
+        return scan if end >= scan else parts.files.first
+    segment = parts.files.segment(end)
+    if intact_entry(segment, end - segment.start) is None:
+        return parts.files.first
+    return end
+
+
+# Pass 6: rebuild.
+
+
+def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebuild) -> bool:
+    """Cut queues and index to the log, and make again what is missing from before the start.
+
+    Returns:
+        Whether the table of queues is to be written again.
+    """
+    end = PhysicalOffset(walk.end)
+    parts.queues.truncate(end, parts.step)
+    # An index for a log that is no more: entries before the end may be wrong as well.
+    index_too = parts.index is not None and parts.index.end >= end
+    if life.ours:  # RocketMQ may have deleted queues since the table was written
+        for topic, queues in _load_queue_table(parts.disk, parts.layout).items():
+            for queue_id, max_offset in queues.items():
+                if parts.queues.max_offset(topic, queue_id) < max_offset:
+                    rebuild.missing.add((topic, queue_id))
+    is_table_old = not life.ours or bool(rebuild.missing)
+    compared = agreement.COMPARED_BYTES[life.clean, life.ours]
+    begin, until = max(parts.files.first, walk.start - compared), walk.start + compared
+    rebuild.missing |= agreement.wrong_queues(
+        parts.files,
+        parts.queues,
+        begin,
+        min(until, end),
+        parts.units,
+        absent_too=not life.ours,
+        put_from=walk.start,
+        step=parts.step,
+    )
+    if parts.index is not None and not index_too:
+        index_too = agreement.index_is_wrong(
+            parts.files, parts.index, begin, min(until, end), parts.step
+        )
+    if parts.index is not None and index_too:
+        parts.index.reset()
+    rebuild.from_whole_log(parts.files.segments, index_too=index_too)
+    parts.queues.correct_min(PhysicalOffset(parts.files.first), parts.step)
+    return is_table_old
+
+
+# Pass 7: seal.
+
+
+def _seal(
+    parts: StoreParts, life: _LastLife, walk: LogScanner, process_id: int, *, is_table_old: bool
+) -> None:
+    """Sync everything, then say so in the checkpoint.
+
+    The table of queues is old if a store of RocketMQ's has none yet, or if it says more than the
+    log has, of a topic that was deleted since and made again.
+    """
+    if not life.clean:
+        parts.queues.wipe_behind_ends(parts.step)
+        for segment in parts.files.segments:
+            if segment.end > walk.start:
+                if life.doubtful:
+                    mend.write_again(segment, walk.start, walk.end)
+                segment.file.sync()
+    if life.doubtful:
+        mark_open(parts.disk, parts.layout, process_id, ours=life.ours)
+    parts.disk.sync_folder(parts.layout.commitlog)
+    parts.queues.flush()
+    if parts.index is not None:
+        parts.index.flush()
+    if is_table_old:
+        table = queue_table(parts.queues, closing=False)
+        save_queue_table(parts.disk, parts.layout, table)
+    at_ms = walk.last_stored_at_ms
+    old = life.checkpoint
+    new = Checkpoint(
+        log_at_ms=max(at_ms, old.log_at_ms) if life.clean else at_ms,
+        queues_at_ms=max(at_ms, old.queues_at_ms) if life.clean else at_ms,
+        index_at_ms=old.index_at_ms if parts.index is None else parts.index.flushed_full_at_ms,
+        master_flushed_offset=old.master_flushed_offset,
+        confirmed_offset=max(0, walk.last_start),
+    )
+    checkpoints.save(parts.disk, parts.layout.checkpoint, new)
+    if not life.ours:
+        mark_open(parts.disk, parts.layout, process_id)
+    if parts.disk.exists(parts.layout.clean):
+        parts.disk.remove(parts.layout.clean)

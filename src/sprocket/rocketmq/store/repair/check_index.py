@@ -1,0 +1,374 @@
+"""Checking the index: each file in itself, and all of them against the log.
+
+In itself: units are in the order in which they were put. So each unit must name the unit before it
+in its slot, and each slot its last unit. Against the log: entries come in the order of the log, so
+both are read side by side.
+"""
+
+import sys
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sprocket.base.checksum import abs_hash, hash32
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.files import read_written
+from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.model.message import is_indexable
+from sprocket.rocketmq.settings import IndexGeometry
+from sprocket.rocketmq.store.index.index_file import (
+    HEADER,
+    HEADER_BYTES,
+    INDEX_UNIT,
+    SECONDS_MAX,
+    SLOT_BYTES,
+    UNIT_BYTES,
+    IndexHeader,
+)
+from sprocket.rocketmq.store.index.key_index import batch_hashes, key_string
+from sprocket.rocketmq.store.log.log_scanner import Found
+from sprocket.rocketmq.store.repair.check_log import LogCheck
+from sprocket.rocketmq.store.repair.finding import Finding, Rule
+
+CHUNK_UNITS = 16_384
+OUTLIERS_MAX = 8
+"""So many entries that point far ahead are passed over where others lie between the right ones."""
+_SECOND_MS = 1000
+
+
+class _Unit(NamedTuple):
+    """An entry of the index, with its file and its number there."""
+
+    hash: int
+    place: int
+    seconds: int
+    file: "_IndexFile"
+    number: int
+
+
+class _IndexFile:
+    """One file of the index as it is."""
+
+    def __init__(self, disk: Disk, path: str, geometry: IndexGeometry) -> None:
+        self.path = path
+        self._disk = disk
+        self._slots = geometry.slots
+        self._limit = geometry.units
+        self._units_at = HEADER_BYTES + SLOT_BYTES * geometry.slots
+        file = disk.open(path)
+        try:
+            self.header = IndexHeader(*HEADER.unpack(file.read(0, HEADER_BYTES)))
+        finally:
+            file.close()
+        self._is_blank = self.header.encode() == bytes(HEADER_BYTES)
+        self.count = min(max(self.header.next_unit, 1), geometry.units)
+        self.is_full = self.count == geometry.units
+
+    def position(self, number: int) -> int:
+        """Return where in the file a unit lies."""
+        return self._units_at + UNIT_BYTES * number
+
+    def chunks(self) -> Iterator[tuple[int, bytes]]:
+        """Give the units as they lie there, many at a time, with the number of the first."""
+        file = self._disk.open(self.path)
+        try:
+            for first in range(1, self.count, CHUNK_UNITS):
+                count = min(CHUNK_UNITS, self.count - first)
+                yield first, file.read(self.position(first), UNIT_BYTES * count)
+        finally:
+            file.close()
+
+    def units(self) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
+        """Give number, and hash, place, seconds and number before, of each unit."""
+        for first, data in self.chunks():
+            yield from enumerate(INDEX_UNIT.iter_unpack(data), first)
+
+    def seconds(self, at_ms: int) -> int:
+        """Return what an entry of a message that was stored at a time says."""
+        begin = self.header.begin_at_ms
+        passed = (at_ms - begin) // _SECOND_MS if begin > 0 else 0
+        return min(max(passed, 0), SECONDS_MAX)
+
+    def check(self, *, with_slots: bool) -> Iterator[Finding]:
+        """Report what does not agree inside the file.
+
+        Args:
+            with_slots: The slots are on the disk; while a store is open they need not be.
+        """
+        if self._is_blank:  # made just before the stop; RocketMQ reads it as empty
+            return
+        header = self.header
+        if not 1 <= header.next_unit <= self._limit:
+            yield self._finding(
+                Rule.INDEX_HEADER, 36, f"a next unit from 1 to {self._limit}", header.next_unit
+            )
+        last = array("i", bytes(SLOT_BYTES * self._slots))
+        places = []
+        for number, (key_hash, place, _seconds, before) in self.units():
+            slot = key_hash % self._slots
+            if key_hash < 0 or before != last[slot]:
+                expected = f"unit {number} of slot {slot} behind unit {last[slot]}"
+                found = f"behind unit {before}, hash {key_hash}"
+                yield self._finding(
+                    Rule.INDEX_CHAIN, self.position(number), expected, found, record=place
+                )
+            last[slot] = number
+            if number in (1, self.count - 1):
+                places.append(place)
+        ends = header.begin_offset, header.end_offset
+        if places and (places[0], places[-1]) != ends:
+            yield self._finding(
+                Rule.INDEX_HEADER, 16, f"places from {places[0]} to {places[-1]}", ends
+            )
+        if with_slots:
+            used = self._slots - last.count(0)
+            if header.slots_used != used:
+                yield self._finding(
+                    Rule.INDEX_HEADER, 32, f"{used} slots in use", header.slots_used
+                )
+            yield from self._check_slots(last)
+
+    def _check_slots(self, last: "array[int]") -> Iterator[Finding]:
+        file = self._disk.open(self.path)
+        try:
+            for first in range(0, self._slots, CHUNK_UNITS):
+                expected = last[first : first + CHUNK_UNITS]
+                position = HEADER_BYTES + SLOT_BYTES * first
+                found = array("i", read_written(file, position, SLOT_BYTES * len(expected)))
+                if sys.byteorder == "little":
+                    found.byteswap()
+                if found == expected:
+                    continue
+                for at, (wanted, head) in enumerate(zip(expected, found, strict=True)):
+                    if head != wanted:
+                        yield self._finding(
+                            Rule.INDEX_CHAIN,
+                            position + SLOT_BYTES * at,
+                            f"slot {first + at} at unit {wanted}",
+                            head,
+                        )
+        finally:
+            file.close()
+
+    def _finding(
+        self, rule: Rule, position: int, expected: str, found: object, *, record: int = -1
+    ) -> Finding:
+        return Finding(
+            rule=rule,
+            path=self.path,
+            position=position,
+            expected=expected,
+            found=str(found),
+            record=record,
+        )
+
+
+class _Cursor:
+    """Goes through the entries of all files, of records that the log still has.
+
+    Args:
+        files: The files, oldest first.
+        first: Where the log begins.
+    """
+
+    def __init__(self, files: Sequence[_IndexFile], first: int) -> None:
+        self._chunks = ((file, *chunk) for file in files for chunk in file.chunks())
+        self._first = first
+        self._ahead: deque[_Unit] = deque()
+
+    def look(self, count: int) -> _Unit | None:
+        """Return the entry that many places ahead, without going on."""
+        while len(self._ahead) <= count:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return None
+            file, first, data = chunk
+            units = enumerate(INDEX_UNIT.iter_unpack(data), first)
+            self._ahead.extend(
+                _Unit(unit[0], unit[1], unit[2], file, number)
+                for number, unit in units
+                if unit[1] >= self._first
+            )
+        return self._ahead[count]
+
+    def take(self) -> _Unit:
+        """Return the next entry, of which there is one, and go on."""
+        return self._ahead.popleft()
+
+    def passes(self, hashes: Sequence[int], places: Sequence[int], times: Sequence[int]) -> bool:
+        """Go past the next entries if they are those of these keys; say whether they were."""
+        count = len(hashes)
+        if count and self.look(count - 1) is None:
+            return False
+        for unit, key_hash, place, at_ms in zip(self._ahead, hashes, places, times, strict=False):
+            if unit.hash != key_hash or unit.place != place:
+                return False
+            if unit.seconds != unit.file.seconds(at_ms) and unit.number > 1:
+                return False
+        for _ in range(count):
+            self._ahead.popleft()
+        return True
+
+
+class IndexCheck:
+    """Compares the log's records with the index of a store.
+
+    Args:
+        disk: Where the store lies.
+        folder: The folder of the index.
+        geometry: How many slots and units a file has.
+        log: The walk over the log, which is going on.
+        is_open: A broker may be writing: slots of the newest file and the last keys may be absent.
+        is_off: The store keeps no index; then no key is missed while there is no file.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        geometry: IndexGeometry,
+        log: LogCheck,
+        *,
+        is_open: bool,
+        is_off: bool,
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._geometry = geometry
+        self._log = log
+        self._is_open = is_open
+        self._is_off = is_off
+        self._files: list[_IndexFile] = []
+        self._cursor = _Cursor((), 0)
+        self._strays: list[list[_Unit]] = []
+        self._missing: list[list[int]] = []
+        self._is_missing = False
+        self._last: tuple[int, set[int]] = (-1, set())
+
+    def start(self) -> Iterator[Finding]:
+        """Take up the files; report what is wrong inside them."""
+        for name in self._disk.list(self._folder):
+            path = f"{self._folder}/{name}"
+            if not (name.isascii() and name.isdigit()) or self._disk.is_folder(path):
+                continue
+            size, expected = self._disk.size(path), self._geometry.file_bytes
+            if size != expected:
+                yield Finding(
+                    rule=Rule.FILE_SIZE,
+                    path=path,
+                    position=size,
+                    expected=f"{expected} bytes",
+                    found=f"{size} bytes",
+                )
+                continue
+            file = _IndexFile(self._disk, path, self._geometry)
+            self._files.append(file)
+            yield from file.check(with_slots=file.is_full or not self._is_open)
+        self._cursor = _Cursor(self._files, self._log.first)
+
+    def take(self, found: Found) -> Iterator[Finding]:
+        """Check the keys of records that follow each other in the log."""
+        if isinstance(found, list):
+            yield from self._take(found)
+            return
+        row, hashes = batch_hashes(found, 0)
+        keys = hashes, found.physical_offset[row], found.stored_at_ms[row]
+        if not len(row):
+            return
+        if self._cursor.passes(*(numbers.tolist() for numbers in keys)):
+            self._is_missing = False
+            place = int(found.physical_offset[row[-1]])
+            self._last = place, set(hashes[row == row[-1]].tolist())
+        else:
+            yield from self._take(found.entries())
+
+    def _take(self, entries: Sequence[Entry]) -> Iterator[Finding]:
+        last = entries[-1].physical_offset
+        for entry in entries:
+            place = entry.physical_offset
+            keys = entry.keys if is_indexable(entry.sys_flag) else ()
+            expected = {abs_hash(hash32(key_string(entry.topic, key))) for key in keys}
+            found = set()
+            before = self._last
+            if expected:
+                self._last = place, expected
+            while (unit := self._cursor.look(0)) is not None:
+                if unit.place > place and (unit.place <= last or not self._is_outlier(place)):
+                    break
+                self._cursor.take()
+                if unit.place == place and unit.hash in expected:
+                    found.add(unit.hash)
+                    yield from self._check_time(unit, entry)
+                elif unit.place != before[0] or unit.hash not in before[1]:  # put twice is fine
+                    self._note_stray(unit)
+            if expected:
+                self._note(place, is_missing=found != expected)
+
+    def _is_outlier(self, place: int) -> bool:
+        """Say whether the next entry points too far ahead: some behind it belong before it."""
+        behind = (self._cursor.look(count) for count in range(1, OUTLIERS_MAX))
+        return any(unit is not None and unit.place <= place for unit in behind)
+
+    def _note(self, place: int, *, is_missing: bool) -> None:
+        """Keep rows of records with keys that are missing: first, last, and how many."""
+        if is_missing:
+            if self._is_missing:
+                row = self._missing[-1]
+                row[1:] = [place, row[2] + 1]
+            else:
+                self._missing.append([place, place, 1])
+        self._is_missing = is_missing
+
+    def _check_time(self, unit: _Unit, entry: Entry) -> Iterator[Finding]:
+        """Compare the seconds of an entry; those of a file's first count from the file before."""
+        expected = unit.file.seconds(entry.stored_at_ms)
+        if unit.number > 1 and unit.seconds != expected:
+            yield Finding(
+                rule=Rule.INDEX_STRAY,
+                path=unit.file.path,
+                position=unit.file.position(unit.number),
+                expected=f"{expected} seconds after the begin of the file",
+                found=str(unit.seconds),
+                record=unit.place,
+            )
+
+    def _note_stray(self, unit: _Unit) -> None:
+        """Keep rows of entries that point at no record with their key: first and last."""
+        if self._log.is_damaged(unit.place):
+            return
+        row = self._strays[-1] if self._strays else None
+        if row is not None and row[1].file is unit.file and row[1].number + 1 == unit.number:
+            row[1] = unit
+        else:
+            self._strays.append([unit, unit])
+
+    def finish(self) -> Iterator[Finding]:
+        """Report entries that point at nothing, and keys that are missing."""
+        while (unit := self._cursor.look(0)) is not None:
+            self._cursor.take()
+            if unit.place == self._last[0] and unit.hash in self._last[1]:
+                continue
+            if not self._is_open or unit.place < self._log.end:
+                self._note_stray(unit)
+        for begin, end in self._strays:
+            yield Finding(
+                rule=Rule.INDEX_STRAY,
+                path=begin.file.path,
+                position=begin.file.position(begin.number),
+                expected=f"records with the keys of entries {begin.number} to {end.number}",
+                found=f"none at {begin.place}" + (f" to {end.place}" if end is not begin else ""),
+                record=begin.place,
+            )
+        if self._is_off and not self._files:
+            return
+        if self._is_open and self._is_missing:
+            self._missing.pop()
+        for first, last, count in self._missing:
+            yield Finding(
+                rule=Rule.INDEX_MISSING,
+                path=self._files[-1].path if self._files else self._folder,
+                expected=f"the keys of {count} records from {first} to {last}",
+                found="not all of them" if self._files else "no file",
+                record=first,
+            )

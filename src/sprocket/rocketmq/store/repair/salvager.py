@@ -1,0 +1,321 @@
+"""Salvage: every intact record of a damaged store, in a new store of its own.
+
+Each record has the same place in the new log as in the old one, and keeps its offset in its queue.
+So message ids, committed offsets, and links between messages stay valid. Damage is replaced by
+padding records, which no consumer gets (`mend`), and by blank records at the ends of files; a
+missing file becomes one with nothing but a blank. In the queues fillers take the offsets of
+messages that are gone.
+
+The recovery of the new store makes queues and index again from the log; of the old ones only the
+ends of the queues are used. The old store is only read, and may be open.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk.disk import Disk
+from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk.segments import Segment, SegmentFiles
+from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
+from sprocket.base.tables import journal
+from sprocket.base.units import MIB, PhysicalOffset
+from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.codec.record.record import BLANK_BYTES, RECORD_BYTES_MIN, Entry
+from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store import geometry as geometries
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.log import mend
+from sprocket.rocketmq.store.log.log_scanner import Damage, Misplaced
+from sprocket.rocketmq.store.queue import engines
+from sprocket.rocketmq.store.repair import check_log
+from sprocket.rocketmq.store.repair.check_log import LogCheck
+from sprocket.rocketmq.store.repair.finding import Finding
+from sprocket.rocketmq.store.store import Store
+
+PADDING_BYTES_MAX = MIB
+"""Length of one padding record; RocketMQ reads each into memory when it recovers."""
+COPY_BYTES = 4 * MIB
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A range of the old log that was not copied: its first byte, the one behind it, and why."""
+
+    start: int
+    end: int
+    why: str
+
+
+class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was copied and what was left behind.
+
+    Attributes:
+        records: Records that were copied.
+        bytes: Their bytes.
+        left: What was not, in the order of the log.
+        lost: By queue, as `topic/queue id`: messages that it had and has no more, as far as its
+            offsets tell.
+        tables: Tables of the configuration that were copied.
+        tables_left: Those that could not be read, nor their backups.
+        unread: What the disk said of files of queues and tables that it did not give. Places of
+            messages that only they knew may be given to others.
+    """
+
+    records: int
+    bytes: int
+    left: list[Left]
+    lost: dict[str, int]
+    tables: list[str]
+    tables_left: list[str]
+    unread: list[str]
+
+
+def salvage(
+    disk: Disk,
+    source: str,
+    target: str,
+    clock: Clock,
+    geometry: Geometry | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> SalvageReport:
+    """Copy what is intact of a store into a new one.
+
+    Args:
+        disk: Where both lie.
+        source: The folder of the damaged store.
+        target: The folder of the new one, missing or empty.
+        clock: Names index files.
+        geometry: Sizes of the files of both; None takes those of the old one.
+        progress: Is told how many bytes of the old log of how many are done.
+
+    Raises:
+        ForeignStore: `source` holds no store, or `target` holds something.
+        DiskFull, DiskFailed: The new store is not whole; remove it and begin again.
+    Durability: on return the new store is closed, and on the disk.
+    """
+    old, new = StoreLayout(source), StoreLayout(target)
+    if not disk.is_folder(old.commitlog):
+        raise ForeignStore(f"{source}: there is no store, {old.commitlog} is missing")
+    if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
+        raise ForeignStore(f"{target}: expected a new or an empty folder")
+    if f"{target}/".startswith(f"{source}/"):
+        raise ForeignStore(f"{target}: expected a folder outside of the store {source}")
+    settled = geometries.settle(disk, old, geometry)
+    rows, _wrong = check_log.segments(disk, old.commitlog, settled.log.segment_bytes)
+    log = LogCheck(rows, is_open=False, progress=progress)
+    for path in (new.config, *_kinds(disk, old, new)):
+        disk.make_folder(path)
+    geometries.keep(disk, new, settled)
+    files = SegmentFiles(disk, new.commitlog, settled.log.segment_bytes)
+    try:
+        copy = _Copy(log, [segment for row in rows for segment in row], files)
+        copy.run()
+    finally:
+        log.close()
+        files.close()
+    unread: list[str] = []
+    tables, tables_left = _copy_tables(disk, old, new, unread)
+    Store.open(disk, target, StoreSettings(fill_ahead_bytes=0), clock).close()
+    try:
+        _keep_places(disk, old, new, settled, copy)
+    except DiskFailed as error:
+        if not error.path.startswith(f"{source}/"):
+            raise
+        unread.append(str(error))
+    return SalvageReport(
+        records=copy.records,
+        bytes=copy.bytes,
+        left=[Left(damage.start, damage.end, damage.why) for damage in copy.left],
+        lost={f"{topic}/{queue_id}": n for (topic, queue_id), n in sorted(copy.lost.items()) if n},
+        tables=tables,
+        tables_left=tables_left,
+        unread=unread,
+    )
+
+
+def _kinds(disk: Disk, old: StoreLayout, new: StoreLayout) -> Iterator[str]:
+    """Give the folders by which a store knows which of its queues are no plain ones."""
+    if disk.is_folder(old.extension):
+        yield new.extension
+    for topic in disk.list(old.batch_queues):
+        yield f"{new.batch_queues}/{topic}"
+
+
+class _Copy:
+    """Copies the records of a log to where they lay.
+
+    Attributes:
+        first: Where the old log begins.
+        left: What was not copied.
+        first_offsets: By topic and queue id, the queue offset of the first record.
+        next_offsets: By topic and queue id, the queue offset after the last record.
+        lost: By topic and queue id, queue offsets that were passed over.
+    """
+
+    def __init__(self, log: LogCheck, segments: Sequence[Segment], files: SegmentFiles) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.left: list[Damage] = []
+        self.first_offsets: dict[tuple[str, int], int] = {}
+        self.next_offsets: dict[tuple[str, int], int] = {}
+        self.lost: dict[tuple[str, int], int] = {}
+        self._log = log
+        self._segments = {segment.start: segment for segment in segments}
+        self._files = files
+        self.first = PhysicalOffset(log.first)
+        self._end = log.first
+        self._at_ms = 0
+
+    def run(self) -> None:
+        """Copy everything; the new log is on the disk then."""
+        findings: list[Finding] = []
+        for found in self._log.rounds(findings):
+            start = self._end
+            for entry in found if isinstance(found, list) else found.entries():
+                if entry.physical_offset != self._end:
+                    self._copy(start, self._end)
+                    self._pass_over(entry.physical_offset)
+                    start = entry.physical_offset
+                self._end = entry.physical_offset + entry.size
+                self._count(entry)
+            self._copy(start, self._end)
+        for damage in self._log.damage:
+            end = damage.end
+            if damage.start >= self._end:  # behind the last record
+                end = self._written_end(damage.start)
+                self._pass_over(max(end, damage.start + 2 * RECORD_BYTES_MIN))
+            self.left.append(Damage(damage.start, end, damage.why, 0))
+        mend.name_places(self._files, [Misplaced(place, place) for place in self._log.misplaced])
+        for segment in self._files.segments:
+            segment.file.sync()
+
+    def _count(self, entry: Entry) -> None:
+        self.records += 1
+        self.bytes += entry.size
+        self._at_ms = entry.stored_at_ms
+        if entry.queueable:
+            key = entry.topic, entry.queue_id
+            expected = self.next_offsets.get(key)
+            if expected is None:
+                self.first_offsets[key] = entry.queue_offset
+            elif entry.queue_offset > expected:
+                self.lost[key] = self.lost.get(key, 0) + entry.queue_offset - expected
+            self.next_offsets[key] = entry.next_offset
+
+    def _written_end(self, start: int) -> int:
+        """Return where the bytes end that were written to the old log, from a place on."""
+        ends = (segment.start + segment.file.data_end() for segment in self._segments.values())
+        return max(start, *ends)
+
+    def _copy(self, start: int, end: int) -> None:
+        """Copy whole records that lie one behind the other in one file."""
+        size = self._files.segment_bytes
+        while start < end:
+            source = self._segments[start // size * size]
+            count = min(end - start, source.end - start, COPY_BYTES)
+            part = source.readable(start - source.start, count)
+            if part.unreadable is not None:  # it was read before
+                raise DiskFailed(part.unreadable.why)
+            target = self._target(source.start)
+            target.file.write([part.data], start - source.start)
+            start += count
+
+    def _target(self, start: int) -> Segment:
+        """Return the new file that begins at `start`, made with those before it."""
+        files = self._files
+        while not len(files) or files.end_of_files <= start:
+            files.add(files.end_of_files if len(files) else start)
+        return files.segment(start)
+
+    def _pass_over(self, end: int) -> None:
+        """Fill what lies before the next record with padding and blanks."""
+        for piece in self._pieces(self._end, end):
+            self._target(piece.start // self._files.segment_bytes * self._files.segment_bytes)
+            mend.pad(self._files, [piece])
+
+    def _pieces(self, start: int, end: int) -> Iterator[Damage]:
+        """Cut a range into what one blank, or one padding record, can stand for."""
+        size = self._files.segment_bytes
+        while start < end:
+            file_end = start // size * size + size
+            stop = file_end if end > file_end - BLANK_BYTES else end
+            if stop < file_end and stop - start > PADDING_BYTES_MAX:
+                left = stop - start - PADDING_BYTES_MAX
+                stop = start + PADDING_BYTES_MAX
+                if left <= RECORD_BYTES_MIN:
+                    stop -= 2 * RECORD_BYTES_MIN
+            yield Damage(start, stop, "", self._at_ms)
+            start = stop
+
+
+def _copy_tables(
+    disk: Disk, old: StoreLayout, new: StoreLayout, unread: list[str]
+) -> tuple[list[str], list[str]]:
+    """Copy the tables of the configuration that can be read; from its backup if one cannot."""
+    copied, left = [], []
+    names = {name.removesuffix(".bak") for name in disk.list(old.config)}
+    for name in sorted(names):
+        path = f"{old.config}/{name}"
+        if not name.endswith(".json") or path in old.notes or disk.is_folder(path):
+            continue
+        for path in (f"{old.config}/{name}", f"{old.config}/{name}.bak"):
+            data = _content(disk, path, unread)
+            if data is not None and _is_table(data):
+                replace_file(disk, f"{new.config}/{name}", data)
+                copied.append(name)
+                break
+        else:
+            left.append(name)
+    for path in (old.topic_journal, old.group_journal, old.offset_journal):
+        for segment in journal.segment_paths(disk, path):
+            data = _content(disk, segment, unread)
+            if data is not None:
+                replace_file(disk, f"{new.config}/{os.path.basename(segment)}", data)
+    return copied, left
+
+
+def _content(disk: Disk, path: str, unread: list[str]) -> bytes | None:
+    """Return what a file holds; None if it is not there, or the disk does not give it."""
+    try:
+        return read_file(disk, path)
+    except FileMissing:
+        return None
+    except DiskFailed as error:
+        unread.append(str(error))
+        return None
+
+
+def _is_table(data: bytes) -> bool:
+    try:
+        return bool(data) and isinstance(fastjson.read_large(data), dict)
+    except WireError:
+        return False
+
+
+def _keep_places(
+    disk: Disk, old: StoreLayout, new: StoreLayout, geometry: Geometry, copy: _Copy
+) -> None:
+    """Put fillers for the last messages of queues that are lost: nobody gets their place."""
+    before = engines.make(disk, old, geometry.queue, write=False)
+    after = engines.make(disk, new, geometry.queue, write=True)
+    try:
+        before.load(clean=True)
+        before.correct_min(copy.first)
+        after.load(clean=True)
+        for queue in before:
+            key = queue.topic, queue.queue_id
+            reached = copy.next_offsets.get(key, queue.min_offset)
+            missing = max(queue.max_offset - reached, 0)
+            missing += max(copy.first_offsets.get(key, queue.min_offset) - queue.min_offset, 0)
+            copy.lost[key] = copy.lost.get(key, 0) + missing
+            if after.queue(*key) is None:
+                after.begin(*key, queue.max_offset)
+            elif queue.max_offset > reached:
+                after.fill_to(*key, queue.max_offset)
+        after.seal()
+    finally:
+        before.close()
+        after.close()

@@ -1,0 +1,111 @@
+"""The records between two places of the log that are known to be good, a part at a time.
+
+While the log grows it is known that what was written is whole, in order, and ends at the end of a
+record. So, unlike in `walk`, nothing is searched for and no checksum compared; damage that is found
+there is an error. The end of a file is known by its blank record: there the next file begins.
+
+A few records are returned as entries, many as columns, and without numpy all as entries; the
+content is the same. A part has a copy of what it needs of the log, and holds no file.
+"""
+
+from typing import NamedTuple
+
+from sprocket.base.errors import CorruptRecord, WireError
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record.record import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK, Entry
+from sprocket.rocketmq.store.log.log_scanner import Found
+from sprocket.rocketmq.store.log.tail import Tail
+
+try:
+    from sprocket.rocketmq.codec.columns import columns
+    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+except ImportError:  # the light install; plain Python does the same
+    columns = None  # type: ignore[assignment]
+
+COLUMNS_MIN = 40
+"""From this many records on columns are quicker than entries."""
+
+PART_MAX = 8192
+"""Records in a part: a few MiB of a log, which stay in a core's cache between the steps."""
+
+_MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big")
+
+
+class LogPart(NamedTuple):
+    """Records that follow each other in one file.
+
+    Attributes:
+        start: Where it begins: the first record, or before a blank that lies before it.
+        end: Physical offset behind the last record.
+        records: At least one.
+    """
+
+    start: int
+    end: int
+    records: Found
+
+    @property
+    def last_stored_at_ms(self) -> int:
+        """Store time of the last record."""
+        records = self.records
+        if isinstance(records, list):
+            return records[-1].stored_at_ms
+        return int(records.stored_at_ms[-1])
+
+
+def next_part(
+    tail: Tail, start: int, limit: int, count_max: int, *, with_keys: bool
+) -> LogPart | None:
+    """Return the next records of a log.
+
+    Args:
+        tail: The log's.
+        start: Where a record, a blank or a file begins.
+        limit: Where a record ended that was written, or a file begins.
+        count_max: Records to return at most; nor more than `PART_MAX`.
+        with_keys: Whether entries are to have their keys; columns tell them when asked.
+
+    Returns:
+        Records from `start` on, which need not be all up to `limit`; None if there is none.
+
+    Raises:
+        CorruptRecord: What is there is not what was written.
+        OffsetTooSmall, OffsetTooLarge: The log has no such place.
+    """
+    most = min(count_max, PART_MAX)
+    few = most if columns is None else min(most, COLUMNS_MIN)
+    place = start
+    while place < limit:
+        segment = tail.files.segment(place)
+        data = tail.read(place, min(limit, segment.end))
+        found, stopped_at = record.places(data, 0, len(data), few)
+        if len(found) >= COLUMNS_MIN and columns is not None:
+            batch = _batch(data, most, place)
+            return LogPart(start, batch.end, batch)
+        if found:
+            entries = [_entry(data, at, place, with_keys=with_keys) for at in found]
+            return LogPart(start, place + stopped_at, entries)
+        if data[MAGIC_AT:BLANK_BYTES] != _MAGIC_BLANK:
+            raise CorruptRecord(f"{segment.path}: expected a record at {place}, written to {limit}")
+        place = segment.end
+    return None
+
+
+def _batch(data: bytes, most: int, base: int) -> "RecordBatch":
+    """Return the records in `data`, of which the first lies at `base`, as columns."""
+    walk = columns.walk(data, 0, len(data), most)
+    found = columns.records(data, walk.positions, walk.stopped_at, base)
+    if len(found) < len(walk.positions):
+        at = base + int(walk.positions[len(found)])
+        raise CorruptRecord(f"the record at {at} is not what was written: {found.defect}")
+    return RecordBatch(found)
+
+
+def _entry(data: bytes, place: int, base: int, *, with_keys: bool) -> Entry:
+    try:
+        entry = record.entry(data, place, with_keys=with_keys)
+    except WireError as error:
+        raise CorruptRecord(f"the record at {base + place} is not what was written") from error
+    if entry.physical_offset != base + place:
+        raise CorruptRecord(f"the record at {base + place} says it is at {entry.physical_offset}")
+    return entry

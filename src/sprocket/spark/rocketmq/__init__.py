@@ -1,0 +1,5 @@
+"""The data source `rocketmq`: a store's folder as a DataFrame, topics as streams.
+
+`source` is what Spark calls, `plan` cuts a folder into slices, `scan` and `decode` turn each into
+Arrow batches; `live` and `stream` read topics over the wire.
+"""

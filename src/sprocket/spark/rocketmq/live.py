@@ -1,0 +1,225 @@
+"""A live cluster for the stream: requests are repeated until they are answered.
+
+A broker that is killed and started again cannot be reached for some seconds, and the NameServer
+does not know it. Whatever fails for such a reason is tried again with new connections.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from sprocket.base import log
+from sprocket.base.errors import (
+    BrokerRefused,
+    ClientError,
+    DataLost,
+    NoRoute,
+    NoSuchTopic,
+    NotConnected,
+    RequestTimeout,
+)
+from sprocket.base.units import MIB
+from sprocket.rocketmq.client.network.broker_calls import PullResult, PullStatus
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.columns.columns import Records, Stop, records, walk
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.spark.rocketmq.batches import Batches
+from sprocket.spark.rocketmq.offsets import QueueSlice, name
+
+_log = log.get_logger(__name__)
+T = TypeVar("T")
+
+DECODED_BYTES = 4 * MIB
+"""Answers are put together up to this size before they are decoded."""
+
+_PASSING = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.TOPIC_NOT_EXIST,
+    }
+)
+"""Refusals of a broker that is starting, stopping or overloaded."""
+
+
+class Cluster(Protocol):
+    """What the stream asks of a cluster; `client.blocking.Puller` is the real one."""
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic that can be read."""
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """Return the first offset that a queue still has."""
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Return the offset that the next message of a queue will get."""
+
+    def pull(self, queue: MessageQueue, offset: int, count_max: int) -> PullResult:
+        """Ask for messages of a queue, without waiting for any."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class ClusterDoor(Protocol):
+    """What opens clusters; `cluster.Door` is the real one."""
+
+    def connect(self) -> Cluster:
+        """Return a cluster with connections of its own."""
+
+    def wait(self, seconds: float) -> None:
+        """Block for so long."""
+
+
+class _NotYet(ClientError):
+    """The broker does not have what it had; it may be on its way up."""
+
+
+class Live:
+    """A cluster whose passing failures are waited out.
+
+    Args:
+        door: Opens connections, and waits.
+        retries_max: Tries after the first, for one question.
+        retry_wait_ms: Pause before each.
+    """
+
+    def __init__(self, door: ClusterDoor, *, retries_max: int, retry_wait_ms: int) -> None:
+        self._door = door
+        self._retries_max = retries_max
+        self._retry_wait_ms = retry_wait_ms
+        self._cluster: Cluster | None = None
+
+    def ask(self, question: Callable[[Cluster], T], *, unknown_tries_max: int | None = None) -> T:
+        """Return the answer to a question, which may be put more than once.
+
+        Args:
+            question: Asks a cluster.
+            unknown_tries_max: How often to ask again for a topic that is not there; None as for
+                everything else.
+
+        Raises:
+            ClientError: It failed for a reason that does not pass, or failed too often.
+        """
+        failures = 0
+        while True:
+            try:
+                if self._cluster is None:
+                    self._cluster = self._door.connect()
+                return question(self._cluster)
+            except (NotConnected, RequestTimeout, NoRoute, BrokerRefused, _NotYet) as error:
+                if isinstance(error, BrokerRefused) and error.code not in _PASSING:
+                    raise
+                self.close()
+                failures += 1
+                is_unknown = unknown_tries_max is not None and isinstance(error, NoSuchTopic)
+                limit = unknown_tries_max if is_unknown else self._retries_max
+                if limit is not None and failures > min(limit, self._retries_max):
+                    raise
+                if failures == 1:
+                    _log.warning("cluster does not answer; trying again", error=str(error))
+                self._door.wait(self._retry_wait_ms / 1000)
+
+    def close(self) -> None:
+        """Close the connections; another question opens them again."""
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+
+
+def read_range(
+    live: Live, wanted: QueueSlice, batches: Batches, *, count_max: int, fail_on_data_loss: bool
+) -> Iterator[Any]:
+    """Give the batches of one range of a queue.
+
+    Args:
+        live: The cluster.
+        wanted: What to read.
+        batches: Makes the batches.
+        count_max: Messages to ask for at once.
+        fail_on_data_loss: Whether messages that are gone are an error.
+
+    Raises:
+        DataLost: Messages are gone, and that is an error.
+        CorruptRecord: An answer holds something else than records, and the mode is FAILFAST.
+        ClientError: The cluster did not answer in time.
+    """
+    answers: list[bytes] = []
+    at, size = wanted.start, 0
+    while at < wanted.end:
+        result = _pull(live, wanted, at, count_max)
+        if result is None or result.status is PullStatus.OFFSET_MOVED:
+            at = _after_loss(wanted, at, result, fail_on_data_loss)
+            continue
+        if result.status is PullStatus.FOUND:
+            answers.append(result.body)
+            size += len(result.body)
+        at = result.next_offset
+        if size >= DECODED_BYTES:
+            yield from _decoded(answers, wanted, batches)
+            answers, size = [], 0
+    yield from _decoded(answers, wanted, batches)
+
+
+def _pull(live: Live, wanted: QueueSlice, at: int, count_max: int) -> PullResult | None:
+    """Return an answer that leads on, or None if the broker has lost the end of the queue."""
+
+    def question(cluster: Cluster) -> PullResult:
+        result = cluster.pull(wanted.queue, at, min(count_max, wanted.end - at))
+        moves_on = result.next_offset > at
+        if not moves_on:
+            raise _NotYet(f"{name(wanted.queue)} ends at {result.max_offset}, wanted is {at}")
+        return result
+
+    try:
+        return live.ask(question)
+    except _NotYet:
+        return None
+
+
+def _after_loss(
+    wanted: QueueSlice, at: int, result: PullResult | None, fail_on_data_loss: bool
+) -> int:
+    """Return where to go on when messages are gone.
+
+    Raises:
+        DataLost: That is an error.
+    """
+    if result is None:
+        found, target = "the queue ends before that", wanted.end
+    else:
+        found, target = f"the oldest kept is {result.next_offset}", result.next_offset
+    text = f"{name(wanted.queue)}: offset {at} is gone, {found}"
+    if fail_on_data_loss:
+        raise DataLost(f"{text}. failOnDataLoss=false goes on with what is there")
+    _log.warning("messages are gone", queue=name(wanted.queue), wanted=at, going_on_at=target)
+    return target
+
+
+def _decoded(answers: list[bytes], wanted: QueueSlice, batches: Batches) -> Iterator[Any]:
+    """Give the batches of some answers to pulls."""
+    if not answers:
+        return
+    where = name(wanted.queue)
+    data = answers[0] if len(answers) == 1 else b"".join(answers)
+    found = walk(data, 0, len(data))
+    kept = records(data, found.positions, found.stopped_at)
+    if len(answers) > 1 and (kept.defect or found.stop is not Stop.END):
+        for answer in answers:
+            yield from _decoded([answer], wanted, batches)
+        return
+    yield from batches.of(_in_range(kept, wanted), where)
+    if kept.defect or found.stop is not Stop.END:
+        done = int(kept.end[-1]) if len(kept) else 0
+        why = kept.defect or "no record begins here"
+        batches.refuse_damage(where, None, f"byte {done} of an answer: {why}")
+        yield from batches.damage(None, len(data) - done, why)
+
+
+def _in_range(found: Records, wanted: QueueSlice) -> Records:
+    """Return the records that were asked for; a broker may send more."""
+    offsets = found.number("queue_offset")
+    mask = (offsets >= wanted.start) & (offsets < wanted.end)
+    return found.keep(np.asarray(mask))

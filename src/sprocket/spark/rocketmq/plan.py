@@ -1,0 +1,239 @@
+"""Partitions of a store directory: exact ranges of records, found without reading most of them.
+
+How a cut is found, and why it can be trusted
+
+* A sealed file is cut at the first place behind the wished one where a record's magic stands and
+  the record says that it lies there. A body can fake that. So every reader must *land*: its chain
+  of records ends exactly where its range does, or the query fails and names the place
+  (`splitMode=chain` finds cuts by walking instead).
+* No cut is made in the last bytes of a sealed file: behind its blank record lie remains of what
+  was there before, self-offsets and all.
+* The newest file is walked from its start to the first break, by the very checks that readers
+  make. After an unclean stop, or while a broker runs, its last part is compared with its
+  checksums as well, since a record may be there in part.
+* The end of the log is fixed here once; what comes later is for the next query.
+"""
+
+import dataclasses
+import itertools
+import os
+
+from sprocket.base.disk.disk import Disk
+from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
+from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.columns.columns import Records
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record.record import BLANK_BYTES, MAGIC_AT
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.spark.rocketmq.slices import MAGICS, resync, slices
+
+PARTITION_BYTES_MAX = 256 * MIB
+PARTITION_BYTES_MIN = 64 * MIB
+"""Tasks of 16 MiB took three times as long as tasks of 1 GiB."""
+NO_CUT_BYTES = 8 * MIB
+"""At the end of a sealed file: the largest record (4 MiB and 64 KiB by default), and slack."""
+DOUBTED_BYTES = 32 * MIB
+"""At the end of a log that was not closed: what may be there in part after a loss of power."""
+
+_NAME_DIGITS = 20
+_DLEDGER_HEADER_BYTES = 48
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """Records of one file: physical offsets from `start` up to `end`.
+
+    Args:
+        path: The file.
+        base: Physical offset of its first byte.
+        start: Where a record begins.
+        end: Where the last one ends, or the end of the file.
+        may_pad: The file's blank record may come before `end`.
+    """
+
+    path: str
+    base: int
+    start: int
+    end: int
+    may_pad: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of the log and the physical offsets it covers."""
+
+    path: str
+    start: int
+    end: int
+
+
+def plan(
+    disk: Disk,
+    folder: str,
+    partition_bytes: int = 0,
+    *,
+    by_chain: bool = False,
+    no_cut_bytes: int = NO_CUT_BYTES,
+) -> list[list[Span]]:
+    """Return the spans that each task is to read, in the order of the log.
+
+    Args:
+        disk: Where.
+        folder: The store's root.
+        partition_bytes: Bytes per task; 0 chooses by size of the log and number of cores.
+        by_chain: Find cuts by walking every record.
+        no_cut_bytes: At the end of each sealed file; small for tests with small files.
+
+    Raises:
+        ForeignStore: The folder is no store, or one of a kind that is not read.
+        CorruptRecord: A file of the log is missing between others.
+    """
+    layout = StoreLayout(folder.rstrip("/") or "/")
+    files = log_files(disk, layout)
+    if not files:
+        return []
+    end, cuts = _newest(disk, layout, files[-1])
+    target = partition_bytes or _partition_bytes(end - files[0].start)
+    spans: list[Span] = []
+    for file in files[:-1]:
+        chain = _chain(disk, file)[1] if by_chain else None
+        places = _resynced(disk, file, target, no_cut_bytes) if chain is None else chain
+        spans += _spans(file, file.end, places, target)
+    spans += _spans(files[-1], end, cuts, target)
+    return _grouped(spans, target)
+
+
+def log_files(disk: Disk, layout: StoreLayout) -> list[LogFile]:
+    """Return the files of the log that hold something, in order.
+
+    Raises:
+        ForeignStore: There is no log, or it is not RocketMQ's plain one.
+        CorruptRecord: A file is missing between others.
+    """
+    if not disk.is_folder(layout.commitlog):
+        raise ForeignStore(f"{layout.root} is no store directory: it has no folder commitlog")
+    names = [name for name in disk.list(layout.commitlog) if len(name) == _NAME_DIGITS]
+    files: list[LogFile] = []
+    for name in filter(str.isdecimal, names):
+        path, start = f"{layout.commitlog}/{name}", int(name)
+        files.append(LogFile(path, start, start + disk.size(path)))
+    # Files are made ahead of need; what begins with zeros was not written yet.
+    while files and not any(_head(disk, files[-1], BLANK_BYTES)):
+        files.pop()
+    for before, after in itertools.pairwise(files):
+        if before.end != after.start:
+            raise CorruptRecord(f"{before.path} ends at {before.end}, then comes {after.path}")
+    if files:
+        _refuse_foreign(disk, files[0])
+    return files
+
+
+def _head(disk: Disk, file: LogFile, size: int) -> bytes:
+    opened = disk.open(file.path)
+    try:
+        return opened.read(0, size)
+    finally:
+        opened.close()
+
+
+def _refuse_foreign(disk: Disk, file: LogFile) -> None:
+    """Raise if the log's records are wrapped in entries of DLedger."""
+    head = _head(disk, file, _DLEDGER_HEADER_BYTES + BLANK_BYTES)
+    own, wrapped = head[MAGIC_AT : MAGIC_AT + 4], head[_DLEDGER_HEADER_BYTES + MAGIC_AT :]
+    if own not in MAGICS and wrapped in MAGICS:
+        raise ForeignStore(f"{file.path} is a log of DLedger, which is not read")
+
+
+def _partition_bytes(total: int) -> int:
+    """Return how much a task should read: two tasks a core, none too small, none too large."""
+    share = -(-total // (2 * (os.cpu_count() or 1)))
+    return max(PARTITION_BYTES_MIN, min(PARTITION_BYTES_MAX, share))
+
+
+def _newest(disk: Disk, layout: StoreLayout, file: LogFile) -> tuple[int, list[int]]:
+    """Return where the log ends, and places to cut before that."""
+    end, cuts = _chain(disk, file)
+    if disk.exists(layout.abort):
+        end = _trusted_end(disk, file, end, cuts)
+    return end, cuts
+
+
+def _chain(disk: Disk, file: LogFile) -> tuple[int, list[int]]:
+    """Walk a file from its start; return where its records end, and places to cut."""
+    opened = disk.open(file.path)
+    cuts, end = [], 0
+    try:
+        for piece in slices(opened, file.start, 0, file.end - file.start):
+            cuts.append(file.start + piece.start)
+            end = piece.end
+    finally:
+        opened.close()
+    return file.start + end, cuts[1:]
+
+
+def _trusted_end(disk: Disk, file: LogFile, end: int, cuts: list[int]) -> int:
+    """Return where the records end that are whole, looking at the last part of the file."""
+    start = max((cut for cut in cuts if cut <= end - DOUBTED_BYTES), default=file.start)
+    opened = disk.open(file.path)
+    last: Records | None = None
+    try:
+        for piece in slices(opened, file.start, start - file.start, end - file.start):
+            bad = piece.records.bad_bodies()
+            if bad.any():
+                return file.start + piece.start + int(piece.records.start[bad][0])
+            if len(piece.records):
+                last = piece.records.part(len(piece.records) - 1, len(piece.records))
+    finally:
+        opened.close()
+    return end - int(last.end[0] - last.start[0]) if last and _is_torn(last) else end
+
+
+def _is_torn(last: Records) -> bool:
+    """Tell whether the end of a record, which the checksum of its body does not cover, is lost."""
+    try:
+        record.decode(last.data, int(last.start[0]), check_tail=True)
+    except WireError:
+        return True
+    has_properties = last.properties_start[0] < last.end[0]
+    return bool(has_properties) and last.data[last.end[0] - 1] == 0
+
+
+def _resynced(disk: Disk, file: LogFile, target: int, no_cut_bytes: int) -> list[int]:
+    """Return places to cut a sealed file, a target apart, found by what records say."""
+    size = file.end - file.start
+    opened = disk.open(file.path)
+    cuts: list[int] = []
+    try:
+        for wished in range(target, size - no_cut_bytes, target):
+            found = resync(opened, file.start, wished, size - no_cut_bytes)
+            if found >= 0 and file.start + found not in cuts:
+                cuts.append(file.start + found)
+    finally:
+        opened.close()
+    return cuts
+
+
+def _spans(file: LogFile, end: int, places: list[int], target: int) -> list[Span]:
+    """Divide a file at some of `places`, so that the parts are near to the target."""
+    bounds = [file.start]
+    wished = file.start + target
+    for place in places:
+        if wished <= place <= end - target // 2:
+            bounds.append(place)
+            wished += target * max(1, -(-(place + 1 - wished) // target))
+    return [
+        Span(file.path, file.start, start, stop, stop == file.end)
+        for start, stop in zip(bounds, [*bounds[1:], end], strict=True)
+        if start < stop
+    ]
+
+
+def _grouped(spans: list[Span], target: int) -> list[list[Span]]:
+    """Put small spans that follow one another into one task."""
+    groups: list[list[Span]] = []
+    for span in spans:
+        if groups and span.end - groups[-1][0].start <= target:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return groups

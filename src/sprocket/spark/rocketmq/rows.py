@@ -1,0 +1,234 @@
+"""Columns: what a row of the source has, and how each column is made from many records at once."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sprocket.rocketmq.codec.columns.columns import Ints, Records, gather
+from sprocket.rocketmq.codec.record import ids
+from sprocket.rocketmq.codec.record.properties import KEYS, TAGS, UNIQ_KEY
+from sprocket.rocketmq.codec.record.record import BORN_HOST_AT, PHYSICAL_OFFSET_AT
+from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
+from sprocket.spark.rocketmq.decode import cut, topics
+from sprocket.spark.rocketmq.properties import Properties
+
+_TIMESTAMP = pa.timestamp("us", "UTC")
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999, which is what Spark and Python can show."""
+_HEX = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.uint8).reshape(
+    -1, 2
+)
+_TRANSACTIONS = pa.array(["none", "prepared", "commit", "rollback"])
+"""By bits 2 and 3 of the system flag."""
+
+
+class RecordRows:
+    """Some records, and the parts of them that several columns share.
+
+    Args:
+        records: The records.
+        broker_name: Whose they are; empty if that is not known.
+        bodies: Their bodies, where these are not the stored ones.
+        corruption: What is wrong with a record, by its number.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        broker_name: str = "",
+        bodies: Any = None,
+        corruption: dict[int, str] | None = None,
+    ) -> None:
+        self.records = records
+        self.broker_name = broker_name
+        self.corruption = corruption or {}
+        self._bodies = bodies
+
+    @cached_property
+    def properties(self) -> Properties:
+        """The properties of all records."""
+        start, end = self.records.properties_start, self.records.end
+        return Properties(cut(self.records.data, start, end))
+
+    @property
+    def bodies(self) -> Any:
+        """The bodies as an application gets them, or as stored if that was wanted."""
+        if self._bodies is not None:
+            return self._bodies
+        return cut(self.records.data, self.records.body_start, self.records.body_end)
+
+    @cached_property
+    def offset_ids(self) -> Any:
+        """The offset message ids."""
+        records = self.records
+        wide = records.is_wide(STORE_HOST_V6)
+        host, place = records.store_host_start, records.start + PHYSICAL_OFFSET_AT
+        narrow = _offset_ids(records.data, 8, host[~wide], place[~wide])
+        if not wide.any():
+            return narrow
+        return _merge(wide, narrow, _offset_ids(records.data, 20, host[wide], place[wide]))
+
+    def number(self, name: str) -> Any:
+        """Return a field of the header as an Arrow array."""
+        return pa.array(self.records.number(name))
+
+    def hosts(self, start: Ints, flag: int) -> Any:
+        """Return the addresses at `start` as `ip:port`; `flag` marks the IPv6 ones."""
+        wide = self.records.is_wide(flag)
+        narrow = _hosts(self.records.data, 8, start[~wide])
+        if not wide.any():
+            return narrow
+        return _merge(wide, narrow, _hosts(self.records.data, 20, start[wide]))
+
+    def message_ids(self) -> Any:
+        """Return what users know the messages by: the producer's unique key, else the offset id."""
+        unique = self.properties.value(UNIQ_KEY)
+        return pc.coalesce(unique, self.offset_ids) if unique.null_count else unique
+
+    def corruption_texts(self) -> Any:
+        """Return what is wrong with each record, null for nothing."""
+        texts = [self.corruption.get(number) for number in range(len(self.records))]
+        return pa.array(texts, pa.string())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column of the source.
+
+    Args:
+        kind: Spark's name of its type.
+        make: Makes it from rows.
+        note: What it says, for the guide.
+    """
+
+    kind: str
+    make: Callable[[RecordRows], Any]
+    note: str
+
+
+COLUMNS: dict[str, SourceColumn] = {
+    "topic": SourceColumn("string", lambda rows: topics(rows.records), "topic of the message"),
+    "queueId": SourceColumn("int", lambda rows: rows.number("queue_id"), "queue within the topic"),
+    "queueOffset": SourceColumn(
+        "bigint", lambda rows: rows.number("queue_offset"), "place within the queue, from 0"
+    ),
+    "body": SourceColumn("binary", lambda rows: rows.bodies, "unpacked, unless `decompress=false`"),
+    "tags": SourceColumn(
+        "string", lambda rows: rows.properties.value(TAGS), "the tag; null for none"
+    ),
+    "keys": SourceColumn(
+        "string", lambda rows: rows.properties.value(KEYS), "keys, blanks between; null for none"
+    ),
+    "properties": SourceColumn(
+        "map<string,string>", lambda rows: rows.properties.map(), "all properties, system's too"
+    ),
+    "msgId": SourceColumn(
+        "string", RecordRows.message_ids, "the producer's unique key; without one the offset id"
+    ),
+    "bornTimestamp": SourceColumn(
+        "timestamp", lambda rows: _times(rows.records.number("born_at_ms")), "producer's clock"
+    ),
+    "storeTimestamp": SourceColumn(
+        "timestamp", lambda rows: _times(rows.records.stored_at_ms), "broker's clock"
+    ),
+    "brokerName": SourceColumn(
+        "string",
+        lambda rows: pa.repeat(pa.scalar(rows.broker_name or None, pa.string()), len(rows.records)),
+        "null when a directory is read",
+    ),
+    "bornHost": SourceColumn(
+        "string",
+        lambda rows: rows.hosts(rows.records.start + BORN_HOST_AT, BORN_HOST_V6),
+        "producer, `ip:port`",
+    ),
+    "storeHost": SourceColumn(
+        "string",
+        lambda rows: rows.hosts(rows.records.store_host_start, STORE_HOST_V6),
+        "broker, `ip:port`",
+    ),
+    "flag": SourceColumn("int", lambda rows: rows.number("flag"), "the producer's own 32 bits"),
+    "sysFlag": SourceColumn(
+        "int", lambda rows: rows.number("sys_flag"), "bits: packed body, transaction, IPv6, batch"
+    ),
+    "bodyCRC": SourceColumn(
+        "int", lambda rows: rows.number("body_crc"), "of the stored body, 31 bits"
+    ),
+    "reconsumeTimes": SourceColumn(
+        "int", lambda rows: rows.number("reconsume_times"), "deliveries before this one"
+    ),
+    "preparedTransactionOffset": SourceColumn(
+        "bigint",
+        lambda rows: rows.number("prepared_transaction_offset"),
+        "physical offset of a committed transaction's half message",
+    ),
+    "transactionState": SourceColumn(
+        "string",
+        lambda rows: _TRANSACTIONS.take(
+            pa.array((rows.records.number("sys_flag") & TRANSACTION_MASK) >> 2)
+        ),
+        "`none`, `prepared`, `commit` or `rollback`",
+    ),
+    "physicalOffset": SourceColumn(
+        "bigint", lambda rows: rows.number("physical_offset"), "bytes from the log's beginning"
+    ),
+    "size": SourceColumn("int", lambda rows: rows.number("size"), "bytes of the whole record"),
+    "offsetMsgId": SourceColumn(
+        "string", lambda rows: rows.offset_ids, "store host and physical offset in hex"
+    ),
+    "record": SourceColumn(
+        "binary",
+        lambda rows: cut(rows.records.data, rows.records.start, rows.records.end),
+        "the record's bytes as stored",
+    ),
+    "corruption": SourceColumn(
+        "string", RecordRows.corruption_texts, "what is damaged here; null for sound records"
+    ),
+}
+
+RAW = ("physicalOffset", "size", "record")
+FULL = tuple(name for name in COLUMNS if name not in ("record", "corruption"))
+_FROM_PROPERTIES = ("tags", "keys", "msgId")
+META = tuple(name for name in FULL if name not in ("body", "properties", *_FROM_PROPERTIES))
+VIEWS = {"full": FULL, "meta": META, "raw": RAW}
+"""Columns by `view`: everything, what costs little, or the stored bytes."""
+
+
+def _times(at_ms: Ints) -> Any:
+    """Return milliseconds since 1970 as timestamps, null where Spark could not show the year."""
+    odd = (at_ms < _FIRST_MS) | (at_ms > _LAST_MS)
+    if odd.any():
+        return pa.array(np.where(odd, 0, at_ms) * 1000, pa.int64(), mask=odd).cast(_TIMESTAMP)
+    return pa.array(at_ms * 1000).cast(_TIMESTAMP)
+
+
+def _hosts(data: Any, size: int, start: Ints) -> Any:
+    """Return the addresses of `size` bytes as text; each distinct one is written out once."""
+    raw = gather(data, f"V{size}", start).tobytes()
+    stored = pa.Array.from_buffers(pa.binary(size), len(start), [None, pa.py_buffer(raw)])
+    coded = stored.dictionary_encode()
+    texts = [ids.host_text(host) for host in coded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(coded.indices)
+
+
+def _offset_ids(data: Any, host_size: int, host: Ints, place: Ints) -> Any:
+    """Return host and physical offset in hex; `host` and `place` say where they lie."""
+    count, size = len(host), host_size + 8
+    raw = np.empty((count, size), np.uint8)
+    raw[:, :host_size] = (
+        gather(data, f"V{host_size}", host).view(np.uint8).reshape(count, host_size)
+    )
+    raw[:, host_size:] = gather(data, "V8", place).view(np.uint8).reshape(count, 8)
+    offsets = np.arange(count + 1, dtype=np.int32) * (2 * size)
+    texts = [None, pa.py_buffer(offsets), pa.py_buffer(_HEX[raw].tobytes())]
+    return pa.Array.from_buffers(pa.string(), count, texts)
+
+
+def _merge(choose: Any, when_false: Any, when_true: Any) -> Any:
+    """Put two arrays together in the order in which the mask `choose` takes from them."""
+    order = np.where(choose, len(when_false) + np.cumsum(choose) - 1, np.cumsum(~choose) - 1)
+    return pa.concat_arrays([when_false, when_true]).take(pa.array(order))

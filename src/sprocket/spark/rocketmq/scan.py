@@ -1,0 +1,59 @@
+"""Rows of a partition of a store directory."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sprocket.base import log
+from sprocket.base.disk.disk import Disk, File
+from sprocket.base.errors import FileMissing
+from sprocket.rocketmq.codec.columns.columns import Stop
+from sprocket.spark.rocketmq.batches import Batches
+from sprocket.spark.rocketmq.plan import Span
+from sprocket.spark.rocketmq.slices import resync, slices
+
+_log = log.get_logger(__name__)
+
+
+def scan(
+    disk: Disk, spans: Sequence[Span], batches: Batches, *, fail_on_data_loss: bool
+) -> Iterator[Any]:
+    """Give the Arrow batches of some spans.
+
+    Each span must end where a record ends (or in the padding of its file), else it is damaged: a
+    cut that fell on bytes that only look like a record shows here.
+
+    Raises:
+        CorruptRecord: There is damage, and the mode is FAILFAST.
+        FileMissing: A file was cleaned away since the query was planned, and that is an error.
+    """
+    for span in spans:
+        try:
+            file = disk.open(span.path)
+        except FileMissing as error:
+            if fail_on_data_loss:
+                text = f"{span.path} was cleaned away while the query ran; see failOnDataLoss"
+                raise FileMissing(text) from error
+            _log.warning("file cleaned away while the query ran", path=span.path)
+            continue
+        try:
+            yield from _scan(file, span, batches)
+        finally:
+            file.close()
+
+
+def _scan(file: File, span: Span, batches: Batches) -> Iterator[Any]:
+    at, end = span.start - span.base, span.end - span.base
+    while at < end:
+        stop, why = None, ""
+        for piece in slices(file, span.base, at, end):
+            yield from batches.of(piece.records, span.path)
+            at, stop, why = piece.end, piece.stop, piece.why
+        if stop is Stop.END or (stop is Stop.BLANK and span.may_pad):
+            return
+        start = span.base + at
+        if stop is Stop.BLANK:
+            why = f"the padding of the file begins here, before {span.end}"
+        batches.refuse_damage(span.path, start, why)
+        found = resync(file, span.base, at + 1, end)
+        at = found if found >= 0 else end
+        yield from batches.damage(start, span.base + at - start, why)

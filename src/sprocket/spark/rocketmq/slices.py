@@ -1,0 +1,116 @@
+"""Reading a file of the log slice by slice: the one way, for planning and for rows alike."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from sprocket.base.disk.disk import File
+from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.columns.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.record.record import (
+    MAGIC_AT,
+    MAGIC_V1,
+    MAGIC_V2,
+    PHYSICAL_OFFSET_AT,
+    RECORD_BYTES_MIN,
+)
+
+SLICE_BYTES = 4 * MIB
+"""How much of a file is read at once: fits into a core's cache; a longer record is read whole."""
+
+MAGICS = tuple(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slice:
+    """Some records of a file.
+
+    Args:
+        records: The records; maybe none in the last slice.
+        start: Bytes into the file where the first begins.
+        end: Bytes into the file behind the last.
+        stop: Why there are no more; None if the next slice goes on.
+        why: The same for people, where `stop` is BROKEN.
+    """
+
+    records: Records
+    start: int
+    end: int
+    stop: Stop | None
+    why: str = ""
+
+
+def slices(
+    file: File, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES
+) -> Iterator[Slice]:
+    """Give the records from `start` on, up to `end` or the first place where none begins.
+
+    Args:
+        file: A file of the log.
+        base: Physical offset of its first byte.
+        start: Bytes into the file, where a record begins.
+        end: Bytes into the file; END means that a record ends exactly there.
+        slice_bytes: Bytes to read at once.
+    """
+    at, wanted = start, slice_bytes
+    while True:
+        data = file.read(at, min(wanted, end - at))
+        found = walk(data, 0, len(data))
+        kept = records(data, found.positions, found.stopped_at, base + at)
+        reached = at + (int(kept.end[-1]) if len(kept) else 0)
+        is_rest = at + len(data) >= end or len(data) < min(wanted, end - at)
+        if kept.defect:
+            yield Slice(kept, at, reached, Stop.BROKEN, kept.defect)
+            return
+        if found.stop in (Stop.PARTIAL, Stop.END) and not is_rest:
+            if len(kept):
+                yield Slice(kept, at, reached, None)
+                at, wanted = reached, slice_bytes
+                continue
+            if found.size <= end - at:
+                wanted = max(found.size, RECORD_BYTES_MIN)
+                continue
+        stop, why = found.stop, ""
+        if stop not in (Stop.END, Stop.BLANK):
+            stop, why = Stop.BROKEN, _why(data, found.stopped_at, end - reached, found.size)
+        yield Slice(kept, at, reached, stop, why)
+        return
+
+
+def resync(file: File, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES) -> int:
+    """Return the first position from `start` on where a record says that it lies; −1 for none.
+
+    Args:
+        file: A file of the log.
+        base: Physical offset of its first byte.
+        start: Bytes into the file.
+        end: Bytes into the file; the record's header must stand before it.
+        slice_bytes: Bytes to read at once.
+    """
+    for first in range(start, end, slice_bytes):
+        data = file.read(first, min(slice_bytes + RECORD_BYTES_MIN, end - first))
+        places = [_own_place(data, magic, base + first) for magic in MAGICS]
+        found = [place for place in places if 0 <= place < slice_bytes]
+        if found:
+            return first + min(found)
+    return -1
+
+
+def _own_place(data: bytes, magic: bytes, base: int) -> int:
+    """Return the first position in `data` with this magic and the offset of that place; or −1."""
+    at = data.find(magic, MAGIC_AT)
+    while at >= 0:
+        start = at - MAGIC_AT
+        own = (base + start).to_bytes(8, "big")
+        if data.startswith(own, start + PHYSICAL_OFFSET_AT):
+            return start
+        at = data.find(magic, at + 1)
+    return -1
+
+
+def _why(data: bytes, at: int, left: int, size: int) -> str:
+    """Say why no whole record begins at `at`."""
+    if not any(data[at : at + 8]):
+        return "nothing is written here"
+    if size:
+        return f"a record of {size} bytes does not end in the {left} bytes that are left"
+    return f"no record begins here, but {data[at : at + 8].hex(' ')}"

@@ -1,0 +1,40 @@
+"""Locks hold against other processes and are told apart from what else may go wrong."""
+
+import errno
+import fcntl
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.errors import StoreLocked
+
+
+def test_a_lock_holds_against_other_processes(tmp_path: pathlib.Path) -> None:
+    """It is the lock that Java's FileChannel takes: POSIX, on the first byte."""
+    path = str(tmp_path / "lock")
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+b')\n"
+        "try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)\n"
+        "except OSError: sys.exit(7)"
+    )
+    lock = RealDisk().lock(path)
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 7
+    lock.release()
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 0
+
+
+def test_a_lock_of_another_process_is_store_locked(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the system says then is told in our words."""
+
+    def held(*_: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(fcntl, "lockf", held)
+    with pytest.raises(StoreLocked, match="another process"):
+        RealDisk().lock(str(tmp_path / "lock"))

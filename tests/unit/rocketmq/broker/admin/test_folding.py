@@ -1,0 +1,101 @@
+"""After a kill the journals can be brought into RocketMQ's own files."""
+
+from sprocket.base.disk.files import read_file
+from sprocket.rocketmq.broker.admin.folding import fold
+from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.settings import (
+    BrokerSettings,
+    Geometry,
+    GroupSettings,
+    StoreSettings,
+    TopicSettings,
+)
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.repair.salvager import salvage
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+LAYOUT = StoreLayout("/s")
+
+
+def opened(disk: SimulatedDisk) -> Store:
+    """Open the store."""
+    settings = StoreSettings(fill_ahead_bytes=0)
+    return Store.open(disk, "/s", settings, FakeClock(), Geometry.small())
+
+
+def killed() -> SimulatedDisk:
+    """Return a store whose tables have changed since their files were written."""
+    disk = SimulatedDisk()
+    store, clock = opened(disk), FakeClock()
+    topics = Topics(disk, "/s", clock, BrokerSettings(name="their-name"), TopicSettings())
+    topics.put(TopicConfig(name="T", attributes={"queue.type": "BatchCQ"}))
+    topics.remove("BenchmarkTest")
+    groups = Groups(disk, "/s", clock, GroupSettings())
+    groups.find("g")
+    groups.forbid("g", "T", is_readable=False)
+    ConsumerOffsets(disk, "/s", clock).commit("g", "T", 0, 5)
+    DelayProgress(disk, "/s", clock, store).note(2, 7)
+    return disk.kill()
+
+
+def test_the_files_have_what_the_journals_had() -> None:
+    """And nothing else: no topic or group of the system is added."""
+    disk = killed()
+    store = opened(disk)
+    names = [path.rpartition("/")[2] for path in fold(disk, "/s", FakeClock(), store)]
+    store.close()
+    assert names == [
+        "topics.json",
+        "subscriptionGroup.json",
+        "consumerOffset.json",
+        "delayOffset.json",
+    ]
+    found = [fastjson.read(read_file(disk, f"{LAYOUT.config}/{name}")) for name in names]
+    topics, groups, offsets, delays = found
+    assert topics["topicConfigTable"]["T"]["attributes"] == {"queue.type": "BatchCQ"}
+    assert {"their-name", "broker-a", "BenchmarkTest"} & set(topics["topicConfigTable"]) == {
+        "their-name"
+    }
+    assert "g" in groups["subscriptionGroupTable"]
+    assert groups["forbiddenTable"] == {"g": {"T": 1}}
+    assert offsets["offsetTable"] == {"T@g": {0: 5}}
+    assert offsets["groupTopicMap"] == {"g": ["T"]}
+    assert delays["offsetTable"] == {2: 7}
+
+
+def test_files_without_journals_are_left_alone() -> None:
+    """They may be RocketMQ's."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    before = disk.list(LAYOUT.config)
+    assert fold(disk, "/s", FakeClock(), store) == []
+    assert disk.list(LAYOUT.config) == before
+    store.close()
+
+
+def test_a_start_knows_which_topics_are_of_batch_queues() -> None:
+    """Those too that were made a moment before the kill."""
+    store = opened(killed())
+    assert store.batch_topics == {"T"}
+    store.close()
+
+
+def test_salvage_takes_the_journals_along() -> None:
+    """The new store has the tables as they were at the kill."""
+    disk = killed()
+    report = salvage(disk, "/s", "/new", FakeClock())
+    assert report.tables_left == []
+    clock = FakeClock()
+    topics = Topics(disk, "/new", clock, BrokerSettings(), TopicSettings())
+    groups = Groups(disk, "/new", clock, GroupSettings())
+    assert topics.get("T") is not None
+    assert topics.get("BenchmarkTest") is not None, "it belongs to the system and is made again"
+    assert groups.is_forbidden("g", "T")
+    assert ConsumerOffsets(disk, "/new", clock).get("g", "T", 0) == 5

@@ -1,0 +1,230 @@
+"""A pull's checks come before its read, and its wait stays inside the limits."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from sprocket.base.errors import RequestRefused
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.broker.delivery.pull import Forbidden, PullForbidden, PullService
+from sprocket.rocketmq.broker.groups.client_manager import ClientManager
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.headers.headers import PullMessage
+from sprocket.rocketmq.model.group import BROADCASTING, Subscription
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
+from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, OffsetRange
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+
+class FakeStore:
+    """A store that notes how it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+        self.status = GetStatus.FOUND
+
+    def get_messages(self, *_: Any, **asked: Any) -> GetResult:
+        """Answer with the status that the test wants."""
+        self.asked = asked
+        return GetResult(self.status, QueueOffset(9), QueueOffset(0), QueueOffset(9), [])
+
+    def queue_range(self, *_: Any) -> OffsetRange:
+        """Tell the same of every queue."""
+        return OffsetRange(QueueOffset(0), QueueOffset(9))
+
+
+class Desk:
+    """A puller with tables on a simulated disk."""
+
+    def __init__(self) -> None:
+        self.disk, clock = SimulatedDisk(), FakeClock()
+        disk = self.disk
+        disk.make_folder("/s/config")
+        self.store = FakeStore()
+        self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
+        self.groups = Groups(disk, "/s", clock, GroupSettings())
+        self.members = ClientManager(clock, 120, lambda _link, _group: None)
+        self.offsets = ConsumerOffsets(disk, "/s", clock)
+        self.topics.put(TopicConfig(name="T", read_queues=2))
+        self.puller = PullService(
+            cast("Store", self.store),
+            self.topics,
+            self.groups,
+            self.members,
+            self.offsets,
+            PullSettings(messages_max=16, bytes_max=1000, hold_ms_max=500),
+        )
+
+    def beat(self, model: str) -> None:
+        """Have group g come in with a subscription to T."""
+        consumer = ConsumerData(
+            group="g", subscriptions=[Subscription("T", version=5)], message_model=model
+        )
+        data = HeartbeatData(client_id="c", consumers=[consumer])
+        self.members.heartbeat(cast("Any", object()), data, "JAVA", 479, [consumer])
+
+    def change_group(self, **changes: Any) -> None:
+        """Give group g other settings."""
+        group = replace(self.groups.find("g"), **changes)
+        self.groups._table["g"] = group
+
+
+def header(**changes: Any) -> PullMessage:
+    """Return a pull with its own subscription."""
+    fields: dict[str, Any] = {
+        "consumer_group": "g",
+        "topic": "T",
+        "queue_id": 0,
+        "queue_offset": 3,
+        "max_msg_nums": 32,
+        "sys_flag": 4,
+        "subscription": "a || b",
+    }
+    return PullMessage(**fields | changes)
+
+
+def test_a_read_is_asked_for_within_the_limits() -> None:
+    """The client's number counts up to ours, and at least one."""
+    desk = Desk()
+    pulled = desk.puller.pull(header())
+    assert (pulled.code, pulled.next_offset) == (0, 9)
+    assert desk.store.asked["max_count"] == 16
+    assert desk.store.asked["max_bytes"] == 1000
+    assert desk.store.asked["tags"] == pulled.tags == frozenset({97, 98})
+    desk.puller.pull(header(max_msg_nums=-5, subscription="*"))
+    assert (desk.store.asked["max_count"], desk.store.asked["tags"]) == (1, None)
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_an_empty_or_absent_tag_expression_wants_everything(text: str | None) -> None:
+    """As the real broker reads it; it was refused."""
+    desk = Desk()
+    assert desk.puller.pull(header(subscription=text)).code == 0
+    assert desk.store.asked["tags"] is None
+
+
+@pytest.mark.parametrize("text", [" ", "\t", " || ", "|| ||"])
+def test_a_tag_expression_without_a_tag_wants_nothing(text: str) -> None:
+    """`DefaultMQPullConsumer.pull(queue, " ", …)` sends a blank; it was refused."""
+    desk = Desk()
+    assert desk.puller.pull(header(subscription=text)).code == 0
+    assert desk.store.asked["tags"] == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("||", "TAG"), ("||||", "TAG"), ("", "SQL92"), (None, "SQL92")]
+)
+def test_bars_alone_and_an_empty_expression_of_another_type_cannot_be_read(
+    text: str | None, kind: str
+) -> None:
+    """These, and no other texts."""
+    with pytest.raises(RequestRefused) as refused:
+        Desk().puller.pull(header(subscription=text, expression_type=kind))
+    assert refused.value.code == 23
+
+
+def test_a_read_is_a_readers() -> None:
+    """Who reads is the group, in one queue."""
+    desk = Desk()
+    desk.puller.pull(header())
+    assert desk.store.asked["reader"] == ("g", "T", 0)
+
+
+def test_each_status_has_its_code() -> None:
+    """An empty queue moves only who asked for something in it."""
+    desk = Desk()
+    for status, at, code in (
+        (GetStatus.NO_MATCHED_MESSAGE, 3, 20),
+        (GetStatus.MESSAGE_WAS_REMOVING, 3, 20),
+        (GetStatus.OFFSET_FOUND_NULL, 3, 19),
+        (GetStatus.OFFSET_OVERFLOW_ONE, 3, 19),
+        (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 21),
+        (GetStatus.OFFSET_TOO_SMALL, 3, 21),
+        (GetStatus.NO_MESSAGE_IN_QUEUE, 3, 21),
+        (GetStatus.NO_MESSAGE_IN_QUEUE, 0, 19),
+        (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 19),
+    ):
+        desk.store.status = status
+        assert (status, desk.puller.pull(header(queue_offset=at)).code) == (status, code)
+
+
+def test_the_wait_is_what_was_asked_for_within_the_limit() -> None:
+    """And nothing without the bit."""
+    puller = Desk().puller
+    assert puller.hold_ms(header(suspend_timeout_millis=400)) == 0
+    assert puller.hold_ms(header(sys_flag=6, suspend_timeout_millis=400)) == 400
+    assert puller.hold_ms(header(sys_flag=6, suspend_timeout_millis=600)) == 500
+    assert puller.hold_ms(header(sys_flag=6, suspend_timeout_millis=-1)) == 0
+
+
+def test_groups_and_topics_can_forbid() -> None:
+    """Each refusal says who; a subscription in the request passes over two of them."""
+    desk = Desk()
+    desk.beat(BROADCASTING)
+
+    def kind(**changes: Any) -> Forbidden:
+        with pytest.raises(PullForbidden) as refused:
+            desk.puller.pull(header(**changes))
+        assert refused.value.code == 16
+        return refused.value.kind
+
+    desk.groups._forbidden = {"g": {"T": 1}}
+    assert kind(sys_flag=0) is Forbidden.GROUP_FOR_TOPIC
+    desk.change_group(consume_broadcast_enable=False)
+    assert kind(sys_flag=0) is Forbidden.BROADCAST
+    assert desk.puller.pull(header()).code == 0
+    desk.topics.put(TopicConfig(name="T", read_queues=2, perm=2))
+    assert kind() is Forbidden.TOPIC
+    desk.change_group(consume_enable=False)
+    assert kind() is Forbidden.GROUP
+    desk.topics.use(TopicSettings(permission=2))
+    assert kind() is Forbidden.BROKER
+    assert kind(consumer_group="new") is Forbidden.BROKER
+    assert desk.groups.get("new") is None
+
+
+def test_only_the_first_pass_commits() -> None:
+    """A pull that waited said where it was when it began."""
+    desk = Desk()
+    desk.puller.pull(header(sys_flag=5, commit_offset=2), is_first=False)
+    assert desk.offsets.get("g", "T", 0) is None
+    desk.puller.pull(header(sys_flag=5, commit_offset=2))
+    assert desk.offsets.get("g", "T", 0) == 2
+
+
+def test_an_old_subscription_is_refused() -> None:
+    """The client made a newer one than its heartbeats brought."""
+    desk = Desk()
+    desk.beat("CLUSTERING")
+    with pytest.raises(RequestRefused) as refused:
+        desk.puller.pull(header(sys_flag=0, sub_version=6))
+    assert refused.value.code == 25
+
+
+def test_a_reset_is_told_once() -> None:
+    """Instead of what was asked for; also to a pull that waited."""
+    for is_first in (True, False):
+        desk = Desk()
+        desk.offsets.reset("g", "T", 0, 2)
+        pulled = desk.puller.pull(header(sys_flag=5, commit_offset=9), is_first=is_first)
+        assert (pulled.code, pulled.next_offset) == (21, 2)
+        assert (pulled.result.status, desk.store.asked) == (GetStatus.OFFSET_RESET, {})
+        assert desk.offsets.get("g", "T", 0) == 2
+        assert desk.puller.pull(header()).code == 0
+
+
+def test_a_pull_is_answered_though_its_commit_finds_no_space() -> None:
+    """The commit counts in memory, as RocketMQ's do."""
+    desk = Desk()
+    desk.groups.find("g")
+    desk.disk.is_full = True
+    pulled = desk.puller.pull(header(sys_flag=4 | 1, commit_offset=3))
+    assert (pulled.code, pulled.next_offset) == (0, 9)
+    assert desk.offsets.get("g", "T", 0) == 3

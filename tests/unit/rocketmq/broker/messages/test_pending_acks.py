@@ -1,0 +1,70 @@
+"""Everybody who waits is told, each what is theirs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from sprocket.base.errors import DiskFull, StoreError
+from sprocket.rocketmq.broker.messages import pending_acks
+from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks
+from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch
+
+PLACES = AppendedBatch([1], [2], 3)
+
+
+class Asker:
+    """Notes its answers, with one entry for each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Any]] = []
+
+    def send_now(self, buffers: Sequence[Any]) -> None:
+        """Note a call."""
+        self.calls.append([*buffers])
+
+
+def _said(
+    _asker: Asker, request: bytes, stored: Appended | None, error: StoreError | None
+) -> list[bytes]:
+    if request == b"bad":
+        raise ValueError(request)
+    return [request, b"refused" if stored is None else b"stored", str(error).encode()]
+
+
+def _one(asker: Asker, request: bytes) -> PendingAcks[object]:
+    asked = [(_said, asker, request)]
+    return PendingAcks(pending_acks.one, asked, PLACES, 1)
+
+
+def test_the_first_has_waited_for_longest() -> None:
+    """Nobody waits in the future, nor without others or records."""
+    first = _one(Asker(), b"a")
+    later = replace(first, stored=AppendedBatch([2], [3], 8))
+    assert pending_acks.longest_ms([first, later], 10) == 7
+    assert pending_acks.longest_ms([later], 5) == 0
+    assert pending_acks.longest_ms([replace(later, stored=None), first], 10) == 0
+    assert pending_acks.longest_ms([], 10) == 0
+
+
+def test_each_asker_is_told_once_in_order() -> None:
+    """With all that is theirs."""
+    first, second = Asker(), Asker()
+    pending_acks.tell([_one(first, b"a"), _one(second, b"b"), _one(first, b"c")], None)
+    assert first.calls == [[b"a", b"stored", b"None", b"c", b"stored", b"None"]]
+    assert second.calls == [[b"b", b"stored", b"None"]]
+
+
+def test_who_is_refused_hears_of_no_place() -> None:
+    """Even if the record had one before."""
+    asker = Asker()
+    pending_acks.refuse([_one(asker, b"a")], DiskFull("full"))
+    assert asker.calls == [[b"a", b"refused", b"full"]]
+
+
+def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
+    """And nothing is sent to who has none."""
+    first, second = Asker(), Asker()
+    pending_acks.tell([_one(first, b"bad"), _one(second, b"b")], None)
+    assert first.calls == []
+    assert len(second.calls) == 1

@@ -1,0 +1,211 @@
+"""What is sent back comes again, later each time, and ends with the dead letters."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages.retry import RetryService, retries_max
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.headers.headers import SendMessageBack
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.topic import READ
+from sprocket.rocketmq.settings import (
+    DELAY_LEVELS,
+    BrokerSettings,
+    Geometry,
+    GroupSettings,
+    StoreSettings,
+    TopicSettings,
+)
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
+THERE = b"\x0a\0\0\x01\0\0\x10\x00"
+
+
+class Desk:
+    """A store with one consumed message, and tables on a simulated disk."""
+
+    def __init__(self) -> None:
+        disk, clock = SimulatedDisk(), FakeClock()
+        self.store = Store.open(
+            disk, "/s", StoreSettings(fill_ahead_bytes=0), clock, Geometry.small()
+        )
+        self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
+        self.groups = Groups(disk, "/s", clock, GroupSettings())
+        self.back = RetryService(
+            self.store,
+            self.topics,
+            self.groups,
+            DelayLevels(DELAY_LEVELS),
+            HERE,
+            below=lambda limit: limit - 1,
+        )
+
+    def stored(self, reconsume_times: int = 0, topic: str = "T", **found: str) -> int:
+        """Store a message; return where it lies."""
+        spot = self.store.append(
+            NewRecord(
+                topic,
+                2,
+                b"hello",
+                properties.encode({"UNIQ_KEY": "U", "TAGS": "a", **found}),
+                THERE,
+                HERE,
+                flag=7,
+                sys_flag=1,
+                born_at_ms=5,
+                reconsume_times=reconsume_times,
+            )
+        )
+        self.store.write()
+        return int(spot.physical_offset)
+
+    def group(self, **changes: Any) -> None:
+        """Give group g other settings."""
+        self.groups._table["g"] = replace(self.groups.find("g"), **changes)
+
+    def sent_back(self, offset: int, level: int = 0, **more: Any) -> NewRecord:
+        """Return the record for a message sent back by a recent client."""
+        record = self.back.record(header(offset, level, **more), 479)
+        assert record is not None
+        return record
+
+
+def header(offset: int, level: int = 0, **more: Any) -> SendMessageBack:
+    """Return the header of a send-back."""
+    return SendMessageBack(offset=offset, group="g", delay_level=level, **more)
+
+
+def found_in(record: NewRecord) -> dict[str, str]:
+    """Return a record's properties."""
+    return properties.decode(record.properties)
+
+
+def test_a_message_waits_for_its_retry() -> None:
+    """Everything of it stays; where it came from, which it was and how often it came is noted."""
+    desk = Desk()
+    offset = desk.stored()
+    record = desk.sent_back(offset)
+    assert (record.topic, record.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
+    assert (record.body, record.flag, record.sys_flag, record.born_at_ms) == (b"hello", 7, 1, 5)
+    assert (record.born_host, record.store_host, record.reconsume_times) == (THERE, HERE, 1)
+    assert found_in(record) == {
+        "UNIQ_KEY": "U",
+        "TAGS": "a",
+        "RETRY_TOPIC": "T",
+        "ORIGIN_MESSAGE_ID": f"7F00000100002A9F{offset:016X}",
+        "WAIT": "false",
+        "DELAY": "3",
+        "REAL_TOPIC": "%RETRY%g",
+        "REAL_QID": "0",
+    }
+
+
+def test_where_it_came_from_first_is_kept() -> None:
+    """A message of the retry topic has both already."""
+    desk = Desk()
+    offset = desk.stored(1, "%RETRY%g", RETRY_TOPIC="T", ORIGIN_MESSAGE_ID="first", REAL_QID="9")
+    found = found_in(desk.sent_back(offset))
+    assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("T", "first")
+    assert (found["DELAY"], found["REAL_QID"]) == ("4", "0")
+
+
+def test_the_ladder_has_sixteen_steps() -> None:
+    """10 s, 30 s and so on up to 2 h, then the dead letters."""
+    desk = Desk()
+    records = [desk.sent_back(desk.stored(times)) for times in range(18)]
+    levels = [found_in(one)["DELAY"] for one in records]
+    assert levels == [*(str(level) for level in range(3, 19)), "0", "0"]
+    assert {one.topic for one in records[16:]} == {"%DLQ%g"}
+
+
+def test_a_level_that_the_consumer_names_counts() -> None:
+    """Beyond the last it is the last; a negative one gives the message up."""
+    desk = Desk()
+    offset = desk.stored(4)
+    assert [desk.sent_back(offset, level).queue_id for level in (1, 5, 99)] == [0, 4, 17]
+    record = desk.sent_back(offset, -1)
+    assert (record.topic, record.queue_id, record.reconsume_times) == ("%DLQ%g", 0, 5)
+    found = found_in(record)
+    assert (found["DELAY"], found["RETRY_TOPIC"], "REAL_TOPIC" in found) == ("0", "T", False)
+
+
+def test_topics_are_made_as_they_are_needed() -> None:
+    """The retry topic with the group's queues, the dead letters with one, both for everything."""
+    desk = Desk()
+    desk.group(retry_queues=3)
+    record = desk.sent_back(desk.stored(), unit_mode=True)
+    assert found_in(record)["REAL_QID"] == "2"
+    retry = desk.topics.get("%RETRY%g")
+    assert retry is not None
+    assert (retry.read_queues, retry.perm, retry.sys_flag) == (3, 6, 2)
+    assert desk.topics.get("%DLQ%g") is None
+    desk.sent_back(desk.stored(), -1)
+    dead = desk.topics.get("%DLQ%g")
+    assert dead is not None
+    assert (dead.read_queues, dead.write_queues, dead.perm) == (1, 1, 6)
+
+
+def test_limits_of_group_and_client() -> None:
+    """The client's counts from version 121 on; the group's otherwise."""
+    group = SubscriptionGroup(name="g", retry_times_max=5)
+    assert [retries_max(group, wanted, 121) for wanted in (None, 0, 2)] == [5, 0, 2]
+    assert retries_max(group, 2, 120) == 5
+    desk = Desk()
+    desk.group(retry_times_max=1)
+    offset = desk.stored(1)
+    assert desk.sent_back(offset).topic == "%DLQ%g"
+    assert desk.sent_back(offset, max_reconsume_times=2).topic == "SCHEDULE_TOPIC_XXXX"
+
+
+def test_a_group_without_retries_gets_none() -> None:
+    """Which is a success, and makes nothing."""
+    desk = Desk()
+    desk.group(retry_queues=0)
+    assert desk.back.record(header(desk.stored()), 479) is None
+    assert desk.topics.get("%RETRY%g") is None
+
+
+def test_a_broker_that_is_closed_to_writing_takes_nothing_back() -> None:
+    """Not even for a group that wants no retries; an unknown group shows first."""
+    desk = Desk()
+    offset = desk.stored()
+    desk.group(retry_queues=0)
+    desk.topics.use(TopicSettings(permission=4))
+    with pytest.raises(RequestRefused, match="sending message is forbidden") as refused:
+        desk.back.record(header(offset), 479)
+    assert refused.value.code == 16
+    desk.groups.use(GroupSettings(auto_create=False))
+    with pytest.raises(RequestRefused) as refused:
+        desk.back.record(SendMessageBack(offset=offset, group="h", delay_level=0), 479)
+    assert refused.value.code == 26
+    desk.topics.use(TopicSettings(permission=2))
+    assert desk.back.record(header(offset), 479) is None
+
+
+def test_what_cannot_be_done_is_refused_by_its_code() -> None:
+    """No message there, a closed topic, a group that may not be."""
+    desk = Desk()
+    offset = desk.stored()
+    for bad in (offset + 1, -1, 10**12, -(1 << 63)):
+        with pytest.raises(RequestRefused, match=f"failed, {bad}") as refused:
+            desk.sent_back(bad)
+        assert refused.value.code == 1
+    retry = desk.topics.get("%RETRY%g")
+    assert retry is not None
+    desk.topics.put(replace(retry, perm=READ))
+    with pytest.raises(RequestRefused) as refused:
+        desk.sent_back(offset)
+    assert refused.value.code == 16
+    with pytest.raises(RequestRefused) as refused:
+        desk.back.record(SendMessageBack(offset=offset, group="a b", delay_level=0), 479)
+    assert refused.value.code == 26

@@ -1,0 +1,460 @@
+"""The record that a send becomes: its properties, keys, queue and hosts."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, cast
+
+import pytest
+from msgspec import structs
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
+from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages.send import Sender
+from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers.headers import SendMessage
+from sprocket.rocketmq.codec.record import batch, properties
+from sprocket.rocketmq.model.message import NewBatch, NewRecord
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
+THERE = b"\x0a\0\0\x01\0\0\x10\x00"
+
+
+class Desk:
+    """A sender with tables on a simulated disk."""
+
+    def __init__(self) -> None:
+        disk, clock = SimulatedDisk(), FakeClock()
+        disk.make_folder("/s/config")
+        self.clock = clock
+        self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
+        self.groups = Groups(disk, "/s", clock, GroupSettings())
+        self.locks = QueueLocks(clock)
+        numbers: Iterator[int] = count(1)
+        self.asked: list[int] = []
+        self.sender = Sender(
+            self.topics,
+            self.groups,
+            self.locks,
+            BrokerSettings(),
+            HERE,
+            clock,
+            DelayLevels("1s 5s 10s"),
+            lambda: f"NEW{next(numbers)}",
+            below=self._below,
+        )
+
+    def parts(self, header: SendMessage, body: bytes) -> list[NewRecord]:
+        """Return the messages of a batch for single queues."""
+        found = self.sender.batch(header, body, THERE)
+        assert isinstance(found, NewBatch)
+        return found.records()
+
+    def _below(self, limit: int) -> int:
+        self.asked.append(limit)
+        return limit - 1
+
+
+def header(topic: str = "T", **changes: Any) -> SendMessage:
+    """Return the header of a send."""
+    fields: dict[str, Any] = {
+        "topic": topic,
+        "queue_id": 0,
+        "sys_flag": 0,
+        "born_timestamp": 7,
+        "flag": 3,
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+    }
+    return SendMessage(**fields | changes)
+
+
+def test_fields_are_taken_over() -> None:
+    """What the sender says stays; both hosts are ours to say."""
+    record = Desk().sender.record(header(reconsume_times=2), b"x", THERE, 479)
+    assert (record.topic, record.queue_id, record.body) == ("T", 0, b"x")
+    assert (record.flag, record.born_at_ms, record.reconsume_times) == (3, 7, 2)
+    assert (record.born_host, record.store_host) == (THERE, HERE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["UNIQ_KEY\x01U\x02A\x01b\x02", "UNIQ_KEY\x01U\x02A\x01b", "A\x01a\x02UNIQ_KEY\x01U\x02A\x01b"],
+)
+def test_properties_are_added_to_whatever_their_form(text: str) -> None:
+    """A missing last separator, or a name twice, does not matter."""
+    record = Desk().sender.record(header(properties=text), b"x", THERE, 479)
+    assert properties.decode(record.properties) == {
+        "UNIQ_KEY": "U",
+        "A": "b",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+    }
+    assert record.properties.count(b"\x02") == 5
+
+
+def test_ours_replace_what_a_client_copied() -> None:
+    """A received message that is sent again carries none of the old broker's properties."""
+    text = (
+        "CLUSTER\x01old\x02TRACE_ON\x01false\x02__CRC32#\x010123456789\x02POP_CK\x01x\x02A\x01b\x02"
+    )
+    record = Desk().sender.record(header(properties=text), b"x", THERE, 479)
+    assert properties.decode(record.properties) == {
+        "A": "b",
+        "UNIQ_KEY": "NEW1",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+    }
+    assert record.properties.count(b"CLUSTER") == 1
+
+
+def test_a_message_without_unique_key_gets_one() -> None:
+    """The answer names it."""
+    sender = Desk().sender
+    text = "UNIQ_KEY\x01U\x02KEYS\x01a  b\x02TAGS\x01t\x02"
+    record = sender.record(header(properties=text), b"x", THERE, 479)
+    assert record.unique_key == "U"
+    assert sender.record(header(), b"x", THERE, 479).unique_key == "NEW1"
+
+
+class Peer:
+    """Where a request came from."""
+
+    host_bytes = THERE
+
+
+def sends(*headers: SendMessage, body: bytes = b"x") -> list[Any]:
+    """Return sends as their handler gives them."""
+    return [(Peer(), Command(310, body=body), header) for header in headers]
+
+
+PLAIN = "UNIQ_KEY\x01U%d\x02KEYS\x01k\x02"
+TEXTS = [
+    "UNIQ_KEY\x01U\x02",
+    "A\x01b\x02UNIQ_KEY\x01U\x02TAGS\x01t\x02",
+    "UNIQ_KEY\x01U\x02A\x01b",
+    "A\x01b\x02",
+    "",
+    "UNIQ_KEY\x01\x02A\x01b\x02",
+    "MY_UNIQ_KEY\x01U\x02UNIQ_KEY\x01V\x02",
+    "MY_UNIQ_KEY\x01U\x02",
+    "UNIQ_KEY\x01U\x02UNIQ_KEY\x01V\x02",
+    "UNIQ_KEY\x01U\x02A\x01b\x01c\x02",
+    "UNIQ_KEY\x01U\x02A\x02",
+    "UNIQ_KEY\x01U\x02\x02",
+    "UNIQ_KEY\x01U\x02DELAY\x012\x02",
+    "UNIQ_KEY\x01U\x02CLUSTER\x01old\x02",
+    "UNIQ_KEY\x01schl\u00fcssel\x02",
+    "UNIQ_KEY\x01\ud800\x02",
+    "UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02",
+    "UNIQ_KEY\x01U\x02__CRC32#\x010123456789\x02",
+]
+HEADERS = [
+    *[{"properties": text} for text in TEXTS],
+    {"properties": PLAIN, "queue_id": -1},
+    {"properties": PLAIN, "queue_id": 4},
+    {"properties": PLAIN, "queue_id": 99},
+    {"properties": PLAIN, "topic": "%RETRY%g", "reconsume_times": 99},
+    {"properties": PLAIN, "topic": "NEW"},
+    {"properties": PLAIN, "topic": "SCHEDULE_TOPIC_XXXX"},
+    {"properties": PLAIN, "topic": "COMPACT"},
+    {"properties": PLAIN, "sys_flag": 4},
+    {"properties": PLAIN, "sys_flag": 0x31},
+]
+
+
+def _outcome(found: object) -> object:
+    if isinstance(found, RequestRefused):
+        return found.code, found.remark
+    assert isinstance(found, NewRecord)
+    pairs = properties.decode(found.properties)
+    return structs.replace(found, properties=b""), pairs, pairs["UNIQ_KEY"] == found.unique_key
+
+
+def _desk() -> Desk:
+    desk = Desk()
+    desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
+    compaction = TopicConfig(name="COMPACT", attributes={"cleanup.policy": "COMPACTION"})
+    desk.topics.put(compaction)
+    return desk
+
+
+@pytest.mark.parametrize("beside", [0, 2])
+@pytest.mark.parametrize("changes", HEADERS)
+def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside: int) -> None:
+    """Whatever it is that asks for a closer look, and beside others that do not."""
+    given = header(**changes)
+    single, many = _desk(), _desk()
+    try:
+        expected: object = single.sender.record(given, b"x", THERE, 0)
+    except RequestRefused as refused:
+        expected = refused
+    plain = [header(properties=PLAIN % number) for number in range(beside)]
+    found = many.sender.records(sends(*plain[:1], given, *plain[1:]))
+    assert len(found) == 1 + beside
+    where = min(1, beside)
+    assert _outcome(found[where]) == _outcome(expected)
+    del found[where]
+    for number, one in enumerate(found):
+        assert isinstance(one, NewRecord)
+        assert (one.unique_key, one.queue_id) == (f"U{number}", 0)
+        assert one == single.sender.record(plain[number], b"x", THERE, 0)
+
+
+def test_a_body_is_needed_by_each() -> None:
+    """Also of a message that is plain otherwise."""
+    (found,) = _desk().sender.records(sends(header(properties=PLAIN), body=b""))
+    assert isinstance(found, RequestRefused)
+
+
+def test_what_fails_for_one_message_fails_for_no_other() -> None:
+    """Whatever it is: its handler answers it."""
+    desk = _desk()
+    desk.sender._new_unique_key = iter(()).__next__
+    first, second = desk.sender.records(sends(header(), header(properties=PLAIN)))
+    assert isinstance(first, StopIteration)
+    assert isinstance(second, NewRecord)
+
+
+PARTS = [*TEXTS[:3], TEXTS[3], *TEXTS[5:8], TEXTS[9], TEXTS[13], TEXTS[14]]
+
+
+@pytest.mark.parametrize("shared", ["", "WAIT\x01true\x02", "A\x01c\x02", "TAGS\x01t\x02"])
+@pytest.mark.parametrize("text", PARTS)
+def test_parts_beside_plain_ones_become_what_each_would_be(text: str, shared: str) -> None:
+    """A batch of one and a batch of three differ in nothing but their number."""
+    plain = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
+    made = header(properties=shared)
+    single = [
+        Desk().parts(made, batch.join([(0, b"a", one.encode())]))[0] for one in (plain, text, plain)
+    ]
+    parts = [(0, b"a", one.encode()) for one in (plain, text, plain)]
+    many = Desk().parts(made, batch.join(parts))
+    for one, other in zip(single, many, strict=True):
+        assert properties.decode(one.properties) == properties.decode(other.properties)
+        assert one.properties[-1] == other.properties[-1] == 2
+
+
+_TWO_KEYS = "UNIQ_KEY\x01P\x02UNIQ_KEY\x01Q\x02"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("", _TWO_KEYS),
+        ("A\x01b\x02", _TWO_KEYS),
+        ("MY_UNIQ_KEY\x01b\x02", _TWO_KEYS),
+        ("UNIQ_KEY\x01P\x02A", "UNIQ_KEY\x01Q\x02"),
+        ("UNIQ_KEY\x01P", "UNIQ_KEY\x01Q\x02"),
+        ("UNIQ_KEY\x01P\x02", "A\x01b\x02UNIQ_KEY\x01Q"),
+        ("UNIQ_KEY\x01P\x02\x02", "UNIQ_KEY\x01Q"),
+        ("UNIQ_KEY\x01P", "UNIQ_KEY\x01Q\x02\x02A\x01b\x02"),
+        ("A\x01b\x02" + _TWO_KEYS, "A\x01b\x02"),
+    ],
+)
+@pytest.mark.parametrize("turned", [1, -1])
+def test_what_one_message_lacks_another_does_not_make_up(
+    texts: tuple[str, str], turned: int
+) -> None:
+    """All are looked at together; each has its own key and its end all the same."""
+    given = texts[::turned]
+    parts = batch.join([(0, b"a", text.encode()) for text in given])
+    for one, text in zip(Desk().parts(header(), parts), given, strict=True):
+        _has_all(one, text)
+    headers = [header(properties=text) for text in given]
+    for found, text in zip(_desk().sender.records(sends(*headers)), given, strict=True):
+        assert isinstance(found, NewRecord)
+        _has_all(found, text)
+        assert found.unique_key == properties.decode(found.properties)["UNIQ_KEY"]
+
+
+TWICE = "A\x01b\x02UNIQ_KEY\x01Q\x02C\x01d\x02A\x01b\x02"
+ONCE = "A\x01b\x02UNIQ_KEY\x01Q\x02"
+
+
+@pytest.mark.parametrize("turned", [1, -1])
+@pytest.mark.parametrize(
+    ("more", "other"),
+    [
+        ("", TWICE),
+        ("A\x01b\x02", TWICE),
+        ("XA\x01b\x02", TWICE),
+        ("XA\x01b\x02A\x01c\x02", ONCE),
+        ("A\x01b\x02A\x01c\x02", ONCE),
+        ("A\x01b\x02", ONCE),
+    ],
+)
+def test_what_a_batch_shares_each_part_gets(more: str, other: str, turned: int) -> None:
+    """Whatever another part has instead, and whatever like it this one has."""
+    texts = (f"{more}UNIQ_KEY\x01P\x02", other)[::turned]
+    parts = batch.join([(0, b"a", text.encode()) for text in texts])
+    made = header(properties="A\x01b\x02")
+    for one in Desk().parts(made, parts):
+        assert properties.decode(one.properties)["A"] == "b"
+
+
+@pytest.mark.parametrize("text", ["UNIQ_KEY\x01P\x02A\x02", "UNIQ_KEY\x01P\x02A\x01b\x01c\x02"])
+def test_what_is_no_pair_goes_the_careful_way(text: str) -> None:
+    """What is stored then is to the byte what one message by itself becomes."""
+    (found,) = _desk().sender.records(sends(header(properties=text)))
+    assert found == _desk().sender.record(header(properties=text), b"x", THERE, 0)
+
+
+def test_one_text_that_is_not_ascii_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are looked at together still, and only that one goes the careful way."""
+    looked: list[SendMessage] = []
+    record = Sender.record
+
+    def watched(self: Sender, header: SendMessage, *rest: Any) -> NewRecord:
+        looked.append(header)
+        return record(self, header, *rest)
+
+    monkeypatch.setattr(Sender, "record", watched)
+    texts = [PLAIN % 0, "TAGS\x01é\x02" + PLAIN % 1, PLAIN % 2]
+    found = _desk().sender.records(sends(*[header(properties=text) for text in texts]))
+    assert [cast("NewRecord", one).unique_key for one in found] == ["U0", "U1", "U2"]
+    assert [one.properties for one in looked] == texts[1:2]
+
+
+def _has_all(record: NewRecord, text: str) -> None:
+    """Say that a record has the properties it was sent with, and a key, and the broker's."""
+    found = properties.decode(record.properties)
+    assert found.pop("UNIQ_KEY").startswith(("P", "Q", "NEW"))
+    ours = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
+    sent = properties.decode(text)
+    sent.pop("UNIQ_KEY", None)
+    assert found == sent | ours
+
+
+def test_text_that_is_no_unicode_is_replaced() -> None:
+    """It never stops a send half-way."""
+    record = Desk().sender.record(header(properties="A\x01\ud800\x02"), b"x", THERE, 479)
+    assert properties.decode(record.properties)["A"] == "?"
+
+
+def test_host_bits_of_a_client_are_cleared() -> None:
+    """The hosts themselves say what they are."""
+    assert Desk().sender.record(header(sys_flag=0x31), b"x", THERE, 479).sys_flag == 1
+
+
+def test_a_negative_queue_is_one_of_those_written() -> None:
+    """Of a topic without write queues it is 0, as in RocketMQ."""
+    desk = Desk()
+    desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
+    assert desk.sender.record(header(queue_id=-1), b"x", THERE, 479).queue_id == 2
+    assert desk.asked == [3]
+    desk.topics.put(TopicConfig(name="Z", read_queues=1, write_queues=0))
+    assert desk.sender.record(header("Z", queue_id=-1), b"x", THERE, 479).queue_id == 0
+    assert desk.sender.record(header("T", queue_id=8), b"x", THERE, 479).queue_id == 8
+    with pytest.raises(RequestRefused) as refused:
+        desk.sender.record(header("T", queue_id=9), b"x", THERE, 479)
+    assert refused.value.code == 29
+
+
+@pytest.mark.parametrize("permission", [4, 0])
+def test_a_broker_that_is_closed_to_writing_keeps_topics_in_order(permission: Any) -> None:
+    """As RocketMQ has it: one message, among plain ones and in a batch; no other topic's."""
+    desk = _desk()
+    desk.topics.put(TopicConfig(name="O", order=True))
+    desk.topics.use(TopicSettings(permission=permission))
+    body = batch.join([(0, b"a", PLAIN.encode())])
+    ordered, other = header("O", properties=PLAIN), header(properties=PLAIN)
+    refusal = r"broker\[broker-a\] sending message is forbidden"
+    with pytest.raises(RequestRefused, match=refusal) as refused:
+        desk.sender.record(ordered, b"x", THERE, 479)
+    assert refused.value.code == 16
+    with pytest.raises(RequestRefused, match=refusal):
+        desk.sender.batch(ordered, body, THERE)
+    closed, still_open = desk.sender.records(sends(ordered, other))
+    assert isinstance(closed, RequestRefused)
+    assert isinstance(still_open, NewRecord)
+    desk.topics.use(TopicSettings(permission=2))
+    (found,) = desk.sender.records(sends(ordered))
+    assert isinstance(found, NewRecord)
+
+
+def test_compacted_topics_need_keys() -> None:
+    """A store of RocketMQ may hold such a topic."""
+    desk = Desk()
+    desk.topics.put(TopicConfig(name="T", attributes={"cleanup.policy": "COMPACTION"}))
+    with pytest.raises(RequestRefused) as refused:
+        desk.sender.record(header(), b"x", THERE, 479)
+    assert refused.value.code == 13
+    assert desk.sender.record(header(properties="KEYS\x01k\x02"), b"x", THERE, 479)
+
+
+def test_retries_become_dead_letters_beyond_their_limit() -> None:
+    """The request's own limit counts for clients from 3.4.9 on, else the group's."""
+    sender = Desk().sender
+    retry = "%RETRY%g"
+    for times, own, version, dead in (
+        (16, None, 479, False),
+        (17, None, 479, True),
+        (3, 2, 479, True),
+        (3, 2, 120, False),
+        (17, 99, 479, False),
+    ):
+        made = header(retry, reconsume_times=times, max_reconsume_times=own)
+        record = sender.record(made, b"x", THERE, version)
+        assert record.topic == ("%DLQ%g" if dead else retry), (times, own, version)
+        assert (b"DELAY\x01-1" in record.properties) == dead
+
+
+def test_groups_with_locks_do_not_retry() -> None:
+    """They consume in order; what fails for good is a dead letter."""
+    desk = Desk()
+    desk.locks.lock("g", "c", [MessageQueue("T", "b", 0)])
+    assert desk.sender.record(header("%RETRY%g"), b"x", THERE, 479).topic == "%DLQ%g"
+    desk.clock.advance(60_000)
+    assert desk.sender.record(header("%RETRY%g"), b"x", THERE, 479).topic == "%RETRY%g"
+
+
+def test_retry_topics_need_no_template() -> None:
+    """They are made with one queue when the template cannot serve."""
+    desk = Desk()
+    desk.sender.record(header("%RETRY%g", default_topic="none"), b"x", THERE, 479)
+    made = desk.topics.get("%RETRY%g")
+    assert made is not None
+    assert made.write_queues == 1
+
+
+def test_parts_of_a_batch_keep_their_own_properties() -> None:
+    """The batch's are added where they do not stand in for the part's key; the answer names its."""
+    body = batch.join([(1, b"a", b"UNIQ_KEY\x01P\x02TAGS\x01t\x02"), (2, b"b", b"A\x01own\x02")])
+    made = header(properties="UNIQ_KEY\x01BATCH\x02A\x01shared\x02WAIT\x01true")
+    first, second = Desk().parts(made, body)
+    assert (first.unique_key, first.flag, bytes(first.body)) == ("BATCH", 1, b"a")
+    assert second.flag == 2
+    assert properties.decode(first.properties)["UNIQ_KEY"] == "P"
+    assert properties.decode(second.properties)["UNIQ_KEY"] == "NEW1"
+    found = properties.decode(first.properties)
+    assert (found["A"], found["WAIT"], found["CLUSTER"]) == ("shared", "true", "DefaultCluster")
+    assert properties.decode(second.properties)["A"] == "shared"
+    assert second.properties.count(b"A\x01") == 1, "in the place of the part's own"
+    assert {first.queue_id, second.queue_id} == {0}
+
+
+def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
+    """Java gives WAIT to both; names that are the broker's own are never taken from the batch."""
+    part = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
+    made = header(properties="WAIT\x01true\x02CLUSTER\x01theirs\x02")
+    (one,) = Desk().parts(made, batch.join([(0, b"a", part.encode())]))
+    ours = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
+    assert one.properties.decode() == part + ours
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 21, b"\xff" * 40])
+def test_a_body_that_is_no_batch_is_refused(body: bytes) -> None:
+    """With 1 and a reason."""
+    with pytest.raises(RequestRefused) as refused:
+        Desk().sender.batch(header(), body, THERE)
+    assert refused.value.code == 1

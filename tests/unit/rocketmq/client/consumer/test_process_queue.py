@@ -1,0 +1,119 @@
+"""The cache of a queue never lets the committed offset pass what is not done."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
+from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.testing import virtual_time
+
+
+def message(offset: int, size: int = 100) -> ReceivedMessage:
+    """Return a message at an offset."""
+    stored = StoredMessage("t", 0, offset, 0, size, 0, 0, "", 0, "", 0, 0, 0, 0, 0, {}, b"")
+    return ReceivedMessage(stored, MessageQueue("t", "b", 0))
+
+
+def queue(start: int = 0, messages_max: int = 1000, span_max: int = 2000) -> ProcessQueue:
+    """Return a cache."""
+    return ProcessQueue(
+        QueueOffset(start), messages_max=messages_max, bytes_max=1 << 20, span_max=span_max
+    )
+
+
+def put(cache: ProcessQueue, offsets: list[int], next_offset: int, chunk_max: int) -> list[Chunk]:
+    """Put messages with these offsets."""
+    return cache.put([message(one) for one in offsets], QueueOffset(next_offset), chunk_max)
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.randoms(use_true_random=False))
+def test_the_commit_offset_is_the_first_that_is_not_done(count, chunk_max, random) -> None:  # type: ignore[no-untyped-def]
+    """Whatever the order in which chunks finish, everything below it is done, and it is not."""
+    cache = queue()
+    chunks = put(cache, list(range(count)), count, chunk_max)
+    open_offsets = set(range(count))
+    random.shuffle(chunks)
+    for chunk in chunks:
+        assert min(open_offsets) == cache.commit_offset
+        open_offsets -= {one.queue_offset for one in chunk.messages}
+        cache.done(chunk)
+    assert count == cache.commit_offset
+    assert (cache.count, cache.size) == (0, 0)
+
+
+def test_offsets_that_were_filtered_out_are_passed() -> None:
+    """When all that came is done, the committed offset is where the next pull begins."""
+    cache = queue(5)
+    (chunk,) = put(cache, [6, 8], 12, 10)
+    assert cache.commit_offset == 6
+    cache.done(chunk)
+    assert cache.commit_offset == 12
+    put(cache, [], 20, 10)
+    assert cache.commit_offset == 20
+
+
+def test_a_failed_rest_holds_the_offset() -> None:
+    """A chunk that was shortened still holds the offset of its first message left."""
+    cache = queue()
+    first, second = put(cache, [0, 1, 2, 3], 4, 2)
+    cache.keep(first, first.messages[1:])
+    cache.done(second)
+    assert (cache.commit_offset, cache.count, cache.size) == (1, 1, 100)
+
+
+def test_limits_are_strict_and_room_comes_back() -> None:
+    """A queue is full beyond a limit, not at it; waiting ends when enough is done."""
+
+    async def main() -> None:
+        cache = queue(messages_max=2)
+        first, _ = put(cache, [0, 1], 2, 1)
+        assert not cache.is_full
+        put(cache, [2], 3, 1)
+        assert cache.is_full
+        waiting = asyncio.ensure_future(cache.room())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        cache.done(first)
+        await waiting
+
+    virtual_time.run(main())
+
+
+def test_one_old_message_stops_the_pulling() -> None:
+    """Beyond `span_max` offsets between the first open message and the end, the queue is full."""
+    cache = queue(span_max=10)
+    first, _ = put(cache, [0, 10], 11, 1)
+    assert cache.is_full
+    cache.done(first)
+    assert not cache.is_full
+
+
+def test_arrival_waits_for_a_chunk() -> None:
+    """The wait ends with the first message, not with a pull that brought none."""
+
+    async def main() -> None:
+        cache = queue()
+        waiting = asyncio.ensure_future(cache.arrival())
+        put(cache, [], 5, 1)
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        put(cache, [5], 6, 1)
+        await waiting
+        assert cache.head is not None
+
+    virtual_time.run(main())
+
+
+def test_a_chunk_is_done_once() -> None:
+    """Doing it twice is our own mistake."""
+    cache = queue()
+    (chunk,) = put(cache, [0], 1, 1)
+    cache.done(chunk)
+    with pytest.raises(AssertionError):
+        cache.done(chunk)

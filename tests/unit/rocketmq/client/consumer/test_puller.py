@@ -1,0 +1,122 @@
+"""Pulls at offsets of the caller's own, patient while a broker is away."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NotConnected
+from sprocket.rocketmq.client.consumer.puller import Puller
+from sprocket.rocketmq.client.network.broker_calls import PullStatus
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+
+
+def puller(world: Any, **options: Any) -> Puller:
+    """Return a puller in the world."""
+    return Puller(world.names, **options, **world.reach)
+
+
+def test_records_come_as_the_broker_has_them(world: Any) -> None:
+    """The body is the stored bytes; the numbers say where to go on."""
+
+    async def main() -> None:
+        for number in range(3):
+            world.cluster.store("t", 0, b"%d" % number)
+        async with puller(world) as reading:
+            assert await reading.queues("t") == [world.queue(number) for number in range(4)]
+            found = await reading.pull(world.queue(0), 1, 10)
+            assert found.status is PullStatus.FOUND
+            assert found.body == b"".join(world.cluster.log["t", 0][1:])
+            assert (found.next_offset, found.min_offset, found.max_offset) == (3, 0, 3)
+            assert (await reading.pull(world.queue(0), 3)).status is PullStatus.NO_NEW_MESSAGE
+            moved = await reading.pull(world.queue(0), 9)
+            assert (moved.status, moved.next_offset) == (PullStatus.OFFSET_MOVED, 3)
+            assert await reading.max_offset(world.queue(0)) == 3
+            assert await reading.min_offset(world.queue(0)) == 0
+            assert await reading.offset_by_time(world.queue(0), 0) == 0
+        assert world.cluster.committed == {}
+        assert RequestCode.HEART_BEAT not in world.cluster.seen
+
+    world.run(main)
+
+
+def test_a_held_pull_is_answered_by_the_next_message(world: Any) -> None:
+    """With `hold_ms` the broker waits instead of saying that there is nothing."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        async with puller(world) as reading:
+            waiting = asyncio.ensure_future(reading.pull(world.queue(0), 0, hold_ms=10_000))
+            await asyncio.sleep(5)
+            assert not waiting.done()
+            world.cluster.store("t", 0, b"x")
+            assert (await waiting).status is PullStatus.FOUND
+
+    world.run(main)
+
+
+def test_a_restart_is_waited_for(world: Any) -> None:
+    """The same question is asked until the broker is there again."""
+
+    async def main() -> None:
+        world.cluster.store("t", 0, b"x")
+        async with puller(world, patience_ms=20_000) as reading:
+            await reading.queues("t")
+            await world.cluster.stop()
+            waiting = asyncio.ensure_future(reading.pull(world.queue(0), 0))
+            await asyncio.sleep(10)
+            await world.cluster.start()
+            assert (await waiting).status is PullStatus.FOUND
+
+    world.run(main)
+
+
+def test_patience_has_an_end(world: Any) -> None:
+    """30 s by default, less for a topic that nobody knows, none if so asked."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        async with puller(world) as reading:
+            began = world.clock.monotonic()
+            with pytest.raises(NoRoute, match="unknown"):
+                await reading.queues("unknown")
+            assert 3 < world.clock.monotonic() - began <= 5
+            await reading.queues("t")
+            await world.cluster.stop()
+            began = world.clock.monotonic()
+            with pytest.raises(NotConnected):
+                await reading.max_offset(world.queue(0))
+            assert 28 < world.clock.monotonic() - began <= 30
+        async with puller(world, patience_ms=0) as reading:
+            began = world.clock.monotonic()
+            with pytest.raises(NoRoute, match="no NameServer answered"):
+                await reading.queues("t")
+            assert world.clock.monotonic() == began
+
+    world.run(main)
+
+
+def test_a_refusal_is_not_repeated(world: Any) -> None:
+    """A broker that says no is believed at once."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        world.cluster.on[RequestCode.PULL_MESSAGE] = lambda peer, command: world.cluster.refuse(
+            peer, command, ResponseCode.NO_PERMISSION, "not you"
+        )
+        async with puller(world) as reading:
+            with pytest.raises(BrokerRefused, match="PULL_MESSAGE: not you"):
+                await reading.pull(world.queue(0), 0)
+        assert world.cluster.seen.count(RequestCode.PULL_MESSAGE) == 1
+
+    world.run(main)
+
+
+def test_a_puller_that_is_not_open_says_so(world: Any) -> None:
+    """The error tells what to do."""
+
+    async def main() -> None:
+        with pytest.raises(ClientError, match="async with"):
+            await puller(world).queues("t")
+
+    world.run(main)

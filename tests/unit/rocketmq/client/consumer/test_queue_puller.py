@@ -1,0 +1,207 @@
+"""The cache is filled with what was subscribed to and nothing else."""
+
+import asyncio
+from typing import Any
+
+from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
+from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
+from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
+from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
+from sprocket.rocketmq.client.network.broker_calls import PullResult, PullStatus
+from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.command import response
+from sprocket.rocketmq.codec.headers import headers
+from sprocket.rocketmq.codec.record import batch, record
+from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.message import NewRecord
+
+HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
+
+
+class Bench:
+    """A pulling of queue 0 of `t`, whose consumption only counts."""
+
+    def __init__(self, world: Any, expression: str = "*", *, pull_messages_max: int = 10) -> None:
+        self.instance = world.instance()
+        self.chunks: list[Chunk] = []
+        self.begun: list[HeldQueue] = []
+        self.moves: list[int] = []
+        self.offsets = Offsets("g", BrokerLedger("g", self.instance.brokers))
+        limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 1000}
+        self.held = HeldQueue(world.queue(0), ProcessQueue(QueueOffset(0), **limits))
+        self.subscriptions = {"t": Subscription.parse("t", expression, version=1)}
+        self.pulling = QueuePuller(
+            "g",
+            self.instance.brokers,
+            self.subscriptions,
+            self,
+            self.offsets,
+            ConsumerSettings(pull_messages_max=pull_messages_max, batch_messages_max=4),
+        )
+
+    def began(self, held: HeldQueue) -> None:
+        """Count a queue."""
+        self.begun.append(held)
+
+    def pulled(self, _: HeldQueue, chunks: Any) -> None:
+        """Count chunks."""
+        self.chunks += chunks
+
+    async def moved(self, _: HeldQueue, offset: QueueOffset) -> None:
+        """Note where the queue moved to."""
+        self.moves.append(offset)
+
+    async def run(self) -> "asyncio.Task[None]":
+        """Begin to pull."""
+        await self.instance.routes.find("t")
+        task: asyncio.Task[None] = self.instance.tasks.spawn(
+            self.pulling.run(self.held, self.moved), "pull"
+        )
+        return task
+
+    @staticmethod
+    def asked(world: Any) -> list[int]:
+        """Return how many messages each pull asked for."""
+        return [
+            request.header(headers.PullMessage).max_msg_nums
+            for request in world.cluster.requests
+            if request.code == RequestCode.PULL_MESSAGE
+        ]
+
+    def numbers(self) -> list[int]:
+        """Return the bodies that were handed on."""
+        return [int(one.body) for chunk in self.chunks for one in chunk.messages]
+
+
+def test_more_is_asked_for_than_fits_only_a_little(world: Any) -> None:
+    """As many as the queue has room for, and 32 where that is less.
+
+    A queue with a share of ten of what a consumer may have in all does not get a thousand.
+    """
+
+    async def main() -> None:
+        for number in range(600):
+            world.cluster.store("t", 0, b"%d" % number)
+        bench = Bench(world, pull_messages_max=1000)
+        await bench.run()
+        await asyncio.sleep(1)
+        assert bench.asked(world) == [100, 32]
+        bench.held.cache.limit(10, 10**6)
+        for chunk in list(bench.chunks):
+            bench.held.cache.done(chunk)
+        await asyncio.sleep(1)
+        assert bench.asked(world) == [100, 32, 32]
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_chunks_are_small_and_in_order(world: Any) -> None:
+    """At most `batch_messages_max` messages each, none left out."""
+
+    async def main() -> None:
+        for number in range(25):
+            world.cluster.store("t", 0, b"%d" % number)
+        bench = Bench(world)
+        await bench.run()
+        await asyncio.sleep(1)
+        assert bench.begun == [bench.held]
+        assert bench.numbers() == list(range(25))
+        assert max(len(chunk.messages) for chunk in bench.chunks) == 4
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_a_stretch_without_matches_is_noted_as_done(world: Any) -> None:
+    """If nothing is cached; otherwise the cache holds the offset."""
+
+    async def main() -> None:
+        for number in range(12):
+            world.cluster.store("t", 0, b"%d" % number, world.encoded(TAGS="B"))
+        bench = Bench(world, "A")
+        await bench.run()
+        await asyncio.sleep(1)
+        assert bench.chunks == []
+        assert bench.offsets.get(world.queue(0)) == 12
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_a_damaged_answer_is_not_used(world: Any) -> None:
+    """It is pulled again until it is whole; nothing of it is handed out."""
+
+    async def main() -> None:
+        for number in range(2):
+            world.cluster.store("t", 0, b"%d" % number)
+        whole = b"".join(world.cluster.log["t", 0])
+        answer = headers.PullMessageAnswer(next_begin_offset=2, min_offset=0, max_offset=2)
+        world.cluster.on[RequestCode.PULL_MESSAGE] = lambda peer, command: peer.send(
+            response(command, 0, answer, body=[whole[:-20]])
+        )
+        bench = Bench(world)
+        await bench.run()
+        await asyncio.sleep(3)
+        assert bench.chunks == []
+        world.cluster.on.clear()
+        await asyncio.sleep(2)
+        assert bench.numbers() == [0, 1]
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_it_ends_when_the_queue_moves_is_dropped_or_unsubscribed(world: Any) -> None:
+    """Each in its own way."""
+
+    async def main() -> None:
+        world.cluster.store("t", 0, b"0")
+        bench = Bench(world)
+        bench.held.cache.pulled_to = QueueOffset(7)
+        await (await bench.run())
+        assert bench.moves == [1]
+        bench = Bench(world)
+        bench.held.is_dropped = True
+        await (await bench.run())
+        bench = Bench(world)
+        bench.subscriptions.clear()
+        await (await bench.run())
+        assert bench.chunks == []
+        bench = Bench(world)
+        task = await bench.run()
+        await asyncio.sleep(1)
+        bench.held.is_dropped = True
+        world.cluster.store("t", 0, b"1")
+        await task
+        assert bench.numbers() == [0]
+        await bench.instance.close()
+
+    world.run(main)
+
+
+def test_an_inner_batch_is_handed_on_message_by_message(world: Any) -> None:
+    """Its whole body came as one message. What lies before the offset asked for is left out."""
+
+    async def main() -> None:
+        bench = Bench(world, "a")
+        bench.held = HeldQueue(
+            world.queue(0),
+            ProcessQueue(QueueOffset(1), messages_max=100, bytes_max=10**6, span_max=1000),
+        )
+        parts = [
+            (0, b"%d" % n, b"TAGS\x01%b\x02" % tag) for n, tag in enumerate((b"a", b"a", b"b"))
+        ]
+        new = NewRecord("t", 0, batch.join(parts), b"", HOST, HOST, sys_flag=0xC0)
+        body = record.encode(new, queue_offset=0, physical_offset=0, stored_at_ms=1, crc_tail=False)
+        three = QueueOffset(3)
+        result = PullResult(PullStatus.FOUND, three, QueueOffset(0), three, body)
+        bench.pulling._take(bench.held, bench.subscriptions["t"], result)
+        assert [one.queue_offset for chunk in bench.chunks for one in chunk.messages] == [1]
+        assert bench.numbers() == [1]
+        assert bench.held.cache.pulled_to == 3
+        await bench.instance.close()
+
+    world.run(main)

@@ -1,0 +1,99 @@
+"""Subscriptions are checked when they are made, and later ones are newer."""
+
+import pytest
+
+from sprocket.base.errors import InvalidMessage
+from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
+from sprocket.testing.clock import FakeClock
+
+
+@pytest.mark.parametrize(
+    ("topic", "expression", "complaint"),
+    [("a b", "*", "topic 'a b'"), ("t", "||", "expected tags"), ("t", " | | ", None)],
+)
+def test_what_is_no_subscription_is_named(
+    topic: str, expression: str, complaint: str | None
+) -> None:
+    """A topic must be legal; an expression must have a tag, which may be an odd one."""
+    subscriptions = Subscriptions()
+    if complaint is None:
+        subscriptions.add(topic, expression, None)
+        assert subscriptions[topic].tag_names == ("| |",)
+        return
+    with pytest.raises(InvalidMessage, match=complaint):
+        subscriptions.add(topic, expression, None)
+    assert len(subscriptions) == 0
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a > 5",
+        "price<=3",
+        "color = 'red'",
+        "a IS NULL",
+        "a is  not null OR b",
+        "color in ('red', 'blue')",
+        "a not in('x')",
+        "a BETWEEN 1 AND 5",
+        "name like 'a%'",
+    ],
+)
+def test_sql_is_not_taken_for_a_tag(expression: str) -> None:
+    """It would match nothing, and nobody would be told."""
+    with pytest.raises(InvalidMessage, match="reads like SQL92, which is not supported yet"):
+        Subscriptions().add("t", expression, None)
+
+
+@pytest.mark.parametrize(
+    "expression", ["made in china", "is", "between", "a and b", "order.created||a:b", "in", "like"]
+)
+def test_a_tag_of_several_words_is_one(expression: str) -> None:
+    """Only what no tag would have counts as SQL."""
+    subscriptions = Subscriptions()
+    subscriptions.add("t", expression, None)
+    assert subscriptions["t"].tag_names == tuple(sorted(expression.split("||")))
+
+
+@pytest.mark.parametrize("expression", ["", "*", " * "])
+def test_everything_has_several_names(expression: str) -> None:
+    """Empty means all as well, as in RocketMQ's clients."""
+    subscriptions = Subscriptions()
+    subscriptions.add("t", expression, None)
+    assert subscriptions["t"].expression == "*"
+
+
+def test_a_later_subscription_is_newer() -> None:
+    """Also within a millisecond."""
+    clock = FakeClock()
+    subscriptions = Subscriptions()
+    versions = []
+    for expression in ("a", "b"):
+        subscriptions.add("t", expression, clock)
+        versions.append(subscriptions["t"].version)
+    assert versions == [clock.now_ms(), clock.now_ms() + 1]
+    subscriptions.remove("t")
+    subscriptions.remove("t")
+    assert list(subscriptions) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "where"),
+    [
+        ("first", "CONSUME_FROM_FIRST_OFFSET"),
+        ("last", "CONSUME_FROM_LAST_OFFSET"),
+        (5, "CONSUME_FROM_TIMESTAMP"),
+    ],
+)
+def test_a_heartbeat_tells_where_a_group_begins(start: object, where: str) -> None:
+    """Under RocketMQ's names."""
+    subscriptions = Subscriptions()
+    subscriptions.add("t", "a", None)
+    data = subscriptions.heartbeat(
+        "g",
+        start,  # type: ignore[arg-type] # of a parameter
+        consume_type="CONSUME_ACTIVELY",
+        message_model="CLUSTERING",
+    )
+    assert (data.group, data.consume_from_where) == ("g", where)
+    assert [one.topic for one in data.subscriptions] == ["t"]

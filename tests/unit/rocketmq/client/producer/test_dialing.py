@@ -1,0 +1,81 @@
+"""Brokers are tried with growing pauses while somebody waits, and not longer."""
+
+import asyncio
+from typing import Any
+
+from sprocket.rocketmq.client.network.client_instance import ClientInstance
+from sprocket.rocketmq.client.producer.dialing import Dialer
+
+
+def dialer(instance: ClientInstance) -> Dialer:
+    """Return a dialer of an instance."""
+    return Dialer(instance.connections, instance.routes, instance.tasks, instance.settings)
+
+
+def test_who_waits_is_pumped_once_when_the_broker_is_there(world: Any) -> None:
+    """However often it said that it waits; and the error is forgotten."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        instance = world.instance()
+        await instance.routes.find("t")
+        await world.cluster.stop()
+        dialing = dialer(instance)
+        pumped: list[float] = []
+
+        def pump() -> None:
+            pumped.append(world.clock.monotonic())
+
+        dialing.stall("b", pump)
+        dialing.stall("b", pump)
+        await asyncio.sleep(10)
+        assert dialing.channel("b") is None
+        assert "nobody listens" in str(dialing.error("b"))
+        await world.cluster.start()
+        await asyncio.sleep(1.1)
+        assert len(pumped) == 1
+        assert dialing.channel("b") is not None
+        assert dialing.error("b") is None
+        await instance.close()
+
+    world.run(main)
+
+
+def test_pauses_grow_to_their_limit(world: Any) -> None:
+    """50 ms, doubling, at most a second: 13 attempts in ten seconds."""
+
+    async def main() -> None:
+        instance = world.instance()
+        world.cluster.topics["t"] = 1
+        await instance.routes.find("t")
+        await world.cluster.stop()
+        attempts = 0
+        real = instance.connections.channel
+
+        async def counting(address: str) -> Any:
+            nonlocal attempts
+            attempts += address == world.cluster.broker_address
+            return await real(address)
+
+        instance.connections.channel = counting
+        dialer(instance).stall("b", lambda: None)
+        await asyncio.sleep(10)
+        assert 12 <= attempts <= 15
+        await instance.close()
+
+    world.run(main)
+
+
+def test_nobody_waits_and_it_ends(world: Any) -> None:
+    """`dial` alone makes one attempt; an unknown broker is an error, not a crash."""
+
+    async def main() -> None:
+        instance = world.instance()
+        dialing = dialer(instance)
+        dialing.dial("nobody")
+        await asyncio.sleep(1)
+        assert len(instance.tasks) == 0
+        assert "no route names a master" in str(dialing.error("nobody"))
+        await instance.close()
+
+    world.run(main)

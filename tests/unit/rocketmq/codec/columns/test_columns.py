@@ -1,0 +1,128 @@
+"""Records decoded many at a time are those that the plain decoder gives, and checked as well.
+
+All columns of all records are compared with it in `tests/unit/spark/rocketmq/test_decode.py`, which
+makes rows of them.
+"""
+
+import numpy as np
+import pytest
+from tests.unit.rocketmq.codec.given import new_record, stored
+
+from sprocket.base.errors import WireError
+from sprocket.rocketmq.codec.columns.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.record import record
+
+
+def _log(*topics: str, crc_tail: bool = False) -> bytes:
+    """Return a log with one record a topic."""
+    data = b""
+    for topic in topics:
+        data += stored(new_record(topic=topic), at=len(data), crc_tail=crc_tail)
+    return data
+
+
+def _found(data: bytes, base: int | None = 0) -> Records:
+    walked = walk(data, 0, len(data))
+    return records(data, walked.positions, walked.stopped_at, base)
+
+
+def test_walk_says_why_it_stopped() -> None:
+    """The end, a record that goes on, padding, zeros and rubbish are told apart."""
+    data = _log("t", "t", "t")
+    size = len(data) // 3
+    assert (walk(data, 0, len(data)).stop, len(walk(data, 0, len(data)).positions)) == (Stop.END, 3)
+    partial = walk(data, 0, len(data) - 1)
+    assert (partial.stop, partial.stopped_at, partial.size) == (Stop.PARTIAL, 2 * size, size)
+    assert walk(data, 0, 2 * size + 7).size == 0
+    assert walk(data + record.blank(20), 0, len(data) + 8).stop is Stop.BLANK
+    assert walk(data + bytes(8), 0, len(data) + 8).stop is Stop.BROKEN
+    assert walk(data, 1, len(data)).stop is Stop.BROKEN
+    some = walk(data, 0, len(data), 2)
+    assert (some.stop, some.stopped_at, len(some.positions)) == (Stop.END, 2 * size, 2)
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 127, 128, 129, 300])
+@pytest.mark.parametrize("then", ["end", "zeros", "longer", "cut"])
+def test_many_records_of_one_size_are_found_like_others(count: int, then: str) -> None:
+    """Up to one of another size, and to no more than were asked for."""
+    data = b"".join(stored(new_record(), at=0) for _ in range(count))
+    size = len(data) // count
+    places = list(range(0, len(data), size))
+    if then == "zeros":
+        data += bytes(size)
+    elif then == "longer":
+        data += stored(new_record(body=b"longer"), at=0) + stored(new_record(), at=0)
+        places += [count * size, count * size + size + 1]
+    elif then == "cut":
+        data = data[:-1]
+        places.pop()
+    assert walk(data, 0, len(data)).positions.tolist() == places
+    assert walk(data, size, len(data)).positions.tolist() == places[1:]
+    for most in (1, 64, 100, 128, 130):
+        assert walk(data, 0, len(data), most).positions.tolist() == places[:most]
+
+
+def test_records_stop_at_one_that_names_another_place() -> None:
+    """A whole record, with a right checksum, that belongs elsewhere is not taken."""
+    data = _log("t", "t") + stored(new_record(), at=7)
+    kept = _found(data)
+    assert len(kept) == 2
+    assert kept.defect == "the record says that it lies at 7"
+    assert len(_found(data, None)) == 3
+
+
+def test_each_topic_is_kept_once() -> None:
+    """Of one length or of several, empty and not ASCII too."""
+    topics = ["one", "two", "one", "", "längere", "two"]
+    kept = _found(_log(*topics))
+    assert sorted(kept.topic_names) == sorted(set(topics))
+    assert [kept.topic_names[number] for number in kept.topic_number] == topics
+
+
+def test_a_topic_that_is_no_text_ends_the_records() -> None:
+    """Whichever of them it is."""
+    data = _log("one", "two", "abc").replace(b"two", b"\xff\xfe\xfd")
+    kept = _found(data)
+    assert (len(kept), kept.defect) == (1, "the topic is not UTF-8")
+
+
+@pytest.mark.parametrize("mask", [[True, True, True], [True, False, True], [False, False, False]])
+def test_keep_and_part_choose_records(mask: list[bool]) -> None:
+    """What is kept is what the mask names; parts are slices."""
+    kept = _found(_log("a", "b", "c"))
+    chosen = kept.keep(np.array(mask))
+    assert chosen.start.tolist() == [s for s, m in zip(kept.start.tolist(), mask, strict=True) if m]
+    assert [chosen.topic_names[n] for n in chosen.topic_number] == [
+        topic for topic, keep in zip("abc", mask, strict=True) if keep
+    ]
+    assert kept.part(1, 3).start.tolist() == kept.start.tolist()[1:]
+
+
+def test_bad_bodies_are_found() -> None:
+    """One changed bit of a body shows in its checksum."""
+    data = bytearray(_log("a", "b", "c"))
+    data[int(_found(bytes(data)).body_start[1])] ^= 0x40
+    assert _found(bytes(data)).bad_bodies().tolist() == [False, True, False]
+
+
+def test_bad_tails_are_those_that_the_plain_check_finds() -> None:
+    """Whichever byte of a record is changed; without a tail there is nothing to compare."""
+    data = _log("a", "b", crc_tail=True) + _log("c")
+    good = _found(data, None)
+    assert good.bad_tails().tolist() == [False, False, False]
+    first, end = int(good.start[1]), int(good.end[1])
+    seen = 0
+    for at in range(first, end):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x11
+        kept = _found(bytes(damaged), None)
+        try:
+            record.decode(bytes(damaged), first, check_crc=False, check_tail=True)
+        except WireError:
+            expected = True
+        else:
+            expected = False
+        if len(kept) == 3:
+            seen += 1
+            assert kept.bad_tails().tolist() == [False, expected, False], at
+    assert seen > (end - first) // 2

@@ -1,0 +1,148 @@
+"""The declarations themselves."""
+
+import base64
+import hmac
+
+import msgspec
+import pytest
+
+from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.codec.headers import ext, headers
+from sprocket.rocketmq.codec.headers.ext import Header
+
+KINDS = [
+    kind
+    for kind in vars(headers).values()
+    if isinstance(kind, type) and issubclass(kind, Header) and kind is not Header
+]
+
+
+VECTOR_4 = {
+    "AccessKey": "RocketMQ",
+    "a": "PG",
+    "b": "TopicTest",
+    "c": "TBW102",
+    "d": "4",
+    "e": "0",
+    "f": "0",
+    "g": "1700000000000",
+    "h": "0",
+    "i": "UNIQ_KEY\x01ABC\x02",
+    "j": "0",
+    "k": "false",
+    "m": "false",
+}
+"""Ext fields of the fourth vector of the protocol's description."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_header_can_be_written_and_read(kind: type[Header]) -> None:
+    """Required fields and all others, from the same texts."""
+    sample = {
+        one.name: {str: "5", int: 5, bool: True}[ext._base_type(one.type)]
+        for one in msgspec.structs.fields(kind)
+    }
+    header = kind(**sample)
+    codec = ext.codec(kind)
+    texts = codec.write(header)
+    assert header == codec.read(texts)
+    assert header == codec.decode(msgspec.Raw(msgspec.json.encode(texts)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_ways_of_writing_agree(kind: type[Header]) -> None:
+    """As a table and as a struct, with every field and with the required ones only."""
+    fields = {
+        one.name: {str: "ü", int: -5, bool: True}[ext._base_type(one.type)]
+        for one in msgspec.structs.fields(kind)
+    }
+    required = {one.name: fields[one.name] for one in msgspec.structs.fields(kind) if one.required}
+    codec = ext.codec(kind)
+    for header in (kind(**fields), kind(**required)):
+        written = msgspec.json.decode(msgspec.json.encode(codec.texts(header)))
+        assert codec.write(header) == written
+
+
+def test_v2_has_the_fields_of_send_message_under_letters() -> None:
+    """A to n in the order of RocketMQ's declaration; nothing else differs."""
+    long = {f.name: f for f in msgspec.structs.fields(headers.SendMessage)}
+    short = {f.name: f for f in msgspec.structs.fields(headers.SendMessageV2)}
+    assert {name: one.encode_name for name, one in short.items()} == {
+        "producer_group": "a",
+        "topic": "b",
+        "default_topic": "c",
+        "default_topic_queue_nums": "d",
+        "queue_id": "e",
+        "sys_flag": "f",
+        "born_timestamp": "g",
+        "flag": "h",
+        "properties": "i",
+        "reconsume_times": "j",
+        "unit_mode": "k",
+        "max_reconsume_times": "l",
+        "batch": "m",
+        "bname": "n",
+    }
+    assert [(one.type, one.required, one.default) for one in long.values()] == [
+        (short[name].type, short[name].required, short[name].default) for name in long
+    ]
+
+
+def test_vector_4_keeps_its_signature() -> None:
+    """A V2 header of a Java client, signed: what arrives is, to the byte, what was signed."""
+    texts = VECTOR_4 | {"Signature": "DU2Y0nXA0+24r/oJFUQRAVfIHGc="}
+    (found,) = Connection().receive(b"".join(command.request(310, 0, body=b"hello", extra=texts)))
+    fields = found.ext_map()
+    signature = fields.pop("Signature")
+    signed = "".join(fields[name] for name in sorted(fields)).encode() + found.body
+    digest = hmac.digest(b"12345678", signed, "sha1")
+    assert base64.b64encode(digest).decode() == signature
+
+
+def test_the_fields_of_vector_4_are_read() -> None:
+    """Credentials are nobody's field here."""
+    expected = headers.SendMessageV2(
+        producer_group="PG",
+        topic="TopicTest",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000,
+        flag=0,
+        properties="UNIQ_KEY\x01ABC\x02",
+    )
+    assert expected == ext.codec(headers.SendMessageV2).read(VECTOR_4)
+    raw = msgspec.Raw(msgspec.json.encode(VECTOR_4))
+    assert expected == ext.codec(headers.SendMessageV2).decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(None, False), ("LOWER", False), ("UPPER", True), ("upper", True)]
+)
+def test_a_boundary_is_upper_in_any_case(text: str | None, expected: bool) -> None:
+    """Everything else is lower."""
+    header = headers.SearchOffset(topic="t", queue_id=0, timestamp=0, boundary_type=text)
+    assert header.is_upper is expected
+
+
+def test_names_that_are_not_camel_case() -> None:
+    """Those that RocketMQ spells in its own way."""
+    assert ext.codec(headers.HeartbeatAnswer).write(headers.HeartbeatAnswer()) == {
+        "IS_SUPPORT_HEART_BEAT_V2": "true",
+        "IS_SUB_CHANGE": "true",
+    }
+    unregister = headers.UnregisterClient(client_id="c")
+    assert ext.codec(headers.UnregisterClient).write(unregister) == {"clientID": "c"}
+    query = ext.codec(headers.QueryMessage).read(
+        {"maxNum": "1", "beginTimestamp": "0", "endTimestamp": "0", "_UNIQUE_KEY_QUERY": "true"}
+    )
+    assert query.is_unique_key
+
+
+def test_an_offset_commit_without_numbers_is_readable() -> None:
+    """Code 15 is refused by its handler, with a code of its own."""
+    texts = {"consumerGroup": "g", "topic": "t", "queueId": "x"}
+    expected = headers.UpdateConsumerOffset(consumer_group="g", topic="t")
+    assert expected == ext.codec(headers.UpdateConsumerOffset).read(texts)

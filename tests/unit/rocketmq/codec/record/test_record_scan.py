@@ -1,0 +1,117 @@
+"""The walk over records: it gives every whole one and says exactly why it stopped."""
+
+import pytest
+from tests.unit.rocketmq.codec.given import new_record, stored
+
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record.record_scan import Scan, ScanStop
+
+
+class Log:
+    """A log in memory, for the scan."""
+
+    def __init__(self, base: int = 4096) -> None:
+        self.base = base
+        self.data = bytearray()
+
+    def add(self, *, crc_tail: bool = True, **changes: object) -> int:
+        """Add a record; return its position."""
+        position = len(self.data)
+        new = new_record(**changes)
+        self.data += stored(new, at=self.base + position, crc_tail=crc_tail)
+        return position
+
+    def scan(self, **options: bool) -> tuple[list[int], Scan]:
+        """Walk over all of it."""
+        view = memoryview(bytes(self.data))
+        walk = record.scan(view, self.base, 0, len(view), **options)
+        return [position for position, _ in walk], walk
+
+
+def test_scan_gives_every_record_and_says_why_it_stopped() -> None:
+    """End of range, blank, zeros, and each kind of damage."""
+    log = Log()
+    places = [log.add(), log.add(topic="T" * 200), log.add(body=b"")]
+    end = len(log.data)
+    found, walk = log.scan()
+    assert (found, walk.stop, walk.position) == (places, ScanStop.END, end)
+    log.data += bytes(100)
+    found, walk = log.scan()
+    assert (found, walk.stop, walk.position) == (places, ScanStop.ZEROS, end)
+    log.data[end : end + 8] = record.blank(100)
+    found, walk = log.scan()
+    assert (found, walk.stop) == (places, ScanStop.BLANK)
+    assert (walk.position, walk.blank_size) == (end, 100)
+    log.data[end : end + 8] = record.blank(99)
+    assert log.scan()[1].stop is ScanStop.BAD_SIZE
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "stop"),
+    [
+        (record.SIZE_AT, b"\x7f\0\0\0", ScanStop.TORN),
+        (record.SIZE_AT, b"\0\0\0\x10", ScanStop.BAD_SIZE),
+        (record.SIZE_AT, b"\xff\0\0\0", ScanStop.BAD_SIZE),
+        (record.MAGIC_AT, b"\0\0\0\1", ScanStop.BAD_MAGIC),
+        (record.PHYSICAL_OFFSET_AT + 4, b"\0\0\0\1", ScanStop.BAD_OFFSET),
+        (record.FIXED_BYTES - 4, b"\0\0\1\0", ScanStop.BAD_SIZE),
+        (record.FIXED_BYTES - 4, b"\xff\0\0\0", ScanStop.BAD_SIZE),
+        (record.FIXED_BYTES, b"jello"[:4], ScanStop.BAD_CRC),
+        (record.BODY_CRC_AT, b"\0\0\0\0", ScanStop.BAD_CRC),
+        (record.FLAG_AT, b"\0\0\0\1", ScanStop.BAD_CRC),
+    ],
+)
+def test_scan_stops_at_damage(at: int, value: bytes, stop: ScanStop) -> None:
+    """The record before is given, the damaged one and what follows are not."""
+    log = Log()
+    log.add()
+    damaged = log.add()
+    log.add()
+    log.data[damaged + at : damaged + at + len(value)] = value
+    found, walk = log.scan(check_tail=True)
+    assert (found, walk.stop, walk.position) == ([0], stop, damaged)
+    assert str(log.base + damaged) in walk.why
+
+
+def test_scan_without_checksums_passes_a_changed_body() -> None:
+    """Lengths and places are looked at in any case, checksums only if asked for."""
+    log = Log()
+    log.add()
+    log.data[record.FIXED_BYTES] ^= 1
+    assert log.scan()[1].stop is ScanStop.BAD_CRC
+    assert log.scan(check_crc=False)[1].stop is ScanStop.END
+    assert log.scan(check_crc=False, check_tail=True)[1].stop is ScanStop.BAD_CRC
+
+
+def test_scan_of_a_torn_end() -> None:
+    """Every cut of the last record ends the walk before it."""
+    log = Log()
+    last = [log.add(), log.add()][1]
+    whole = bytes(log.data)
+    for cut in range(last, len(whole)):
+        log.data = bytearray(whole[:cut])
+        found, walk = log.scan()
+        assert (found, walk.position) == ([0], last)
+        # The first bytes of a size are zeros, which do not tell that something was written.
+        assert walk.stop is (ScanStop.END if cut <= last + 3 else ScanStop.TORN)
+
+
+def test_places_follow_sizes_and_nothing_else() -> None:
+    """Up to the end, to a count, to what is no record, or to one that goes on beyond the end."""
+    log = Log()
+    starts = [
+        log.add(body=b"b" * number, topic="t" * (1 + 126 * (number % 2))) for number in range(5)
+    ]
+    end = len(log.data)
+    data = memoryview(log.data)
+    assert record.places(data, 0, end, 9) == (starts, end)
+    assert record.places(data, starts[2], end, 9) == (starts[2:], end)
+    assert record.places(data, 0, end, 3) == (starts[:3], starts[3])
+    assert record.places(data, 0, end, 0) == ([], 0)
+    assert record.places(data, 0, end - 1, 9) == (starts[:4], starts[4])
+    assert record.places(data, 0, starts[4] + 4, 9) == (starts[:4], starts[4])
+    assert record.places(data, end, end, 9) == ([], end)
+    for at, wrong in ((0, b"\0\0\0\1"), (0, b"\xff"), (4, b"\0")):
+        broken = bytearray(log.data)
+        broken[starts[1] + at : starts[1] + at + len(wrong)] = wrong
+        assert record.places(broken, 0, end, 9) == (starts[:1], starts[1])

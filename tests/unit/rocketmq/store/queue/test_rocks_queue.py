@@ -1,0 +1,78 @@
+"""One queue in RocksDB: what is its own beyond the suite that both engines pass."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.errors import OffsetTooSmall
+from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT
+from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
+from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+
+
+@pytest.fixture
+def queues(tmp_path: Path) -> Iterator[RocksQueues]:
+    """Give queues of which T/0 has twenty messages, and its neighbours one each."""
+    made = RocksQueues(RealDisk(), str(tmp_path / "consumequeue"))
+    made.put_round([Entry("T", 0, n, 100 * n, 100, 7, 0) for n in range(20)])
+    made.put_round([Entry("S", 0, 0, 2000, 100, 7, 0), Entry("T", 1, 0, 2100, 100, 7, 0)])
+    yield made
+    made.close()
+
+
+def only(queues: RocksQueues) -> RocksQueue:
+    """Return the queue T/0."""
+    queue = queues.queue("T", 0)
+    assert queue is not None
+    return queue
+
+
+def lose(queues: RocksQueues, *offsets: int) -> None:
+    """Delete units behind the queue's back."""
+    batch = queues._database.batch()
+    for offset in offsets:
+        batch.delete(only(queues).key(offset))
+    queues._database.write(batch)
+
+
+def test_a_hole_is_not_read_over(queues: RocksQueues) -> None:
+    """What lies before it is given, then an error, and a reader goes on behind it."""
+    lose(queues, 9)
+    queue = only(queues)
+    assert len(queue.read(2, 18)) == 7 * QUEUE_UNIT.size
+    for count in (1, 11):
+        with pytest.raises(OffsetTooSmall) as error:
+            queue.read(9, count)
+        assert error.value.lowest == queue.after_unreadable(9) == 10
+    assert len(queue.read(10, 18)) == 10 * QUEUE_UNIT.size
+
+
+def test_places_are_found_over_holes_and_fillers(queues: RocksQueues) -> None:
+    """In both directions, and never in another queue."""
+    queue = only(queues)
+    lose(queues, 4, 5)
+    queues.fill_to("T", 0, 23)
+    found = [queue.place_from(offset) for offset in (3, 4, 19, 20, 23)]
+    assert [place and place.offset for place in found] == [3, 6, 19, None, None]
+    found = [queue.place_before(offset) for offset in (23, 20, 6, 1, 0)]
+    assert [place and place.offset for place in found] == [19, 19, 3, 0, None]
+    lose(queues, 0)
+    assert queue.place_before(1) is None
+    assert [queue.end_before(offset) for offset in (23, 6, 1, 0)] == [23, 4, 1, 0]
+
+
+def test_messages_are_found_by_their_place(queues: RocksQueues) -> None:
+    """The first at a place or later; what is not there counts as the next one that is."""
+    queue = only(queues)
+    lose(queues, 4, 5, 10)
+    for place in range(0, 2000, 50):
+        wanted = next(n for n in range(20) if (n not in (4, 5, 10) and 100 * n >= place) or n == 19)
+        first = queue.first_at(place)
+        if place > 1900:
+            assert first is None
+        else:
+            assert first is not None
+            assert first.offset == wanted

@@ -1,0 +1,135 @@
+"""The checkpoint is never ahead of what is durable, and a failed sync keeps it where it is."""
+
+import errno
+
+import pytest
+from tests.stores import filled, new, open_store
+
+from sprocket.base.errors import DiskFailed, StoreFailed
+from sprocket.rocketmq.store.recovery import checkpoint
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+AT_MS = 1_700_000_000_000
+
+
+def _saved(disk: SimulatedDisk) -> int:
+    return checkpoint.load(disk, "/store/checkpoint").queues_at_ms
+
+
+def test_the_checkpoint_follows_what_is_durable() -> None:
+    """Queues, index and log; nothing is written when nothing changed."""
+    disk, store = filled(20)
+    store.maintain()
+    assert _saved(disk) == AT_MS + 19_000
+    store.maintain()  # the index syncs its header with the flush after
+    syncs = disk.calls["sync"]
+    store.maintain()
+    assert disk.calls["sync"] == syncs
+    for choice in (0, 1):
+        found = disk.crash(lambda count, choice=choice: min(choice, count - 1))  # type: ignore[misc]
+        again = open_store(found)
+        assert again.report.units_rebuilt <= 4
+        assert list(again.queues()) == list(store.queues())
+
+
+def test_what_is_not_synced_is_not_in_it() -> None:
+    """Under sync flush nothing younger is dispatched."""
+    disk, store = filled(5)
+    store.maintain()
+    store.append(new())
+    store.write()
+    store.maintain()
+    assert _saved(disk) == AT_MS + 4_000
+    store.sync()
+    store.maintain()
+    assert _saved(disk) == AT_MS + 5_000
+
+
+def test_under_load_the_checkpoint_follows_behind() -> None:
+    """A sync is always in flight then, and the queues are always ahead of it."""
+    disk = SimulatedDisk()
+    clock = FakeClock()
+    store = open_store(disk, clock=clock, flush="async")
+    saved = []
+    for _ in range(4):
+        store.append(new())
+        store.write()
+        job = store.begin_sync()
+        assert job is not None
+        clock.advance(1000)
+        store.append(new())
+        store.write()
+        store.maintain()
+        saved.append(_saved(disk))
+        job.run()
+        store.finish_sync(job)
+    assert saved == [0, 0, AT_MS + 1000, AT_MS + 2000], saved
+
+
+@pytest.mark.parametrize("call", ["sync", "sync_folder"])
+def test_a_failed_sync_of_a_queue_keeps_the_checkpoint(call: str) -> None:
+    """For good: a second sync would succeed and prove nothing. Appends and reads go on."""
+    disk, store = filled(20)
+    before = _saved(disk)
+    disk.fail(call, 1, errno.EIO)
+    with pytest.raises(DiskFailed):
+        store.maintain()
+    with pytest.raises(StoreFailed, match="uncertain"):
+        store.maintain()
+    assert _saved(disk) == before
+    store.append(new())
+    store.write()
+    store.sync()
+    expected = list(store.queues())
+    with pytest.raises(StoreFailed):
+        store.close()
+    assert disk.exists("/store/abort")
+    again = open_store(disk)
+    assert not again.report.clean
+    assert list(again.queues()) == expected
+
+
+def test_a_clean_stop_leaves_a_note() -> None:
+    """The next start need not look at the log."""
+    disk, store = filled(20)
+    end = store.end
+    store.close()
+    assert not disk.exists("/store/abort")
+    assert disk.exists("/store/config/clean.json")
+    again = open_store(disk)
+    assert (again.report.clean, again.report.start, again.end) == (True, end, end)
+    assert not disk.exists("/store/config/clean.json")
+
+
+def test_a_store_without_messages_closes_cleanly_too() -> None:
+    """There is nothing to say in a checkpoint."""
+    disk = SimulatedDisk()
+    open_store(disk).close()
+    assert open_store(disk).report.clean
+
+
+def test_doubt_is_noted_even_if_the_disk_refuses() -> None:
+    """The note is worth a try, no more."""
+    disk, store = filled(3)
+    disk.fail("write", 1, errno.EIO)
+    store._keeper.doubt()
+    assert b"failed" not in disk.open("/store/abort").read(0, 99)
+    store._keeper.doubt()
+    assert b"failed" in disk.open("/store/abort").read(0, 99)
+
+
+def test_no_index_no_index_time() -> None:
+    """What RocketMQ wrote there stays."""
+    disk = SimulatedDisk()
+    disk.make_folder("/store")
+    checkpoint.save(disk, "/store/checkpoint", checkpoint.Checkpoint(0, 0, 77, 5, 0))
+    store: Store = open_store(disk, index_messages=False)
+    store.append(new())
+    store.write()
+    store.sync()
+    store.maintain()
+    saved = checkpoint.load(disk, "/store/checkpoint")
+    assert (saved.index_at_ms, saved.master_flushed_offset) == (77, 5)
+    store.close()

@@ -1,0 +1,210 @@
+"""A check is silent about what is whole, and names what is not; the log alone is in `check_log`."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.recorded import CASES, Recorded
+from tests.stores import ROOT, filled, killed, new, open_store
+
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.errors import ForeignStore
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.log import log_scanner
+from sprocket.rocketmq.store.queue.rocks_database import Database
+from sprocket.rocketmq.store.queue.rocks_keys import UNITS, VALUE
+from sprocket.rocketmq.store.repair.check import check, is_open
+from sprocket.rocketmq.store.repair.finding import Finding, Rule
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import CHANGES, SimulatedDisk
+
+REWRITTEN = "15-rewritten-tail"
+
+
+def closed(count: int = 60, **settings: object) -> SimulatedDisk:
+    """A store of several files of each kind that was stopped."""
+    disk, store = filled(count, **settings)
+    store.maintain()
+    store.close()
+    return disk
+
+
+def findings(disk: SimulatedDisk) -> list[Finding]:
+    """What is wrong with it."""
+    return list(check(disk, ROOT))
+
+
+def rules(disk: SimulatedDisk) -> set[Rule]:
+    """Which rules are broken."""
+    return {finding.rule for finding in findings(disk)}
+
+
+def write(disk: SimulatedDisk, path: str, position: int, data: bytes) -> None:
+    """Change some bytes of a file."""
+    disk.open(f"{ROOT}/{path}", write=True).write([data], position)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_recorded_store_is_whole_after_a_clean_stop_or_our_recovery(
+    name: str, tmp_path: Path
+) -> None:
+    """Silent, but for the index that RocketMQ left behind when it truncated its log."""
+    recorded, disk = Recorded(name), RealDisk()
+    root = recorded.unpack(tmp_path)
+    found = list(check(disk, root, recorded.geometry))
+    if name == REWRITTEN:
+        assert {Rule.INDEX_STRAY, Rule.INDEX_MISSING} == {finding.rule for finding in found}
+    elif recorded.stopped_cleanly:
+        assert found == []
+    settings = StoreSettings(fill_ahead_bytes=0)
+    Store.open(disk, root, settings, FakeClock(), recorded.geometry).close()
+    assert list(check(disk, root, recorded.geometry)) == []
+
+
+def test_queues_in_rocksdb_are_held_against_the_log(tmp_path: Path) -> None:
+    """A unit that is not that of its record, and one that is missing, are named."""
+    pytest.importorskip("rocksdict")
+    disk, root = RealDisk(), Recorded("04a-rocksdb-clean").unpack(tmp_path)
+    database = Database(disk, f"{root}/consumequeue", (UNITS,), write=True)
+    units = [key for key, _ in database.all(UNITS)]
+    batch = database.batch()
+    batch.put(units[0], VALUE.pack(5, 6, 7, 8), database.handle(UNITS))
+    batch.delete(units[3], database.handle(UNITS))
+    database.write(batch)
+    database.flush()
+    database.close()
+    found = {finding.rule for finding in check(disk, root)}
+    assert found == {Rule.QUEUE_UNIT, Rule.QUEUE_MISSING}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["01-basic", "09-index", "10a-crc-tail", REWRITTEN])
+def test_without_numpy_the_same_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of stores that are whole, and with a byte changed here and there."""
+    recorded = Recorded(name)
+    disk = recorded.in_memory()
+    draw = random.Random(3)
+    files = [path for path in sorted(disk._files) if "/commitlog/" in path or "queue/" in path]
+    for _ in range(20):
+        file = disk.open(draw.choice(files), write=True)
+        position = draw.randrange(file.data_end() or 1)
+        (byte,) = file.read(position, 1)
+        quick = sorted(map(repr, check(disk, ROOT, recorded.geometry)))
+        with monkeypatch.context() as patch:
+            patch.setattr(log_scanner, "columns", None)
+            assert sorted(map(repr, check(disk, ROOT, recorded.geometry))) == quick
+        file.write([bytes([byte ^ 0x10])], position)
+
+
+@pytest.mark.parametrize("crc_tail", [True, False])
+def test_a_store_of_ours_is_whole(crc_tail: bool) -> None:
+    """Stopped, or while it is open, when the last things are under way."""
+    assert findings(closed(crc_tail=crc_tail)) == []
+    disk, store = filled(60, crc_tail=crc_tail)
+    store.maintain()
+    assert is_open(disk, ROOT)
+    assert findings(disk) == []
+    disk.remove(f"{ROOT}/abort")
+    assert Rule.INDEX_CHAIN in rules(disk)  # its slots are only written by a stop
+
+
+def test_an_empty_store_is_whole() -> None:
+    """There is nothing that could be wrong."""
+    disk = SimulatedDisk()
+    open_store(disk).close()
+    assert findings(disk) == []
+
+
+def test_what_is_no_store_is_refused() -> None:
+    """With one error."""
+    with pytest.raises(ForeignStore, match="there is no store"):
+        findings(SimulatedDisk())
+
+
+def test_it_changes_nothing() -> None:
+    """Every file is as it was, and no file is new."""
+    disk = closed()
+    before = {path: (bytes(node.data), node.modified_at_ms) for path, node in disk._files.items()}
+    calls = {name: disk.calls[name] for name in CHANGES}
+    assert findings(disk) == []
+    after = {path: (bytes(node.data), node.modified_at_ms) for path, node in disk._files.items()}
+    assert before == after
+    assert calls == {name: disk.calls[name] for name in calls}
+
+
+def test_progress_is_told() -> None:
+    """Up to the end of the log."""
+    disk = closed()
+    told: list[tuple[int, int]] = []
+    assert list(check(disk, ROOT, progress=lambda done, total: told.append((done, total)))) == []
+    done, total = told[-1]
+    assert 0 < done <= total
+
+
+@pytest.mark.parametrize(
+    ("path", "position", "data", "rule"),
+    [
+        ("checkpoint", 8, b"\xff" * 8, Rule.CHECKPOINT),
+        ("checkpoint", 100, b"\1", Rule.CHECKPOINT),
+        ("config/queues.json", 0, b"]", Rule.CONFIG),
+    ],
+)
+def test_notes_are_read(path: str, position: int, data: bytes, rule: Rule) -> None:
+    """A checkpoint below zero or with bytes behind its numbers, a table that is none."""
+    disk = closed()
+    write(disk, path, position, data)
+    (finding,) = findings(disk)
+    assert rule is finding.rule
+    assert f"{ROOT}/{path}" == finding.path
+
+
+def test_a_short_checkpoint_is_named() -> None:
+    """It is one page."""
+    disk = closed()
+    disk.open(f"{ROOT}/checkpoint", write=True).resize(24)
+    assert [finding.position for finding in findings(disk)] == [24]
+
+
+def test_the_log_must_reach_as_far_as_it_did() -> None:
+    """A record that disappeared without a trace in the queues is missed all the same."""
+    disk = closed()
+    data = disk.open(f"{ROOT}/config/clean.json").read(0, 200)
+    end = int(data.split(b'"log_end":')[1].split(b",")[0])
+    write(disk, "config/clean.json", 0, data.replace(b"%d" % end, b"%d" % (end + 100)))
+    (finding,) = findings(disk)
+    assert (Rule.LOG_RECORD, end) == (finding.rule, finding.record)
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda disk: disk.remove_tree(f"{ROOT}/index"),
+        lambda disk: disk.remove(f"{ROOT}/index/{disk.list(f'{ROOT}/index')[0]}"),
+    ],
+)
+def test_a_lost_index_is_missed(lose: Callable[[SimulatedDisk], None]) -> None:
+    """As a whole or a file of it; and recovery makes it again."""
+    disk = closed()
+    lose(disk)
+    assert rules(disk) == {Rule.INDEX_MISSING}
+
+
+def test_a_store_without_index_misses_none() -> None:
+    """Its setting says so."""
+    assert findings(closed(index_messages=False)) == []
+
+
+def test_a_killed_store_is_judged_up_to_its_last_moments() -> None:
+    """Units and keys that were not yet put are not missed; those inside are."""
+    disk, store = filled(40)
+    store.maintain()
+    for _ in range(3):
+        store.append(new("topic", 0, name="late"))
+    store.write()
+    assert findings(killed(disk)) == []
+    disk = killed(disk)
+    write(disk, f"consumequeue/topic/0/{0:020d}", 0, bytes(20))
+    assert {Rule.QUEUE_MISSING} == rules(disk)

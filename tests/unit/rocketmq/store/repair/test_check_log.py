@@ -1,0 +1,113 @@
+"""The walk of a check over the log's files."""
+
+import pytest
+from tests.stores import ROOT, SMALL, filled
+
+from sprocket.rocketmq.store.repair import check_log
+from sprocket.rocketmq.store.repair.check_log import LogCheck
+from sprocket.rocketmq.store.repair.finding import Finding, Rule
+from sprocket.testing.disk import SimulatedDisk
+
+FOLDER = f"{ROOT}/commitlog"
+SIZE = SMALL.log.segment_bytes
+LAST_BYTES = 206
+"""Of the last of sixty records."""
+
+
+def closed(count: int = 60) -> SimulatedDisk:
+    """A store of several log files."""
+    disk, store = filled(count)
+    store.close()
+    assert len(disk.list(FOLDER)) > 2
+    return disk
+
+
+def walked(disk: SimulatedDisk, *, is_open: bool = False) -> tuple[LogCheck, list[Finding]]:
+    """Walk over the log; return what was found."""
+    rows, findings = check_log.segments(disk, FOLDER, SIZE)
+    log = LogCheck(rows, is_open=is_open)
+    for _entries in log.rounds(findings):
+        pass
+    return log, findings
+
+
+def write(disk: SimulatedDisk, place: int, data: bytes) -> None:
+    """Change some bytes of the log."""
+    start = place // SIZE * SIZE
+    disk.open(f"{FOLDER}/{start:020d}", write=True).write([data], place - start)
+
+
+def test_a_whole_log_has_no_findings() -> None:
+    """And the walk ends where the log does."""
+    log, findings = walked(closed())
+    assert findings == []
+    assert log.entry_at(log.end - LAST_BYTES) is not None
+
+
+def test_damage_is_named_and_walked_past() -> None:
+    """A record, the blank at the end of a file, and a whole file."""
+    disk = closed()
+    whole, _ = walked(closed())
+    record = whole.entry_at(0)
+    assert record is not None
+    write(disk, record.size + 20, b"\xff")
+    log, findings = walked(disk)
+    assert [(Rule.LOG_RECORD, record.size)] == [(f.rule, f.record) for f in findings]
+    assert (whole.end, True, False) == (
+        log.end,
+        log.is_damaged(record.size + 5),
+        log.is_damaged(record.size - 1),
+    )
+    assert log.is_broken(record.size, 2 * record.size)
+    assert not log.is_broken(2 * record.size, 3 * record.size)
+    assert log.entry_at(record.size) is None
+    assert log.where(SIZE + 3) == (f"{FOLDER}/{SIZE:020d}", 3)
+
+
+def test_files_of_other_names_and_lengths_are_named() -> None:
+    """What they hold is read as far as it goes."""
+    disk = closed()
+    disk.open(f"{FOLDER}/notes.txt", write=True, create=True, size=9)
+    disk.open(f"{FOLDER}/{SIZE:020d}", write=True).resize(SIZE // 2)
+    log, findings = walked(disk)
+    assert {Rule.FILE_NAME, Rule.FILE_SIZE, Rule.LOG_RECORD} == {f.rule for f in findings}
+    assert log.end > 2 * SIZE
+
+
+def test_a_missing_file_is_named() -> None:
+    """The records behind it are read."""
+    disk = closed()
+    disk.remove(f"{FOLDER}/{SIZE:020d}")
+    log, findings = walked(disk)
+    assert f"the file {SIZE:020d} before it" in [f.expected for f in findings]
+    assert log.end > 2 * SIZE
+
+
+def test_an_empty_last_file_was_being_made() -> None:
+    """It is no finding."""
+    disk = closed()
+    disk.open(f"{FOLDER}/{SIZE * len(disk.list(FOLDER)):020d}", write=True, create=True)
+    assert walked(disk)[1] == []
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_torn_end_is_named(is_open: bool) -> None:
+    """Also while a broker writes, if it stays torn."""
+    disk = closed()
+    log, _ = walked(disk)
+    place = log.end - LAST_BYTES
+    write(disk, place + 60, bytes(LAST_BYTES - 60))
+    _, findings = walked(disk, is_open=is_open)
+    assert [place] == [f.record for f in findings]
+
+
+def test_a_lone_time_out_of_line_is_named() -> None:
+    """A clock that is set back stays so, and is no finding."""
+    disk, store = filled(20, crc_tail=False)
+    store.close()
+    log, _ = walked(disk)
+    first = log.entry_at(0)
+    assert first is not None
+    at = first.size + 56
+    write(disk, at, b"\1")
+    assert [(Rule.LOG_TIME, first.size)] == [(f.rule, f.record) for f in walked(disk)[1]]

@@ -1,0 +1,120 @@
+"""Batches: chosen topics, asked-for columns, damaged and packed bodies."""
+
+import zlib
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+from tests.unit.spark.samples import directory, encoded, found, plain_rows, schema
+
+from sprocket.base.errors import CorruptRecord, SettingsError
+from sprocket.rocketmq.model.internal import is_internal_topic
+from sprocket.spark.rocketmq import batches as module
+from sprocket.spark.rocketmq.batches import Batches, column_names, spark_schema
+
+
+def rows(data: bytes, **given: str) -> list[dict[str, Any]]:
+    """Return the rows of some records under some options."""
+    options = directory(**given)
+    return plain_rows(list(Batches(schema(options), options).of(found(data), "here")))
+
+
+def test_columns_are_chosen_by_view_or_by_name() -> None:
+    """Names win over the view; capitals do not matter; damage has its column where it is told."""
+    assert spark_schema(directory(view="raw")) == (
+        "`physicalOffset` bigint, `size` int, `record` binary"
+    )
+    assert column_names(directory(columns="BODY, topic")) == ("body", "topic")
+    assert column_names(directory(columns="body", mode="PERMISSIVE")) == ("body", "corruption")
+    with pytest.raises(SettingsError, match="unknown column 'topc'; did you mean topic"):
+        column_names(directory(columns="topc"))
+    with pytest.raises(SettingsError, match="named twice"):
+        column_names(directory(columns="body,Body"))
+
+
+def test_any_schema_of_our_columns() -> None:
+    """Spark's user may ask for any columns in any order and spelling, but not for other types."""
+    wanted = StructType().add("queueoffset", "long").add("topic", "string")
+    made = list(Batches(wanted, directory()).of(found(encoded(2)), "here"))
+    assert made[0].schema.names == ["queueoffset", "topic"]
+    assert made[0].to_pylist()[1] == {"queueoffset": 1, "topic": "orders"}
+    with pytest.raises(SettingsError, match="column 'topic' is string, the schema says int"):
+        Batches(StructType().add("topic", "integer"), directory())
+
+
+def test_topics_are_chosen() -> None:
+    """Internal topics are left out unless they are asked for, by name or all together."""
+    data = b""
+    for topic in ("orders", "SCHEDULE_TOPIC_XXXX", "%RETRY%g", "%DLQ%g", "other"):
+        data += encoded(1, base=len(data), topic=topic)
+    names = ["orders", "SCHEDULE_TOPIC_XXXX", "%RETRY%g", "%DLQ%g", "other"]
+
+    def topics(**given: str) -> list[str]:
+        return [row["topic"] for row in rows(data, columns="topic", **given)]
+
+    assert topics() == [name for name in names if not is_internal_topic(name)]
+    assert topics(includeInternalTopics="true") == names
+    assert topics(subscribe="other,%RETRY%g") == ["%RETRY%g", "other"]
+    assert topics(subscribe="nobody") == []
+
+
+def test_what_is_in_no_queue_is_left_out() -> None:
+    """Prepared and rolled back records, and the padding that recovery puts where damage was."""
+    data = b""
+    for sys_flag in (0, 4, 8, 12):
+        data += encoded(1, base=len(data), sys_flag=sys_flag)
+    assert [row["sysFlag"] for row in rows(data)] == [0, 8]
+    assert [row["sysFlag"] for row in rows(data, includeInternalTopics="true")] == [0, 4, 8, 12]
+
+
+def packed(body: bytes) -> bytes:
+    """Return records of which the second and the last one have packed bodies."""
+    data = encoded(1)
+    data += encoded(1, base=len(data), body=zlib.compress(body), sys_flag=0x301, first=1)
+    data += encoded(1, base=len(data), first=2)
+    return data + encoded(1, base=len(data), body=zlib.compress(body), sys_flag=0x1, first=3)
+
+
+def test_packed_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are unpacked unless that is not wanted; batches of unpacked bodies are bounded."""
+    body = b"abc" * 1000
+    for most in (1 << 20, 10):
+        monkeypatch.setattr(module, "BATCH_BYTES_MAX", most)
+        found_rows = rows(packed(body), columns="body,queueOffset")
+        assert [row["body"] for row in found_rows] == [b"body", body, b"body", body]
+        assert [row["queueOffset"] for row in found_rows] == [0, 1, 2, 3]
+    stored = rows(packed(body), columns="body", decompress="false")
+    assert stored[1]["body"] == zlib.compress(body)
+
+
+def test_bodies_that_cannot_be_unpacked() -> None:
+    """The mode says what happens; in PERMISSIVE the stored body stays."""
+    data = encoded(1) + encoded(1, base=120, body=b"????", sys_flag=0x301, first=1)
+    with pytest.raises(CorruptRecord, match="here: record at physical offset 120"):
+        rows(data)
+    assert len(rows(data, mode="DROPMALFORMED")) == 1
+    told = rows(data, mode="PERMISSIVE", columns="body")
+    assert told[0]["corruption"] is None
+    assert told[1]["corruption"]
+    assert told[1]["body"] == b"????"
+
+
+def test_checksums_when_asked_for() -> None:
+    """A changed body is only noticed with `verifyCrc`."""
+    data = bytearray(encoded(3))
+    data[120 + 88] ^= 1
+    changed = bytes(data)
+    assert len(rows(changed)) == 3
+    with pytest.raises(CorruptRecord, match="offset 120: the body does not fit its checksum"):
+        rows(changed, verifyCrc="true")
+    assert len(rows(changed, verifyCrc="true", mode="DROPMALFORMED")) == 2
+    told = rows(changed, verifyCrc="true", mode="PERMISSIVE", columns="body")
+    assert [row["corruption"] is None for row in told] == [True, False, True]
+
+
+def test_long_slices_are_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch has a bounded number of rows."""
+    monkeypatch.setattr(module, "BATCH_ROWS_MAX", 2)
+    options = directory(columns="queueOffset")
+    made = list(Batches(schema(options), options).of(found(encoded(5)), "here"))
+    assert [batch.num_rows for batch in made] == [2, 2, 1]

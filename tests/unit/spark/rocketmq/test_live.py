@@ -1,0 +1,166 @@
+"""Reading ranges of queues: whole, in order, through failures, and loud when messages are gone."""
+
+from typing import Any
+
+import pytest
+from tests.unit.spark.samples import FakeCluster, FakeDoor, directory, encoded, plain_rows, schema
+
+from sprocket.base.errors import (
+    BrokerRefused,
+    CorruptRecord,
+    DataLost,
+    NoRoute,
+    NoSuchTopic,
+    NotConnected,
+    RequestTimeout,
+)
+from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.spark.rocketmq import live as module
+from sprocket.spark.rocketmq.batches import Batches
+from sprocket.spark.rocketmq.live import Live, read_range
+from sprocket.spark.rocketmq.offsets import QueueSlice
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def cluster(count: int = 10, lowest: int = 0) -> FakeCluster:
+    """Return a cluster with one queue."""
+    records = [encoded(1, first=lowest + number) for number in range(count)]
+    return FakeCluster({QUEUE: records}, {QUEUE: lowest})
+
+
+def read(
+    fake: FakeCluster, start: int, end: int, *, count: int = 3, loss: bool = True, **given: str
+) -> tuple[list[int], FakeDoor]:
+    """Return the offsets read, and the door."""
+    options = directory(columns="queueOffset,brokerName", **given)
+    door = FakeDoor(fake)
+    live = Live(door, retries_max=4, retry_wait_ms=500)
+    batches = Batches(schema(options), options, "broker-a")
+    wanted = QueueSlice(QUEUE, start, end)
+    made = read_range(live, wanted, batches, count_max=count, fail_on_data_loss=loss)
+    rows = plain_rows(list(made))
+    assert {row["brokerName"] for row in rows} <= {"broker-a", None}
+    return [row["queueOffset"] for row in rows], door
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_exactly_the_range(count: int) -> None:
+    """Nothing before it, nothing behind it, whatever an answer holds."""
+    assert read(cluster(), 2, 9, count=count)[0] == list(range(2, 9))
+
+
+def test_more_than_was_asked_for_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may answer with messages around the range."""
+    fake = cluster()
+    pull = fake.pull
+    monkeypatch.setattr(fake, "pull", lambda queue, offset, _: pull(queue, max(offset - 1, 0), 9))
+    assert read(fake, 2, 5)[0] == [2, 3, 4]
+
+
+def test_answers_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small answers make large batches, up to a size."""
+    for size in (1, 250, 1 << 20):
+        monkeypatch.setattr(module, "DECODED_BYTES", size)
+        assert read(cluster(), 0, 10, count=1)[0] == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotConnected("gone"),
+        RequestTimeout("late"),
+        NoRoute("nobody"),
+        BrokerRefused(ResponseCode.SERVICE_NOT_AVAILABLE, "stopping"),
+        BrokerRefused(ResponseCode.TOPIC_NOT_EXIST, "starting"),
+    ],
+)
+def test_passing_failures_are_waited_out(error: Exception) -> None:
+    """A broker that is killed and restarted costs waiting, not messages; connections are new."""
+    fake = cluster()
+    fake.failures = [error] * 4
+    offsets, door = read(fake, 0, 10)
+    assert offsets == list(range(10))
+    assert door.waits == [0.5] * 4
+    assert fake.asked.count("close") == 4
+
+
+def test_patience_ends() -> None:
+    """One failure more than there are retries fails the query, with the last reason."""
+    fake = cluster()
+    fake.failures = [NotConnected("gone")] * 5
+    with pytest.raises(NotConnected, match="gone"):
+        read(fake, 0, 10)
+
+
+def test_a_new_query_does_not_wait_for_an_unknown_topic_as_for_a_broker() -> None:
+    """It may have been mistyped; what runs already waits on, as its broker may be on its way up."""
+    fake = cluster()
+    for tries, failures in ((1, 2), (None, 4)):
+        fake.failures = [NoSuchTopic("no topic 'order'; did you mean orders?")] * 9
+        door = FakeDoor(fake)
+        live = Live(door, retries_max=3, retry_wait_ms=1)
+        with pytest.raises(NoSuchTopic, match="did you mean orders"):
+            live.ask(lambda asked: asked.queues("order"), unknown_tries_max=tries)
+        assert len(door.waits) == failures - 1
+    fake.failures = [NotConnected("gone")] * 3
+    found = Live(FakeDoor(fake), retries_max=3, retry_wait_ms=1).ask(
+        lambda asked: asked.queues("orders"), unknown_tries_max=1
+    )
+    assert found == [QUEUE]
+
+
+def test_a_refusal_that_does_not_pass_fails_at_once() -> None:
+    """No permission stays no permission."""
+    fake = cluster()
+    fake.failures = [BrokerRefused(ResponseCode.NO_PERMISSION, "no")]
+    with pytest.raises(BrokerRefused):
+        read(fake, 0, 10)
+
+
+def test_cleaned_away_messages() -> None:
+    """What retention took is an error that names the oldest left; or reading begins there."""
+    with pytest.raises(DataLost, match="offset 2 is gone, the oldest kept is 5"):
+        read(cluster(5, lowest=5), 2, 9)
+    assert read(cluster(5, lowest=5), 2, 9, loss=False)[0] == [5, 6, 7, 8]
+
+
+def test_a_queue_that_lost_its_end() -> None:
+    """It is asked for again, since a broker may be on its way up, and then an error."""
+    fake = cluster(4)
+    with pytest.raises(DataLost, match="offset 4 is gone, the queue ends before that"):
+        read(fake, 0, 9)
+    offsets, door = read(fake, 0, 9, loss=False)
+    assert offsets == [0, 1, 2, 3]
+    assert len(door.waits) == 4
+    with pytest.raises(DataLost, match="offset 6 is gone"):
+        read(fake, 6, 9)
+
+
+def test_an_end_that_comes_back() -> None:
+    """A queue that is short for a moment is read whole."""
+    fake = cluster(4)
+    rest = [encoded(1, first=number) for number in range(4, 9)]
+    door = FakeDoor(fake)
+    door.on_wait = lambda: fake.records[QUEUE].extend(rest)
+    options = directory(columns="queueOffset")
+    live = Live(door, retries_max=4, retry_wait_ms=1)
+    made: Any = read_range(
+        live,
+        QueueSlice(QUEUE, 0, 9),
+        Batches(schema(options), options),
+        count_max=100,
+        fail_on_data_loss=True,
+    )
+    assert [row["queueOffset"] for row in plain_rows(list(made))] == list(range(9))
+
+
+def test_rubbish_in_an_answer() -> None:
+    """It fails the query, or costs the rest of that answer only."""
+    fake = cluster(6)
+    fake.records[QUEUE][1] = b"rubbish in place of a record"
+    with pytest.raises(CorruptRecord, match="queue 0 of topic 'orders'"):
+        read(fake, 0, 6)
+    assert read(fake, 0, 6, mode="DROPMALFORMED")[0] == [0, 3, 4, 5]
+    assert read(fake, 0, 6, mode="PERMISSIVE")[0] == [0, None, 3, 4, 5]

@@ -1,0 +1,123 @@
+"""Options: each is read, and what is wrong is said once and clearly."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sprocket.base.errors import SettingsError
+from sprocket.spark.rocketmq.options import (
+    EARLIEST,
+    LATEST,
+    OPTIONS,
+    Mode,
+    read_directory,
+    read_live,
+)
+
+LIVE = {"nameserver": "127.0.0.1:9876", "subscribe": "orders"}
+
+
+def test_defaults() -> None:
+    """A path is enough for a directory; NameServer and topic are for a stream."""
+    options = read_directory({"path": "store"})
+    assert (options.path, options.mode, options.view) == ("store", Mode.FAILFAST, "full")
+    assert options.decompress
+    assert options.fail_on_data_loss
+    live = read_live(LIVE)
+    assert (live.topics, live.starting_offsets) == (("orders",), EARLIEST)
+    assert live.retries_max * live.retry_wait_ms == 60_000
+
+
+def test_values_are_read() -> None:
+    """Names come in lower case from Spark; values may have their own spelling."""
+    options = read_directory(
+        {
+            "path": "file:///s",
+            "topic": " a, b ",
+            "mode": "permissive",
+            "verifycrc": "TRUE",
+            "maxpartitionbytes": "64m",
+            "view": "META",
+        }
+    )
+    assert (options.path, options.topics, options.mode) == ("/s", ("a", "b"), Mode.PERMISSIVE)
+    assert options.verify_crc
+    assert (options.partition_bytes_max, options.view) == (64 << 20, "meta")
+    assert read_live(LIVE | {"startingoffsets": "latest"}).starting_offsets == LATEST
+    chosen = read_live(LIVE | {"startingoffsets": '{"orders":{"broker-a":{"0":23,"1":-2}}}'})
+    assert chosen.starting_offsets == {"orders": {"broker-a": {0: 23, 1: -2}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"subscrib": "x"}, "unknown option 'subscrib'; did you mean subscribe"),
+        ({"endingoffsets": "latest"}, "unknown option 'endingoffsets'"),
+        ({"nameserver": "n:1"}, "'nameServer' does not go with spark.read"),
+        ({"view": "most"}, "must be one of full, meta, raw"),
+        ({"decompress": "yes"}, "must be true or false"),
+        ({"maxpartitionbytes": "0"}, "must be a size"),
+        ({"columns": ","}, "must name at least one"),
+        ({"subscribe": "a", "topic": "b"}, "given twice"),
+        ({"path": ""}, "must name a directory"),
+    ],
+)
+def test_directory_refuses(given: dict[str, str], said: str) -> None:
+    """What is unknown, unreadable or out of place is named."""
+    with pytest.raises(SettingsError, match=said):
+        read_directory({"path": "store", **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"path": "store"}, "'path' does not go with spark.readStream"),
+        ({"startingoffsets": "first"}, "must be earliest, latest or JSON"),
+        ({"startingoffsets": '{"t":{"b":{"0":-3}}}'}, "offsets from 0"),
+        ({"startingoffsets": '{"t":{"b":{"0":1.5}}}'}, "offsets from 0"),
+        ({"startingoffsets": "[]"}, "must be earliest"),
+        ({"maxoffsetspertrigger": "0"}, "whole number from 1"),
+        ({"nameserver": ""}, "say where the cluster is"),
+    ],
+)
+def test_stream_refuses(given: dict[str, str], said: str) -> None:
+    """The same for streams."""
+    with pytest.raises(SettingsError, match=said):
+        read_live(LIVE | given)
+
+
+def test_what_must_be_said() -> None:
+    """Without a store, and without a topic, there is nothing to read."""
+    with pytest.raises(SettingsError, match="which store"):
+        read_directory({})
+    with pytest.raises(SettingsError, match="what to read"):
+        read_live({"nameserver": "n:1"})
+
+
+def test_the_guide_lists_every_option() -> None:
+    """The table of docs/guides/spark.md has exactly the declared options, with their notes."""
+    guide = Path(__file__).resolve().parents[4] / "docs" / "guides" / "spark.md"
+    text = guide.read_text(encoding="utf-8")
+    listed = dict(
+        re.findall(r"^\| `([\w.]+)` \| (?:both|directory|live) \|.*\| (.+) \|$", text, re.M)
+    )
+    assert listed == {name: option.note for name, option in OPTIONS.items()}
+
+
+def test_tls_of_the_stream() -> None:
+    """Off by itself; every file has an option, and none goes with a directory."""
+    given = {"nameServer": "a:1", "subscribe": "t"}
+    assert read_live(given).tls is False
+    more = {
+        "tls": "true",
+        "tlsTrustPath": "ca",
+        "tlsCertPath": "c",
+        "tlsKeyPath": "k",
+        "tlsKeyPassword": "p",
+    }
+    found = read_live(given | more)
+    files = found.tls_trust_path, found.tls_cert_path, found.tls_key_path, found.tls_key_password
+    assert (found.tls, files) == (True, ("ca", "c", "k", "p"))
+    with pytest.raises(SettingsError, match="does not go with"):
+        read_directory({"path": "/s", "tls": "true"})

@@ -1,0 +1,167 @@
+"""Partitions: every record in exactly one of them, wherever the cuts fall."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.spark.samples import encoded, expected, unpack
+
+from sprocket.base.disk.disk import RealDisk
+from sprocket.base.errors import CorruptRecord, ForeignStore
+from sprocket.rocketmq.codec.columns.columns import Stop
+from sprocket.rocketmq.codec.record import record
+from sprocket.spark.rocketmq.plan import Span, plan
+from sprocket.spark.rocketmq.slices import resync, slices
+
+FILE_BYTES = 1200
+
+
+def write_log(folder: Path, counts: list[int], ending: bytes = b"") -> int:
+    """Write files of 1200 bytes with so many records each; return the log's end."""
+    log = folder / "commitlog"
+    log.mkdir(parents=True, exist_ok=True)
+    end = 0
+    for number, count in enumerate(counts):
+        base = number * FILE_BYTES
+        data = encoded(count, base=base)
+        end = base + len(data)
+        is_last = number == len(counts) - 1
+        data += ending if is_last else record.blank(FILE_BYTES - len(data))
+        (log / f"{base:020d}").write_bytes(data.ljust(FILE_BYTES, b"\0"))
+    return end
+
+
+def offsets(groups: list[list[Span]]) -> list[int]:
+    """Return the physical offset of every record of a plan; each span must be landed on."""
+    found: list[int] = []
+    for span in (span for group in groups for span in group):
+        file = RealDisk().open(span.path)
+        last = None
+        for last in slices(file, span.base, span.start - span.base, span.end - span.base):
+            found += last.records.number("physical_offset").tolist()
+        assert last is not None
+        assert last.stop is Stop.END or (last.stop is Stop.BLANK and span.may_pad)
+        file.close()
+    return found
+
+
+@pytest.mark.parametrize("target", [1, 119, 120, 121, 300, 600, 1000, 1200, 5000])
+@pytest.mark.parametrize("by_chain", [False, True])
+def test_every_record_once(tmp_path: Path, target: int, by_chain: bool) -> None:
+    """Whatever a task should read, the tasks together read all, in order."""
+    write_log(tmp_path, [8, 1, 0, 5])
+    groups = plan(RealDisk(), str(tmp_path), target, by_chain=by_chain, no_cut_bytes=0)
+    wanted = [
+        base + 120 * n for base, count in ((0, 8), (1200, 1), (3600, 5)) for n in range(count)
+    ]
+    assert offsets(groups) == wanted
+    if target == 5000:
+        assert len(groups) == 1
+
+
+def test_a_cut_at_every_byte_gives_the_same_rows(tmp_path: Path) -> None:
+    """Resync from any position finds the next record, so each cut gives the same records."""
+    write_log(tmp_path, [8])
+    file = RealDisk().open(str(tmp_path / "commitlog" / f"{0:020d}"))
+    for at in range(8 * 120):
+        cut = resync(file, 0, at, FILE_BYTES)
+        assert cut in (-(-at // 120) * 120, -1)
+        if cut > 0:
+            halves = [Span(file.path, 0, 0, cut, False), Span(file.path, 0, cut, 8 * 120, False)]
+            assert offsets([halves]) == [120 * n for n in range(8)]
+
+
+def test_no_cut_in_the_padding(tmp_path: Path) -> None:
+    """Remains of older records behind the blank, in their own place, are never cut at."""
+    end = write_log(tmp_path, [3, 1])
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    ghost = encoded(1, base=FILE_BYTES - 120)
+    data = path.read_bytes()
+    path.write_bytes(data[: -len(ghost)] + ghost)
+    groups = plan(RealDisk(), str(tmp_path), 600, no_cut_bytes=700)
+    assert offsets(groups) == [0, 120, 240, 1200]
+    assert groups[-1][-1].end == end
+
+
+def test_the_newest_file_ends_at_the_first_break(tmp_path: Path) -> None:
+    """Behind a break lie old bytes, some of them whole records in their own place: not read."""
+    rubbish = b"rubbish!"
+    ghost = encoded(1, base=2 * 120 + len(rubbish))
+    end = write_log(tmp_path, [2], rubbish + ghost)
+    assert offsets(plan(RealDisk(), str(tmp_path), 100, no_cut_bytes=0)) == [0, 120]
+    assert plan(RealDisk(), str(tmp_path))[0][0].end == end
+
+
+@settings(max_examples=60, deadline=None)
+@given(kept=st.integers(0, 120) | st.integers(120, 120))
+def test_a_torn_last_record_of_a_killed_store_is_left_out(
+    tmp_path_factory: pytest.TempPathFactory, kept: int
+) -> None:
+    """Of a record that was written in part nothing is read, however much of it is there."""
+    folder = tmp_path_factory.mktemp("torn")
+    end = write_log(folder, [3])
+    path = folder / "commitlog" / f"{0:020d}"
+    data = path.read_bytes()
+    path.write_bytes(data[: end - 120 + kept].ljust(FILE_BYTES, b"\0"))
+    (folder / "abort").write_text("1")
+    found = offsets(plan(RealDisk(), str(folder)))
+    assert found == [0, 120, 240][: 2 + (kept == 120)]
+
+
+def test_doubtful_bodies_end_a_killed_store(tmp_path: Path) -> None:
+    """With `abort` there, the log ends before the first record of its end with a wrong checksum."""
+    write_log(tmp_path, [5])
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[2 * 120 + 88] ^= 1
+    path.write_bytes(data)
+    assert len(offsets(plan(RealDisk(), str(tmp_path)))) == 5
+    (tmp_path / "abort").write_text("1")
+    assert len(offsets(plan(RealDisk(), str(tmp_path)))) == 2
+
+
+def test_files_made_ahead_and_an_empty_log(tmp_path: Path) -> None:
+    """Files of zeros hold nothing; a log of nothing has no tasks."""
+    write_log(tmp_path, [0, 0])
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    path.write_bytes(bytes(FILE_BYTES))
+    assert plan(RealDisk(), str(tmp_path)) == []
+    path.write_bytes(encoded(2).ljust(FILE_BYTES, b"\0"))
+    assert offsets(plan(RealDisk(), str(tmp_path))) == [0, 120]
+
+
+def test_what_is_no_plain_log_is_refused(tmp_path: Path) -> None:
+    """A folder without a log, a log of DLedger, and a log with a hole are named."""
+    with pytest.raises(ForeignStore, match="no folder commitlog"):
+        plan(RealDisk(), str(tmp_path))
+    write_log(tmp_path, [2, 2, 2])
+    log = tmp_path / "commitlog"
+    (log / f"{FILE_BYTES:020d}").unlink()
+    with pytest.raises(CorruptRecord, match="ends at 1200, then comes"):
+        plan(RealDisk(), str(tmp_path))
+    first = log / f"{0:020d}"
+    first.write_bytes((b"\0\0\0\1\0\0\0\x99" + bytes(40) + encoded(1)).ljust(FILE_BYTES, b"\0"))
+    (log / f"{2 * FILE_BYTES:020d}").unlink()
+    with pytest.raises(ForeignStore, match="DLedger"):
+        plan(RealDisk(), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("case", "lost"),
+    [
+        ("02-kill9-load", 0),
+        ("03-torn-last-cut", 1),
+        ("03-torn-last-head", 1),
+        ("13-oversize", 0),
+        ("14-retention", 0),
+        ("15-rewritten-tail", 0),
+    ],
+)
+def test_real_stores(tmp_path: Path, case: str, lost: int) -> None:
+    """Stores of a real broker are read to the end that it recovered to itself."""
+    store = unpack(case, tmp_path)
+    wanted = [line["phys"] for line in expected(case)]
+    for target in (0, 4096):
+        groups = plan(RealDisk(), store, target, no_cut_bytes=4096)
+        assert offsets(groups) == wanted[: len(wanted) - lost]
