@@ -21,8 +21,7 @@ from bench.store import table
 from bench.store_rows import Figure
 from rich.console import Console
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import RealDisk, SegmentFiles
 from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry

@@ -26,7 +26,7 @@ from bench.load import Load, LoadError, Row
 from bench.pull_load import MESSAGES_PER_PULL, PullLoad
 from tests.interop import link
 
-from sprocket.base.disk.disk import File, RealDisk
+from sprocket.base.disk import File, RealDisk
 from sprocket.base.units import MIB
 from sprocket.node.run import Node
 from sprocket.rocketmq.settings import ServerSettings, Settings, StoreSettings

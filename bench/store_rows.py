@@ -23,19 +23,16 @@ from pathlib import Path
 from bench import store_samples as samples
 from sprocket.base.checksum import crc32
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import RealDisk, SegmentFiles
 from sprocket.base.units import GIB, KIB, MIB
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, IndexGeometry, QueueGeometry, StoreSettings
-from sprocket.rocketmq.store.index.index_file import INDEX_UNIT, SLOT_BYTES, UNIT_BYTES
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
+from sprocket.rocketmq.store.index import INDEX_UNIT, SLOT_BYTES, UNIT_BYTES, Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log.tail import Tail
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
-from sprocket.rocketmq.store.reput.reput import Reput
+from sprocket.rocketmq.store.log import Tail
+from sprocket.rocketmq.store.queue import FileQueues
+from sprocket.rocketmq.store.reput import Reput
 from sprocket.rocketmq.store.store import Store
 
 BODIES = (100, KIB, 10 * KIB)

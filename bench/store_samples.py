@@ -13,10 +13,9 @@ import numpy as np
 
 from sprocket.base.checksum import crc31
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk.disk import File, RealDisk
+from sprocket.base.disk import File, RealDisk
 from sprocket.base.units import GIB
-from sprocket.rocketmq.codec.record import properties, record
-from sprocket.rocketmq.codec.record.record import (
+from sprocket.rocketmq.codec.record import (
     BLANK_BYTES,
     CRC_TAIL_BYTES,
     PHYSICAL_OFFSET_AT,
@@ -24,10 +23,12 @@ from sprocket.rocketmq.codec.record.record import (
     QUEUE_OFFSET_AT,
     STORED_AT_MS_AT,
     Entry,
+    properties,
+    record,
 )
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, Geometry, IndexGeometry, QueueGeometry, StoreSettings
-from sprocket.rocketmq.store.index.key_index import Indexes
+from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.recovery import recovery
 from sprocket.rocketmq.store.store import Store

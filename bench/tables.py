@@ -33,12 +33,11 @@ from bench.load import Load, LoadError, Row
 from tests.interop import link
 
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import StoreError
 from sprocket.node.run import Node
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.config import fastjson, tables
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.settings import Geometry, StoreSettings

@@ -254,6 +254,7 @@ def test_repository_stands_alone(what: str) -> None:
 
 NEED_NUMPY = {
     "rocketmq/codec/record/batch_rows.py": "sprocket.rocketmq.codec.record.batch_rows",
+    "rocketmq/codec/columns/__init__.py": "sprocket.rocketmq.codec.columns",
     "rocketmq/codec/columns/columns.py": "sprocket.rocketmq.codec.columns.columns",
     "rocketmq/codec/columns/record_batch.py": "sprocket.rocketmq.codec.columns.record_batch",
 }
@@ -344,3 +345,34 @@ def test_fragments_of_the_changelog_have_a_known_type() -> None:
         elif not path.read_text(encoding="utf-8").strip():
             wrong.append(f"{path.name} is empty")
     assert wrong == []
+
+
+def rooms() -> set[str]:
+    """Every package with a face: one whose `__init__` exports something."""
+    faces = set()
+    for path in SOURCE.rglob("__init__.py"):
+        if "__all__" in path.read_text(encoding="utf-8"):
+            faces.add(".".join(["sprocket", *path.relative_to(SOURCE).parent.parts]))
+    return faces
+
+
+def room_of(module: str, faces: set[str]) -> str:
+    """The innermost room that a module lies in; empty if in none."""
+    parts = module.split(".")
+    inner = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((package for package in inner if package in faces), "")
+
+
+def test_outsiders_import_a_room_by_its_face() -> None:
+    """What lies in a room is imported from its `__init__` by everybody who is not in it."""
+    faces, found = rooms(), []
+    for path in modules():
+        here = ".".join(["sprocket", *path.relative_to(SOURCE).with_suffix("").parts])
+        inside = room_of(here.removesuffix(".__init__"), faces)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            room = room_of(node.module, faces)
+            if room and room != node.module and not (inside + ".").startswith(room + "."):
+                found.append(f"{name(path)}:{node.lineno} {node.module}")
+    assert found == []

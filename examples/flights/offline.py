@@ -13,7 +13,7 @@ from examples.flights import answers
 from examples.flights.answers import PlaneDay
 from examples.flights.source import TOPIC, Event, Tables
 from examples.flights.stream import COLUMNS, flights
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.store import Store
 

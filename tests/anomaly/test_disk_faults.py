@@ -27,11 +27,8 @@ from tests.crash.driver import GEOMETRY, ROOT, History, Life, check
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.log.appender import Appender
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.log.flusher import LogSync
-from sprocket.rocketmq.store.read.reading import GetStatus
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.log import Appender, CommitLog, LogSync
+from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import SimulatedDisk
 

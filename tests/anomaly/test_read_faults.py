@@ -18,10 +18,10 @@ from sprocket.base.disk import segments
 from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
+from sprocket.rocketmq.store.repair import salvage
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.repair.finding import Rule
-from sprocket.rocketmq.store.repair.salvager import salvage
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import BLOCK, SimulatedDisk

@@ -12,7 +12,7 @@ from tests.interop import link
 
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers.headers import SendMessageV2
+from sprocket.rocketmq.codec.headers import SendMessageV2
 from sprocket.rocketmq.codec.record import batch, properties
 
 RECORDED = (

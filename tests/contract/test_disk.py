@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from sprocket.base.disk.disk import Disk, RealDisk
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import Disk, RealDisk, read_file, replace_file
 from sprocket.base.errors import DiskFailed, FileMissing, StoreLocked
 from sprocket.base.units import KIB
 from sprocket.testing.disk import SimulatedDisk

@@ -14,20 +14,23 @@ from typing import Any, Protocol
 import pytest
 from msgspec import structs
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.columns import columns
-from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.columns import RecordBatch, columns
+from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.queue import rocks_database, unit_batch
-from sprocket.rocketmq.store.queue.engine import FILLER_SIZE, LastUnit, Queue, Queues
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
-from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.rocketmq.store.queue import (
+    FILLER_SIZE,
+    FileQueues,
+    LastUnit,
+    Queue,
+    Queues,
+    RocksQueues,
+    rocks_database,
+    unit_batch,
+)
 from sprocket.testing.disk import SimulatedDisk
 
 Unit = tuple[int, int, int]

@@ -14,14 +14,13 @@ from msgspec import structs
 from tests.crash import invariants
 from tests.stores import batch_of
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.steps import Steps, advance
+from sprocket.base.disk import Steps, advance, steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
-from sprocket.rocketmq.store.log.appender import Appended
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.log import Appended
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

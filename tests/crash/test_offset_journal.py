@@ -5,9 +5,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.steps import advance
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.base.disk import RealDisk, advance
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import Choose, SimulatedDisk
 

@@ -14,15 +14,14 @@ from tests.crash import sites
 from tests.crash.driver import GEOMETRY, ROOT, History, Life, Lost
 from tests.crash.test_power_loss import NOW_MS, Heat, run, run_seeds
 
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.index.key_index import Indexes
-from sprocket.rocketmq.store.log.commit_log import CommitLog
+from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.log import CommitLog
+from sprocket.rocketmq.store.queue import FileQueues
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
-from sprocket.rocketmq.store.recovery import agreement
-from sprocket.rocketmq.store.recovery.deletions import Deletions
+from sprocket.rocketmq.store.recovery import Deletions, agreement
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk, _SimulatedFile

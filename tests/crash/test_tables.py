@@ -7,8 +7,8 @@ from typing import Any
 from tests.unit.rocketmq.conftest import RawClient, message_ext
 
 from sprocket.node.run import Node
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.groups import Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.settings import (
     BrokerSettings,
     Geometry,

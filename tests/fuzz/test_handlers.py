@@ -19,6 +19,7 @@ from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import (
+    Header,
     admin_headers,
     consumer_headers,
     group_headers,
@@ -26,7 +27,6 @@ from sprocket.rocketmq.codec.headers import (
     name_headers,
     reply_headers,
 )
-from sprocket.rocketmq.codec.headers.ext import Header
 from sprocket.testing.local_broker import LocalBroker
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))

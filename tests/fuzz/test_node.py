@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import structlog
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
 from sprocket.node.run import Node

@@ -12,11 +12,11 @@ from random import Random
 import pytest
 from tests.recorded import CASES, Recorded
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.index.key_index import key_string
-from sprocket.rocketmq.store.log.log_scanner import LogScanner
+from sprocket.rocketmq.store.index import key_string
+from sprocket.rocketmq.store.log import LogScanner
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

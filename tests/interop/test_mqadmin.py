@@ -16,8 +16,7 @@ import pytest
 from tests.interop import link, mqadmin, peers
 
 from sprocket.rocketmq.client import ReceivedMessage, blocking
-from sprocket.rocketmq.codec.bodies import client_bodies, group_bodies
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, client_bodies, group_bodies
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
 
 pytestmark = [

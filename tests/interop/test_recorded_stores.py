@@ -14,25 +14,24 @@ import pytest
 from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b, in_our_names
 
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.segments import SegmentFiles, SegmentWindow
+from sprocket.base.disk import RealDisk, SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
 from sprocket.cli.message import as_json
-from sprocket.rocketmq.codec.record import batch, properties, record
-from sprocket.rocketmq.codec.record.record import Entry, ScanStop
+from sprocket.rocketmq.codec.record import Entry, ScanStop, batch, properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH, StoredMessage
-from sprocket.rocketmq.store.index import index_file, key_index
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
+from sprocket.rocketmq.store.index import Indexes, index_file, key_index, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queue import engines
-from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
-from sprocket.rocketmq.store.queue.queue_units import GroupFilter, QueueUnits
-from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
-from sprocket.rocketmq.store.read import queue_reader, time_search
-from sprocket.rocketmq.store.read.reading import GetStatus
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.queue import (
+    BatchQueue,
+    FileQueues,
+    OtherKinds,
+    QueueUnits,
+    RocksQueues,
+    engines,
+)
+from sprocket.rocketmq.store.queue.queue_units import GroupFilter
+from sprocket.rocketmq.store.read import Boundary, GetStatus, queue_reader, time_search
 
 DISK = RealDisk()
 CLEAN = [name for name in CASES if Recorded(name).stopped_cleanly]

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

@@ -12,8 +12,7 @@ from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers import headers
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header, headers
 
 KINDS = [
     kind

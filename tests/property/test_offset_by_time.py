@@ -9,10 +9,8 @@ from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.queue.engine import Queue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
-from sprocket.rocketmq.store.read import time_search
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, Queue
+from sprocket.rocketmq.store.read import Boundary, time_search
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = ids.host_bytes("127.0.0.1", 10911)

@@ -10,11 +10,10 @@ from msgspec import structs
 from tests.stores import ROOT, SMALL, new
 
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import properties, record
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.queue.engine import FILLER_SIZE
+from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock

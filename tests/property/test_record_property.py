@@ -11,9 +11,8 @@ from tests import strategies
 
 from sprocket.base.checksum import hash32
 from sprocket.base.errors import StoreError, WireError
-from sprocket.rocketmq.codec.record import batch, properties, record
+from sprocket.rocketmq.codec.record import ScanStop, batch, properties, record
 from sprocket.rocketmq.codec.record.batch import Part
-from sprocket.rocketmq.codec.record.record import ScanStop
 from sprocket.rocketmq.model.message import NewBatch, NewRecord, StoredMessage
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.stores import batch_of, new, open_store
 
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -11,7 +11,7 @@ from functools import lru_cache
 import pytest
 from tests.stores import ROOT, SMALL, new
 
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord

@@ -12,17 +12,14 @@ from tests import strategies
 from tests.recorded import CASES, Recorded
 from tests.stores import filled
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.segments import SegmentFiles
-from sprocket.rocketmq.codec.columns import columns
-from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+from sprocket.base.disk import RealDisk, SegmentFiles
+from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.index import index_file, key_index
-from sprocket.rocketmq.store.log import log_scanner
-from sprocket.rocketmq.store.log.log_scanner import LogScanner
-from sprocket.rocketmq.store.read.reading import OffsetRange
+from sprocket.rocketmq.store.log import LogScanner, log_scanner
+from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

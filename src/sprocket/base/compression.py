@@ -5,7 +5,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import MethodMissing, WireError
 from sprocket.base.units import MIB
 

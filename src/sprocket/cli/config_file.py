@@ -45,8 +45,7 @@ def read(path: str | None, interpret: Callable[[bytes, str], ForeignSettings]) -
     """
     if path is None:
         return GivenSettings()
-    from sprocket.base.disk.disk import RealDisk
-    from sprocket.base.disk.files import read_file
+    from sprocket.base.disk import RealDisk, read_file
 
     content = read_file(RealDisk(), path)
     text = content.decode("utf-8", "replace")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.store.store import Store
 

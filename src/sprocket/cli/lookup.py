@@ -15,9 +15,8 @@ from sprocket.base.units import QueueOffset
 from sprocket.cli import message
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.message import StoredMessage
-from sprocket.rocketmq.store.log.log_scanner import Damage
-from sprocket.rocketmq.store.read.reading import GetStatus
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.log import Damage
+from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 

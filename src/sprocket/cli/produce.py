@@ -131,8 +131,7 @@ class Given:
         if body is not None:
             yield "the message", body.encode()
         elif file is not None:
-            from sprocket.base.disk.disk import RealDisk
-            from sprocket.base.disk.files import read_file
+            from sprocket.base.disk import RealDisk, read_file
 
             yield file, read_file(RealDisk(), file)
         else:

@@ -12,8 +12,8 @@ from sprocket.base.errors import ForeignStore, SettingsError, StoreError
 from sprocket.cli import output, tables
 
 if TYPE_CHECKING:
-    from sprocket.base.disk.disk import Disk
-    from sprocket.rocketmq.store.repair.finding import Finding
+    from sprocket.base.disk import Disk
+    from sprocket.rocketmq.store.repair import Finding
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The store's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
@@ -46,7 +46,7 @@ def _require_store(disk: "Disk", folder: str) -> None:
 
 def check_store(folder: Folder, as_json: AsJson = False) -> None:
     """Report each broken rule of the store's files; exit with 1 if there are any."""
-    from sprocket.base.disk.disk import RealDisk
+    from sprocket.base.disk import RealDisk
     from sprocket.rocketmq.store.repair import check
 
     output.end_quietly_with_the_reader()
@@ -104,8 +104,8 @@ def recover_store(
     import msgspec
 
     from sprocket.base.clock import SystemClock
-    from sprocket.base.disk.disk import RealDisk
-    from sprocket.rocketmq.broker.admin.folding import fold
+    from sprocket.base.disk import RealDisk
+    from sprocket.rocketmq.broker.admin import fold
     from sprocket.rocketmq.settings import StoreSettings
     from sprocket.rocketmq.store import opening
     from sprocket.rocketmq.store.store import Store
@@ -149,8 +149,8 @@ def salvage_store(
     import msgspec
 
     from sprocket.base.clock import SystemClock
-    from sprocket.base.disk.disk import RealDisk
-    from sprocket.rocketmq.store.repair.salvager import salvage
+    from sprocket.base.disk import RealDisk
+    from sprocket.rocketmq.store.repair import salvage
 
     with output.failing_in_one_line():
         disk = RealDisk()
@@ -178,9 +178,9 @@ def convert_store(
     """Give the queues of a closed store to another engine, in place."""
     import msgspec
 
-    from sprocket.base.disk.disk import RealDisk
+    from sprocket.base.disk import RealDisk
     from sprocket.rocketmq.settings import Engine
-    from sprocket.rocketmq.store.repair.converter import convert
+    from sprocket.rocketmq.store.repair import convert
 
     with output.failing_in_one_line():
         try:

@@ -36,7 +36,7 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Most messages to show.")
 @contextmanager
 def opened(folder: str) -> "Iterator[Store]":
     """Open a store for reading; every error of ours ends the command with one line."""
-    from sprocket.base.disk.disk import RealDisk
+    from sprocket.base.disk import RealDisk
     from sprocket.rocketmq.store.store import Store
 
     output.end_quietly_with_the_reader()
@@ -62,7 +62,7 @@ def list_store(
     as_json: AsJson = False,
 ) -> None:
     """List the queues, or topics, or files: offsets, counts, sizes, times."""
-    from sprocket.base.disk.disk import RealDisk
+    from sprocket.base.disk import RealDisk
     from sprocket.cli import listing
     from sprocket.rocketmq.store.repair import check
 

@@ -12,7 +12,7 @@ from sprocket.cli.wire import Remote, over_the_wire
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import Admin as AwaitedAdmin
     from sprocket.rocketmq.client.blocking import Admin
-    from sprocket.rocketmq.codec.bodies.admin_bodies import TopicStats
+    from sprocket.rocketmq.codec.bodies import TopicStats
     from sprocket.rocketmq.model.topic import TopicConfig
 
 app = typer.Typer(no_args_is_help=True, help="Topics of a running broker or cluster.")

@@ -18,7 +18,7 @@ from sprocket.rocketmq.settings import Geometry, Settings
 
 if TYPE_CHECKING:
     from sprocket.node.run import Node
-    from sprocket.rocketmq.store.recovery.recovery import RecoveryReport
+    from sprocket.rocketmq.store.recovery import RecoveryReport
 
 GEOMETRY_GROUPS = ("log.", "queue.", "index.")
 

@@ -3,20 +3,16 @@
 from collections.abc import Callable
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
-from sprocket.rocketmq.broker.admin.config import BrokerConfig
-from sprocket.rocketmq.broker.admin.runtime_info import Room, RuntimeInfo, WaitingRequests
+from sprocket.base.disk import Disk
+from sprocket.rocketmq.broker.admin import BrokerConfig, Room, RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.broker import Broker
-from sprocket.rocketmq.broker.groups.progress import Progress
-from sprocket.rocketmq.broker.messages.pending_acks import longest_ms
-from sprocket.rocketmq.codec.bodies.progress_bodies import DelayOffsets
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.broker.groups import Progress
+from sprocket.rocketmq.broker.messages import longest_ms
+from sprocket.rocketmq.codec.bodies import DelayOffsets
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
 from sprocket.rocketmq.server.dispatch import Handler
-from sprocket.rocketmq.server.handlers.admin.config import ConfigHandlers
-from sprocket.rocketmq.server.handlers.admin.status import StatusHandlers
-from sprocket.rocketmq.server.handlers.admin.topics import TopicHandlers
-from sprocket.rocketmq.server.handlers.groups.groups import GroupHandlers
-from sprocket.rocketmq.server.handlers.groups.progress import ProgressHandlers
+from sprocket.rocketmq.server.handlers.admin import ConfigHandlers, StatusHandlers, TopicHandlers
+from sprocket.rocketmq.server.handlers.groups import GroupHandlers, ProgressHandlers
 from sprocket.rocketmq.server.slicing import slicing
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime.slices import Slices

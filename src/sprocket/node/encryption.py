@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.node import throw_away
 from sprocket.rocketmq.network_settings import TlsSettings

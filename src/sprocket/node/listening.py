@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import NodeEncryption
-from sprocket.rocketmq.client.network.client_instance import local_ip
+from sprocket.rocketmq.client.network import local_ip
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.settings import LimitSettings, ServerSettings, Settings

@@ -7,16 +7,18 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.disk.disk import Disk, RealDisk
+from sprocket.base.disk import Disk, RealDisk
 from sprocket.node.listening import Listening, address, told_host
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.nameserver import key_values
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.nameserver import NameServer
 from sprocket.rocketmq.server.dispatch import Dispatcher
-from sprocket.rocketmq.server.handlers.nameserver.config import NameConfigHandlers
-from sprocket.rocketmq.server.handlers.nameserver.lookups import NameLookupHandlers
-from sprocket.rocketmq.server.handlers.nameserver.registration import NameHandlers
+from sprocket.rocketmq.server.handlers.nameserver import (
+    NameConfigHandlers,
+    NameHandlers,
+    NameLookupHandlers,
+)
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime.driver import Bound
 

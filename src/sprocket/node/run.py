@@ -10,8 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.disk.disk import Disk, RealDisk
-from sprocket.base.disk.nonblocking import NonblockingDisk
+from sprocket.base.disk import Disk, NonblockingDisk, RealDisk
 from sprocket.base.errors import ForeignStore
 from sprocket.base.units import GIB
 from sprocket.node import administration
@@ -25,17 +24,22 @@ from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.server.calls import ClientCalls
 from sprocket.rocketmq.server.dispatch import Dispatcher
-from sprocket.rocketmq.server.handlers.groups.assignment import AssignmentHandlers
-from sprocket.rocketmq.server.handlers.groups.clients import ClientHandlers, notify_ids_changed
-from sprocket.rocketmq.server.handlers.groups.offsets import OffsetHandlers
-from sprocket.rocketmq.server.handlers.groups.permissions import PermissionHandlers
-from sprocket.rocketmq.server.handlers.groups.relays import RelayHandlers
-from sprocket.rocketmq.server.handlers.groups.resets import ResetHandlers
-from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers
-from sprocket.rocketmq.server.handlers.messages.queries import QueryHandlers
-from sprocket.rocketmq.server.handlers.messages.replies import ReplyHandlers
-from sprocket.rocketmq.server.handlers.messages.retry import RetryHandlers
-from sprocket.rocketmq.server.handlers.messages.send import SendHandlers
+from sprocket.rocketmq.server.handlers.groups import (
+    AssignmentHandlers,
+    ClientHandlers,
+    OffsetHandlers,
+    PermissionHandlers,
+    RelayHandlers,
+    ResetHandlers,
+    notify_ids_changed,
+)
+from sprocket.rocketmq.server.handlers.messages import (
+    PullHandlers,
+    QueryHandlers,
+    ReplyHandlers,
+    RetryHandlers,
+    SendHandlers,
+)
 from sprocket.rocketmq.server.reading import reading
 from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.server.watch import Watch

@@ -9,8 +9,7 @@ import ssl
 import tempfile
 from datetime import UTC, datetime, timedelta
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import RealDisk, replace_file
 from sprocket.base.errors import SettingsError, StoreError
 
 _NAME = "sprocket throw-away"

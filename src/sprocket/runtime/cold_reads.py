@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar, TypeVarTuple
 
-from sprocket.base.disk.nonblocking import Attempt, Fetched, NonblockingDisk, WouldBlock
+from sprocket.base.disk import Attempt, Fetched, NonblockingDisk, WouldBlock
 from sprocket.base.errors import DiskBusy
 from sprocket.runtime.offload import DiskThread
 

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from sprocket.base import log
-from sprocket.base.disk.steps import Steps, advance
+from sprocket.base.disk import Steps, advance
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

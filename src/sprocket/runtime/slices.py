@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.steps import Call, StepsTo
+from sprocket.base.disk import Call, StepsTo
 from sprocket.base.errors import DiskBusy
 from sprocket.runtime.cold_reads import ColdReads
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError
-from sprocket.base.tables.journal import Journal, Journaled, JournalSync
+from sprocket.base.tables import Journal, Journaled, JournalSync
 from sprocket.runtime.offload import DiskThread
 
 _log = log.get_logger(__name__)

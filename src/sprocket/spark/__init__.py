@@ -21,7 +21,7 @@ def register(spark: Any) -> None:
     Args:
         spark: The SparkSession, local or of Spark Connect.
     """
-    from sprocket.spark.rocketmq.source import RocketMQSource
+    from sprocket.spark.rocketmq import RocketMQSource
 
     interpreter.correct(spark)
     spark.dataSource.register(RocketMQSource)

@@ -7,8 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import RealDisk, replace_file
 
 _QUIET = """\
 rootLogger.level = error

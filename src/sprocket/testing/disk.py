@@ -22,7 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from sprocket.base.disk.disk import Buffer, Extent, File, Lock
+from sprocket.base.disk import Buffer, Extent, File, Lock
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
 
 BLOCK = 512

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 import msgspec
 
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
-from sprocket.rocketmq.codec.bodies.broker_bodies import DataVersion
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.bodies import (
+    ConsumerData,
+    DataVersion,
+    HeartbeatData,
+    broker_bodies,
+    client_bodies,
+)
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers import headers, name_headers
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header, headers, name_headers
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig

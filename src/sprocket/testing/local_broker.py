@@ -41,7 +41,7 @@ from sprocket.rocketmq.settings import (
     Settings,
     StoreSettings,
 )
-from sprocket.rocketmq.store.recovery.recovery import RecoveryReport
+from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.runtime.blocking import Portal
 from sprocket.runtime.carrier import carrier
 from sprocket.testing import quiet

@@ -16,11 +16,10 @@ from collections.abc import Iterable
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import WireError
 from sprocket.node.run import Node
-from sprocket.rocketmq.broker.groups.client_manager import ConnectedGroup
-from sprocket.rocketmq.codec.bodies import consumer_bodies
-from sprocket.rocketmq.codec.bodies.consumer_bodies import RunningInfo
+from sprocket.rocketmq.broker.groups import ConnectedGroup
+from sprocket.rocketmq.codec.bodies import RunningInfo, consumer_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.headers.consumer_headers import GetConsumerRunningInfo
+from sprocket.rocketmq.codec.headers import GetConsumerRunningInfo
 from sprocket.rocketmq.model.group import BROADCASTING, CONSUME_PASSIVELY
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.calls import Ended

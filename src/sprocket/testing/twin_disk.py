@@ -18,8 +18,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sprocket.base.disk.disk import Buffer, File, Lock, RealDisk
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import Buffer, File, Lock, RealDisk, read_file
 from sprocket.base.errors import DiskFailed
 from sprocket.base.units import GIB
 from sprocket.testing.disk import Choose, SimulatedDisk

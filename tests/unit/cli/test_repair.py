@@ -9,10 +9,10 @@ from rich.progress import Progress, TaskID
 from tests.stores import new
 from typer.testing import CliRunner, Result
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.cli import output, repair
 from sprocket.cli.main import app
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock

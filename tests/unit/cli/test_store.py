@@ -11,7 +11,7 @@ from tests.recorded import in_our_names, unpack_archive
 from tests.stores import new
 from typer.testing import CliRunner, Result
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.cli import output
 from sprocket.cli.main import app
 from sprocket.rocketmq.settings import Geometry, StoreSettings

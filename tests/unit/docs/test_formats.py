@@ -7,27 +7,21 @@ from typing import Any, cast
 
 from tests.stores import filled, new
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.files import read_file
-from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.base.disk import RealDisk, read_file
+from sprocket.rocketmq.broker.delay import DelayProgress
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import ids, properties, record
-from sprocket.rocketmq.codec.record.extra import Extra
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, IndexGeometry, QueueGeometry, TopicSettings
 from sprocket.rocketmq.store import topic_table
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
+from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log import mend
-from sprocket.rocketmq.store.log.log_scanner import Damage
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
-from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
-from sprocket.rocketmq.store.recovery import checkpoint
-from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
+from sprocket.rocketmq.store.log import Damage, mend
+from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, RocksQueues
+from sprocket.rocketmq.store.recovery import Checkpoint, checkpoint
 from sprocket.runtime.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

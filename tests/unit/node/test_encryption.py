@@ -14,7 +14,7 @@ from tests import certificates
 from tests.certificates import Certificate
 from tests.unit.rocketmq.conftest import RawClient
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError, SettingsError
 from sprocket.node import throw_away
 from sprocket.node.encryption import NodeEncryption, client_context

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.units import KIB
 from sprocket.node.run import Node
 from sprocket.rocketmq.codec import command

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sprocket.base.disk.nonblocking import NonblockingDisk, WouldBlock
+from sprocket.base.disk import NonblockingDisk, WouldBlock
 from sprocket.base.errors import DiskBusy, DiskFailed
 from sprocket.runtime import driver
 from sprocket.runtime.cold_reads import READ_THREADS, ColdReads

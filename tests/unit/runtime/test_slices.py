@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk.nonblocking import NonblockingDisk
+from sprocket.base.disk import NonblockingDisk
 from sprocket.base.errors import DiskBusy, DiskFailed
 from sprocket.runtime import driver, slices
 from sprocket.runtime.cold_reads import ColdReads

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Steps
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
-from sprocket.base.tables.journal import Journal
+from sprocket.base.tables import Journal
 from sprocket.runtime import driver
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.snapshots import Snapshots

@@ -12,8 +12,8 @@ from pyspark.sql import types
 from tests.recorded import unpack_archive
 
 from sprocket.base.errors import NoRoute, WireError
-from sprocket.rocketmq.client.network.broker_calls import PullResult, PullStatus
-from sprocket.rocketmq.codec.columns.columns import Records, records, walk
+from sprocket.rocketmq.client.network import PullResult, PullStatus
+from sprocket.rocketmq.codec.columns import Records, records, walk
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sprocket.base.disk.disk import File
+from sprocket.base.disk import File
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.testing.disk import BLOCK, SimulatedDisk
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.client import (

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocket.base.disk.disk import Disk, RealDisk
-from sprocket.base.disk.files import read_file, sync_file
+from sprocket.base.disk import Disk, RealDisk, read_file, sync_file
 from sprocket.base.errors import DiskFailed
 from sprocket.testing.twin_disk import TwinDisk
 

@@ -43,9 +43,7 @@ import msgspec
 
 from sprocket.base import log
 from sprocket.base.checksum import crc31
-from sprocket.base.disk.disk import Disk, File
-from sprocket.base.disk.files import read_file, remove_if_there, sync_file
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, File, Steps, read_file, remove_if_there, sync_file
 from sprocket.base.errors import FileMissing, StoreError, StoreFailed
 
 _log = log.get_logger(__name__)

@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterable
 from functools import partial
 
-from sprocket.base.disk.disk import Disk, File
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, File, Steps
 from sprocket.base.units import MIB
 
 BACKUP = ".bak"

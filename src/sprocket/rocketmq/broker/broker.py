@@ -10,26 +10,22 @@ from contextlib import ExitStack
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.admin.removal import Removal
-from sprocket.rocketmq.broker.admin.upkeep import Upkeep
-from sprocket.rocketmq.broker.delay.delay import Delays
-from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.delivery.pull import PullService
-from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
-from sprocket.rocketmq.broker.delivery.query import Queries
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager, Link
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
-from sprocket.rocketmq.broker.groups.request_modes import RequestModes
-from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
-from sprocket.rocketmq.broker.messages.retry import RetryService
-from sprocket.rocketmq.broker.messages.send import Sender
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.admin import Removal, Upkeep
+from sprocket.rocketmq.broker.delay import DelayProgress, Delays
+from sprocket.rocketmq.broker.delivery import PullHold, PullService, Queries
+from sprocket.rocketmq.broker.groups import (
+    ClientManager,
+    ConsumerOffsets,
+    Groups,
+    Link,
+    QueueLocks,
+    RequestModes,
+)
+from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit, RetryService, Sender
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.store import Store

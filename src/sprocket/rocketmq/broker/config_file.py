@@ -16,13 +16,10 @@ from typing import TypeVar
 import msgspec
 
 from sprocket.base import log
-from sprocket.base.disk import files, steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, files, steps
 from sprocket.base.errors import FileMissing, ForeignStore, WireError
-from sprocket.base.tables.snapshot import BACKUP, replace_steps
-from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.codec.config.fastjson import JsonObject, JsonValue
+from sprocket.base.tables import BACKUP, replace_steps
+from sprocket.rocketmq.codec.config import JsonObject, JsonValue, fastjson
 
 _log = log.get_logger(__name__)
 

@@ -14,17 +14,20 @@ from dataclasses import dataclass, field, replace
 from sprocket.base import log
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError, WireError
 from sprocket.rocketmq.broker.timers import Timers
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.config.tables import RegisterBrokerBody
+from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers.ext import Header
-from sprocket.rocketmq.codec.headers.headers import RegisterBroker, UnregisterBroker
-from sprocket.rocketmq.codec.headers.name_headers import QueryDataVersion, QueryDataVersionAnswer
+from sprocket.rocketmq.codec.headers import (
+    Header,
+    QueryDataVersion,
+    QueryDataVersionAnswer,
+    RegisterBroker,
+    UnregisterBroker,
+)
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer

@@ -7,15 +7,21 @@ Programs without an event loop find the same names in `client.blocking`.
 """
 
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.client.consumer.listener import DeadLetter, DeliverLater
-from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer
-from sprocket.rocketmq.client.consumer.puller import Puller
-from sprocket.rocketmq.client.consumer.push import PushConsumer
-from sprocket.rocketmq.client.network.broker_calls import PullResult, PullStatus
-from sprocket.rocketmq.client.network.lease import Client
-from sprocket.rocketmq.client.producer.outgoing import SendResult, SendStatus, split_batch
-from sprocket.rocketmq.client.producer.producer import Producer
-from sprocket.rocketmq.client.producer.requests import reply_to
+from sprocket.rocketmq.client.consumer import (
+    DeadLetter,
+    DeliverLater,
+    LitePullConsumer,
+    Puller,
+    PushConsumer,
+)
+from sprocket.rocketmq.client.network import Client, PullResult, PullStatus
+from sprocket.rocketmq.client.producer import (
+    Producer,
+    SendResult,
+    SendStatus,
+    reply_to,
+    split_batch,
+)
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from sprocket.rocketmq.model.message import Message

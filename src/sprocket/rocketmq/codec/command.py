@@ -32,9 +32,14 @@ from sprocket.rocketmq.codec.codes import (
 )
 from sprocket.rocketmq.codec.config import fastjson, values
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
-from sprocket.rocketmq.codec.headers import binary_header
-from sprocket.rocketmq.codec.headers.ext import Header, Int32, codec
-from sprocket.rocketmq.codec.headers.headers import PullMessage, SendMessageV2
+from sprocket.rocketmq.codec.headers import (
+    Header,
+    Int32,
+    PullMessage,
+    SendMessageV2,
+    binary_header,
+    codec,
+)
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2

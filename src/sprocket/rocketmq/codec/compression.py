@@ -5,7 +5,7 @@ The producer compresses, the broker stores what it got, the consumer decompresse
 
 from sprocket.base import compression
 from sprocket.base.compression import DECOMPRESSED_BYTES_MAX, Method
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.rocketmq.model.message import compression_flag, compression_method
 
 COMPRESS_BODY_BYTES_MIN = 4096

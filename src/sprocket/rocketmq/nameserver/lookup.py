@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.bodies.broker_bodies import ClusterInfo
+from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, WRITE

@@ -18,8 +18,8 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config.tables import DataVersion, RegisterBrokerBody
-from sprocket.rocketmq.codec.headers.headers import RegisterBroker
+from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.model.route import MASTER_ID, QueueData
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.rocketmq.nameserver.config import NameServerConfig

@@ -10,7 +10,7 @@ Invariants
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData
 
 

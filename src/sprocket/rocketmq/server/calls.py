@@ -21,7 +21,7 @@ from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header
 from sprocket.runtime.driver import Peer
 
 _log = log.get_logger(__name__)

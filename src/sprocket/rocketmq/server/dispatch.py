@@ -25,8 +25,13 @@ from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers.ext import FieldUnreadable, Header
-from sprocket.rocketmq.codec.headers.headers import NoFields, QueryMessageAnswer, Region
+from sprocket.rocketmq.codec.headers import (
+    FieldUnreadable,
+    Header,
+    NoFields,
+    QueryMessageAnswer,
+    Region,
+)
 from sprocket.runtime.driver import Peer
 
 _log = log.get_logger(__name__)

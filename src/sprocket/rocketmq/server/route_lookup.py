@@ -16,7 +16,7 @@ from sprocket.base.errors import NotConnected, WireError
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers.headers import GetRoute
+from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.server.calls import ClientCalls, Ended

@@ -19,15 +19,13 @@ import struct
 
 from msgspec import Struct, field
 
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, WireError
-from sprocket.rocketmq.codec.config import fastjson, tables
-from sprocket.rocketmq.codec.config.fastjson import JsonObject, JsonValue
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, JsonObject, JsonValue, fastjson, tables
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queue.rocks_database import is_database, read_all
+from sprocket.rocketmq.store.queue import is_database, read_all
 
 OFFSETS, TOPICS, GROUPS = 1, 3, 4
 """Numbers of the tables that we read."""

@@ -15,9 +15,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file, read_written, replace_file
-from sprocket.base.disk.segments import NAME_DIGITS, is_segment_name
+from sprocket.base.disk import (
+    NAME_DIGITS,
+    Disk,
+    is_segment_name,
+    read_file,
+    read_written,
+    replace_file,
+)
 from sprocket.base.errors import DiskFailed, ForeignStore
 from sprocket.rocketmq.settings import (
     Engine,

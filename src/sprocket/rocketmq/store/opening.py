@@ -4,24 +4,24 @@ import os
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.disk.disk import Disk, Lock
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import Disk, Lock, SegmentFiles
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
-from sprocket.rocketmq.store.index.key_index import Indexes
+from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.queue import engines
-from sprocket.rocketmq.store.queue.file_queues import OtherKinds
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits, Subscriptions, delays_ms
+from sprocket.rocketmq.store.log import CommitLog
+from sprocket.rocketmq.store.queue import OtherKinds, QueueUnits, Subscriptions, delays_ms, engines
+from sprocket.rocketmq.store.recovery import (
+    Checkpoint,
+    Deletions,
+    RecoveryReport,
+    StoreParts,
+    recovery,
+)
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
-from sprocket.rocketmq.store.recovery import recovery
-from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
-from sprocket.rocketmq.store.recovery.deletions import Deletions
-from sprocket.rocketmq.store.recovery.recovery import RecoveryReport, StoreParts
 
 
 @dataclass(frozen=True, slots=True)

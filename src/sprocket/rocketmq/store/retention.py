@@ -25,13 +25,11 @@ from datetime import UTC, datetime
 from functools import partial
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.segments import Segment
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Segment, Steps
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import RetentionSettings
-from sprocket.rocketmq.store.log.appender import Appender
-from sprocket.rocketmq.store.recovery.recovery import StoreParts
+from sprocket.rocketmq.store.log import Appender
+from sprocket.rocketmq.store.recovery import StoreParts
 
 _HOUR_MS = 3_600_000
 

@@ -22,32 +22,36 @@ Threads: one, except for `LogSync.run`, `FillJob.run` and the calls that `mainta
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from sprocket.base.clock import Clock, LogClock
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.nonblocking import outside
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, outside, steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageIllegal, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.log.appender import Appender
-from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
-from sprocket.rocketmq.store.log.log_scanner import Damage, LogScanner
-from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner
-from sprocket.rocketmq.store.log.page_cache import PageCache, memory_bytes
+from sprocket.rocketmq.store.log import (
+    Appender,
+    Damage,
+    FillJob,
+    Flusher,
+    LogScanner,
+    LogSync,
+    OffsetAssigner,
+    PageCache,
+    memory_bytes,
+)
 from sprocket.rocketmq.store.opening import Opened
-from sprocket.rocketmq.store.queue.engine import UnitRead
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
-from sprocket.rocketmq.store.queue.queue_units import Subscriptions
-from sprocket.rocketmq.store.read import key_search, queue_reader, time_search
-from sprocket.rocketmq.store.read.filters import Filter
-from sprocket.rocketmq.store.read.key_search import FindResult
-from sprocket.rocketmq.store.read.reading import GetResult, OffsetRange
-from sprocket.rocketmq.store.recovery.checkpointer import Checkpointer
-from sprocket.rocketmq.store.recovery.deletions import Deleter
-from sprocket.rocketmq.store.recovery.recovery import RecoveryReport
-from sprocket.rocketmq.store.reput.reput import Fresh, Reput
+from sprocket.rocketmq.store.queue import FileQueues, Subscriptions, UnitRead
+from sprocket.rocketmq.store.read import (
+    Filter,
+    FindResult,
+    GetResult,
+    OffsetRange,
+    key_search,
+    queue_reader,
+    time_search,
+)
+from sprocket.rocketmq.store.recovery import Checkpointer, Deleter, RecoveryReport
+from sprocket.rocketmq.store.reput import Fresh, Reput
 from sprocket.rocketmq.store.retention import Retention
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 

@@ -8,13 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import FileMissing, WireError
-from sprocket.base.tables import journal
-from sprocket.base.tables.snapshot import BACKUP
-from sprocket.rocketmq.codec.config import fastjson, tables
-from sprocket.rocketmq.codec.config.tables import TopicLine
+from sprocket.base.tables import BACKUP, journal
+from sprocket.rocketmq.codec.config import TopicLine, fastjson, tables
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.store.layout import StoreLayout
 

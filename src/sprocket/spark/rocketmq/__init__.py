@@ -3,3 +3,7 @@
 `source` is what Spark calls, `plan` cuts a folder into slices, `scan` and `decode` turn each into
 Arrow batches; `live` and `stream` read topics over the wire.
 """
+
+from sprocket.spark.rocketmq.source import RocketMQSource
+
+__all__ = ["RocketMQSource"]

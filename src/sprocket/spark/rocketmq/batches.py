@@ -10,7 +10,7 @@ from sprocket.base.errors import CorruptRecord, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import compression
-from sprocket.rocketmq.codec.columns.columns import Records
+from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED
 from sprocket.spark.rocketmq.decode import cut

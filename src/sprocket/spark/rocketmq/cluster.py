@@ -3,8 +3,8 @@
 import asyncio
 import ssl
 
+from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.blocking import Puller
-from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.runtime.blocking import Portal
 
 GROUP = "sprocket-spark"

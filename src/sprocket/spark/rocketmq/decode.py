@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sprocket.rocketmq.codec.columns.columns import Buffer, Ints, Records
+from sprocket.rocketmq.codec.columns import Buffer, Ints, Records
 
 
 def cut(data: Buffer, start: Ints, end: Ints) -> Any:

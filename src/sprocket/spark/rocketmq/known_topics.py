@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sprocket.base import log
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import SettingsError, StoreError, WireError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.codec.config import fastjson

@@ -20,9 +20,9 @@ from sprocket.base.errors import (
     RequestTimeout,
 )
 from sprocket.base.units import MIB
-from sprocket.rocketmq.client.network.broker_calls import PullResult, PullStatus
+from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.columns.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.batches import Batches
 from sprocket.spark.rocketmq.offsets import QueueSlice, name

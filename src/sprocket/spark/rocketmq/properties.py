@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sprocket.rocketmq.codec.columns.columns import Ints, Mask
+from sprocket.rocketmq.codec.columns import Ints, Mask
 
 MAP = pa.map_(pa.string(), pa.string())
 

@@ -9,10 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sprocket.rocketmq.codec.columns.columns import Ints, Records, gather
-from sprocket.rocketmq.codec.record import ids
-from sprocket.rocketmq.codec.record.properties import KEYS, TAGS, UNIQ_KEY
-from sprocket.rocketmq.codec.record.record import BORN_HOST_AT, PHYSICAL_OFFSET_AT
+from sprocket.rocketmq.codec.columns import Ints, Records, gather
+from sprocket.rocketmq.codec.record import (
+    BORN_HOST_AT,
+    KEYS,
+    PHYSICAL_OFFSET_AT,
+    TAGS,
+    UNIQ_KEY,
+    ids,
+)
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
 from sprocket.spark.rocketmq.decode import cut, topics
 from sprocket.spark.rocketmq.properties import Properties

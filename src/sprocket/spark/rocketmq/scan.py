@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sprocket.base import log
-from sprocket.base.disk.disk import Disk, File
+from sprocket.base.disk import Disk, File
 from sprocket.base.errors import FileMissing
-from sprocket.rocketmq.codec.columns.columns import Stop
+from sprocket.rocketmq.codec.columns import Stop
 from sprocket.spark.rocketmq.batches import Batches
 from sprocket.spark.rocketmq.plan import Span
 from sprocket.spark.rocketmq.slices import resync, slices

@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Iterator
 
-from sprocket.base.disk.disk import File
+from sprocket.base.disk import File
 from sprocket.base.units import MIB
-from sprocket.rocketmq.codec.columns.columns import Records, Stop, records, walk
-from sprocket.rocketmq.codec.record.record import (
+from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.record import (
     MAGIC_AT,
     MAGIC_V1,
     MAGIC_V2,

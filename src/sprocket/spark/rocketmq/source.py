@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.spark.rocketmq import options as option_table
 from sprocket.spark.rocketmq.batches import Batches, spark_schema
 from sprocket.spark.rocketmq.known_topics import require_topics

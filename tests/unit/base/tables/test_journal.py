@@ -6,8 +6,7 @@ from random import Random
 import msgspec
 import pytest
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import read_file, replace_file, steps
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
 from sprocket.base.tables import journal
 from sprocket.base.tables.journal import SEGMENTS_MAX, Journal

@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.base.tables.snapshot import BACKUP, SYNC_BYTES, replace_steps
 from sprocket.testing.disk import SimulatedDisk

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk.files import read_file
-from sprocket.base.disk.nonblocking import NonblockingDisk
+from sprocket.base.disk import NonblockingDisk, read_file
 from sprocket.base.errors import DiskFull
 from sprocket.base.units import MIB, QueueOffset
 from sprocket.rocketmq.broker.broker import Broker
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
-from sprocket.rocketmq.store.read.reading import OffsetRange
+from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
 from sprocket.runtime.cold_reads import ColdReads

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.codec.config.tables import (
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
+from sprocket.rocketmq.codec.config import (
+    fastjson,
     group_from_json,
     group_to_json,
     topic_from_json,

@@ -8,12 +8,12 @@ import pytest
 from sprocket.base.errors import RequestRefused, SettingsError
 from sprocket.rocketmq.broker import registration
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers.name_headers import QueryDataVersionAnswer
+from sprocket.rocketmq.codec.headers import QueryDataVersionAnswer
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.runtime import driver

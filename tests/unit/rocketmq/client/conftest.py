@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from sprocket.rocketmq.client.network.client_instance import ClientInstance
+from sprocket.rocketmq.client.network import ClientInstance
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode

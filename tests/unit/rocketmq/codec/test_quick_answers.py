@@ -4,7 +4,7 @@ import pytest
 
 from sprocket.rocketmq.codec import command, quick_answers
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.headers import PullMessageAnswer, SendMessageAnswer
+from sprocket.rocketmq.codec.headers import PullMessageAnswer, SendMessageAnswer
 
 
 @pytest.mark.parametrize("key", ["7F00000100002A9F", 'with "quotes" and \\', "延迟", ""])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.model.route import QueueData
 from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues

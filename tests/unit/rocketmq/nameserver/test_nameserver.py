@@ -2,8 +2,8 @@
 
 import asyncio
 
-from sprocket.rocketmq.codec.config.tables import DataVersion, RegisterBrokerBody
-from sprocket.rocketmq.codec.headers.headers import RegisterBroker
+from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.nameserver import NameServer

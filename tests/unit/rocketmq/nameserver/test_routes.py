@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.config.tables import DataVersion, RegisterBrokerBody
-from sprocket.rocketmq.codec.headers.headers import RegisterBroker
+from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.model.route import QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver.config import NameServerConfig

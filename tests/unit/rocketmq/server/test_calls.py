@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers.headers import NotifyConsumerIdsChanged
+from sprocket.rocketmq.codec.headers import NotifyConsumerIdsChanged
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock

@@ -1,16 +1,14 @@
 """A log in memory with queues, for the tests of what reads them."""
 
-from sprocket.base.disk.segments import SegmentWindow
+from sprocket.base.disk import SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.queue.engine import Queue
+from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, Queue
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
-from sprocket.rocketmq.store.read import queue_reader
-from sprocket.rocketmq.store.read.reading import GetResult, GetStatus
+from sprocket.rocketmq.store.read import GetResult, GetStatus, queue_reader
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = ids.host_bytes("127.0.0.1", 10911)

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, EngineMissing
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb

@@ -6,11 +6,11 @@ from contextlib import suppress
 import pytest
 from tests.stores import ROOT, SMALL, filled
 
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file
 from sprocket.base.errors import ForeignStore, StoreError
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import Geometry, StoreSettings
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock

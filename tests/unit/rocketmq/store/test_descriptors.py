@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from tests.stores import SMALL, new
 
-from sprocket.base.disk.disk import File, RealDisk
+from sprocket.base.disk import File, RealDisk
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.repair import salvage
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.salvager import salvage
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

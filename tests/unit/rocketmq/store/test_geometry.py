@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from tests.stores import ROOT, SMALL, filled, new
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import RealDisk, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.store import geometry

@@ -6,11 +6,11 @@ import pytest
 from tests.stores import ROOT, batch_of, filled, new, open_store
 
 from sprocket.base.clock import SystemClock
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import CHANGES, SimulatedDisk
 

@@ -10,7 +10,7 @@ from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import RetentionSettings
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.retention import SpaceLimits, local_hour, used_percent
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.stores import ROOT, SMALL, batch_of, filled, new, open_store
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.nonblocking import Attempt, NonblockingDisk, WouldBlock
+from sprocket.base.disk import Attempt, NonblockingDisk, RealDisk, WouldBlock, steps
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
@@ -19,9 +17,7 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import store as module
-from sprocket.rocketmq.store.read import queue_reader
-from sprocket.rocketmq.store.read.reading import GetStatus
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.read import Boundary, GetStatus, queue_reader
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

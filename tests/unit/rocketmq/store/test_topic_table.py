@@ -1,7 +1,7 @@
 """The table of topics is read as its broker would read it, and nothing is changed."""
 
-from sprocket.base.disk.files import replace_file
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.base.disk import replace_file
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import topic_table

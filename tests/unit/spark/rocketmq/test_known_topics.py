@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import Disk, replace_file
 from sprocket.base.errors import SettingsError
 from sprocket.spark.rocketmq.known_topics import require_topics
 from sprocket.testing.disk import SimulatedDisk

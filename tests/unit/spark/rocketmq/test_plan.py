@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.spark.samples import encoded, expected, unpack
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore
-from sprocket.rocketmq.codec.columns.columns import Stop
+from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
 from sprocket.spark.rocketmq.plan import Span, plan
 from sprocket.spark.rocketmq.slices import resync, slices

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.spark.rocketmq.test_plan import FILE_BYTES, write_log
 from tests.unit.spark.samples import directory, encoded, expected, plain_rows, schema, unpack
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.spark.rocketmq.batches import Batches
 from sprocket.spark.rocketmq.plan import Span, plan

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.spark.samples import encoded
 
-from sprocket.base.disk.disk import File, RealDisk
-from sprocket.rocketmq.codec.columns.columns import Stop
+from sprocket.base.disk import File, RealDisk
+from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
 from sprocket.spark.rocketmq.slices import resync, slices
 

@@ -3,3 +3,11 @@
 `runtime_info` tells figures, `config` the settings, `removal` deletes topics and groups,
 `upkeep` makes derived files durable and deletes what is old.
 """
+
+from sprocket.rocketmq.broker.admin.config import BrokerConfig
+from sprocket.rocketmq.broker.admin.folding import fold
+from sprocket.rocketmq.broker.admin.removal import Removal
+from sprocket.rocketmq.broker.admin.runtime_info import Room, RuntimeInfo, WaitingRequests
+from sprocket.rocketmq.broker.admin.upkeep import Upkeep
+
+__all__ = ["BrokerConfig", "Removal", "Room", "RuntimeInfo", "Upkeep", "WaitingRequests", "fold"]

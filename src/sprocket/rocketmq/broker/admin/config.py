@@ -13,7 +13,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import aliases
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.settings import Settings
 
 BLACK_LIST = frozenset({"configBlackList", "brokerConfigPath", "rocketmqHome"})

@@ -6,12 +6,11 @@ read only the files.
 """
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.tables import journal
-from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.delay import DelayProgress
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store

@@ -8,13 +8,12 @@ crash interrupts this, it is finished when the broker starts.
 from functools import partial
 
 from sprocket.base import log
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Steps
 from sprocket.rocketmq.broker.admin.upkeep import Done, Upkeep
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.broker.topics.topics import RETRY_PREFIX, Topics
-from sprocket.rocketmq.codec.record.extra import LIGHT_PREFIX
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.codec.record import LIGHT_PREFIX
 from sprocket.rocketmq.store.store import Store
 
 _log = log.get_logger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.codes import VERSION
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.store import Store

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from sprocket.base import log
-from sprocket.base.disk.steps import Steps, advance
+from sprocket.base.disk import Steps, advance
 from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.rocketmq.settings import RetentionSettings
 from sprocket.rocketmq.store.store import Store

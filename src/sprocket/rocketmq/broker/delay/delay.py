@@ -38,8 +38,7 @@ from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.clock import LogClock
-from sprocket.base.disk.disk import Buffer
-from sprocket.base.disk.nonblocking import gather
+from sprocket.base.disk import Buffer, gather
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -52,15 +51,12 @@ from sprocket.base.errors import (
 )
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
-from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit, MessageOriginal
 from sprocket.rocketmq.broker.timers import Timer, Timers
-from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.store.log.appender import Appended
-from sprocket.rocketmq.store.queue.engine import FILLER_SIZE
+from sprocket.rocketmq.store.log import Appended
+from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.rocketmq.store.store import Store
 
 _log = log.get_logger(__name__)

@@ -25,14 +25,10 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
-from sprocket.base.tables.journal import Journal
+from sprocket.base.disk import Disk, Steps, steps
+from sprocket.base.tables import Journal
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.codec.config import tables, values
-from sprocket.rocketmq.codec.config.fastjson import JsonObject
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, JsonObject, tables, values
 from sprocket.rocketmq.store.layout import StoreLayout
 
 Line: TypeAlias = tuple[int, int, int, int]

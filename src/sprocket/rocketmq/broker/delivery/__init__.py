@@ -3,3 +3,9 @@
 `Puller` checks a request in RocketMQ's order and reads; `PullHold` keeps those that found nothing
 until something arrives; `query` finds messages by key, id and time.
 """
+
+from sprocket.rocketmq.broker.delivery.pull import Pulled, PullForbidden, PullService
+from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
+from sprocket.rocketmq.broker.delivery.query import Queries
+
+__all__ = ["PullForbidden", "PullHold", "PullService", "Pulled", "Queries"]

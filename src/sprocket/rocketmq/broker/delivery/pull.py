@@ -9,16 +9,14 @@ from msgspec import Struct
 
 from sprocket.base.errors import RequestRefused
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.headers.headers import PullMessage
+from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, TAG, Subscription
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.settings import PullSettings
-from sprocket.rocketmq.store.read.reading import GetResult, GetStatus
+from sprocket.rocketmq.store.read import GetResult, GetStatus
 from sprocket.rocketmq.store.store import Store
 
 COMMIT_FLAG = 1

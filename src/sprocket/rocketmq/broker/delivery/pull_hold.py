@@ -16,7 +16,7 @@ from typing import TypeVar
 from sprocket.base import log
 from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.settings import PullSettings
-from sprocket.rocketmq.store.reput.reput import Arrival
+from sprocket.rocketmq.store.reput import Arrival
 
 _log = log.get_logger(__name__)
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from sprocket.base import log
-from sprocket.base.disk.nonblocking import Missing, WouldBlock
+from sprocket.base.disk import Missing, WouldBlock
 from sprocket.base.errors import (
     CorruptRecord,
     OffsetTooLarge,
@@ -11,10 +11,9 @@ from sprocket.base.errors import (
     RequestRefused,
 )
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.bodies.admin_bodies import QueueUnit, QueueUnits
+from sprocket.rocketmq.codec.bodies import QueueUnit, QueueUnits
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.headers.admin_headers import QueryConsumeQueue
-from sprocket.rocketmq.codec.headers.headers import QueryMessage
+from sprocket.rocketmq.codec.headers import QueryConsumeQueue, QueryMessage
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store_settings import StoreSettings

@@ -3,3 +3,27 @@
 `Groups` keeps the settings, `ClientManager` the connected clients, `QueueLocks` who reads a queue
 alone, `ConsumerOffsets` what was committed, and `progress` compares that with the queues.
 """
+
+from sprocket.rocketmq.broker.groups.client_manager import (
+    ClientManager,
+    ConnectedClient,
+    ConnectedGroup,
+    Link,
+)
+from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.groups.progress import Progress
+from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
+from sprocket.rocketmq.broker.groups.request_modes import RequestModes
+
+__all__ = [
+    "ClientManager",
+    "ConnectedClient",
+    "ConnectedGroup",
+    "ConsumerOffsets",
+    "Groups",
+    "Link",
+    "Progress",
+    "QueueLocks",
+    "RequestModes",
+]

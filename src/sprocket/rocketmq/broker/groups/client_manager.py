@@ -21,7 +21,7 @@ from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,

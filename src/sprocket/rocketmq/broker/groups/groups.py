@@ -12,17 +12,20 @@ from functools import partial
 import msgspec
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import RequestRefused
-from sprocket.base.tables.journal import Journal
+from sprocket.base.tables import Journal
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.broker.topics.topics import NAME
+from sprocket.rocketmq.broker.topics import NAME
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config import fastjson, tables, values
-from sprocket.rocketmq.codec.config.fastjson import JsonObject
-from sprocket.rocketmq.codec.config.tables import DataVersion, GroupLine
+from sprocket.rocketmq.codec.config import (
+    DataVersion,
+    GroupLine,
+    JsonObject,
+    fastjson,
+    tables,
+    values,
+)
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings

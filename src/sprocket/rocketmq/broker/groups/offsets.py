@@ -33,14 +33,11 @@ import msgspec
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import DiskFailed, DiskFull, WireError
-from sprocket.base.tables.journal import Journal
+from sprocket.base.tables import Journal
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.codec.config import fastjson, tables
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, fastjson, tables
 from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.layout import StoreLayout
 

@@ -4,17 +4,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.nonblocking import gather
+from sprocket.base.disk import gather
 from sprocket.rocketmq.broker.groups.client_manager import ClientManager
 from sprocket.rocketmq.broker.groups.groups import Groups
 from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.broker.topics.topics import Topics
-from sprocket.rocketmq.codec.bodies.progress_bodies import (
-    ConsumeStats,
-    ConsumeTimeSpan,
-    QueueProgress,
-)
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.bodies import ConsumeStats, ConsumeTimeSpan, QueueProgress
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.store.store import Store

@@ -7,13 +7,11 @@ they are kept, logged, and pull.
 from collections.abc import Mapping
 
 from sprocket.base import log
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.config_file import ConfigFile
-from sprocket.rocketmq.codec.bodies import relay_bodies
-from sprocket.rocketmq.codec.bodies.relay_bodies import PULL, RequestMode
-from sprocket.rocketmq.codec.config import values
-from sprocket.rocketmq.codec.config.fastjson import JsonObject
+from sprocket.rocketmq.codec.bodies import PULL, RequestMode, relay_bodies
+from sprocket.rocketmq.codec.config import JsonObject, values
 from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_logger(__name__)

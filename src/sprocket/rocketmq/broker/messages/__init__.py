@@ -4,3 +4,22 @@
 of all who send written and synced together; `PendingAcks` tells them. A message that comes back
 from a consumer is a message, too (`retry`).
 """
+
+from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
+from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.messages.pending_acks import Ready, Sent, longest_ms
+from sprocket.rocketmq.broker.messages.retry import RetryService
+from sprocket.rocketmq.broker.messages.send import REGION, Sender
+
+__all__ = [
+    "REGION",
+    "DelayLevels",
+    "GroupCommit",
+    "MessageOriginal",
+    "Ready",
+    "RetryService",
+    "Sender",
+    "Sent",
+    "longest_ms",
+]

@@ -9,10 +9,9 @@ Source: RocketMQ `ScheduleMessageService`, `HookUtils.transformDelayLevelMessage
 
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
-from sprocket.rocketmq.store.log.offset_assigner import check_queue
-from sprocket.rocketmq.store.queue.queue_units import delays_ms
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
+from sprocket.rocketmq.store.log import check_queue
+from sprocket.rocketmq.store.queue import delays_ms
 
 TIMER_NAMES = (
     properties.TIMER_DELIVER_MS,

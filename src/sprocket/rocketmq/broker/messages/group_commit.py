@@ -52,12 +52,11 @@ from sprocket.rocketmq.broker.messages.pending_acks import (
     Ready,
     Sent,
 )
-from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
-from sprocket.rocketmq.store.log.flusher import FillJob, LogSync
-from sprocket.rocketmq.store.log.tail import KEPT_BYTES_MAX
-from sprocket.rocketmq.store.reput.reput import Arrival
+from sprocket.rocketmq.store.log import KEPT_BYTES_MAX, FillJob, LogSync
+from sprocket.rocketmq.store.reput import Arrival
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
 

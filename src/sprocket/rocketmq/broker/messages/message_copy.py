@@ -6,7 +6,7 @@ back waits, or becomes a dead letter, as a copy of the one that was consumed.
 
 from msgspec import Struct
 
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.rocketmq.codec.record import properties, record, record_layout
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 

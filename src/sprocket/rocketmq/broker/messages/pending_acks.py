@@ -8,11 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sprocket.base import log
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.headers import SendMessage
-from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch
+from sprocket.rocketmq.codec.headers import SendMessage
+from sprocket.rocketmq.store.log import Appended, AppendedBatch
 from sprocket.runtime.driver import Peer
 
 _log = log.get_logger(__name__)

@@ -23,12 +23,12 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
-from sprocket.rocketmq.broker.topics.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, Topics
+from sprocket.rocketmq.broker.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, Topics
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.headers.headers import SendMessageBack
+from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.message import NewRecord

@@ -12,8 +12,7 @@ from typing import Protocol, TypeAlias
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
+from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages import plain_properties
 from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
 from sprocket.rocketmq.broker.messages.plain_properties import (
@@ -24,7 +23,7 @@ from sprocket.rocketmq.broker.messages.plain_properties import (
     UNIQUE_NAME,
 )
 from sprocket.rocketmq.broker.messages.retry import retries_max
-from sprocket.rocketmq.broker.topics.topics import (
+from sprocket.rocketmq.broker.topics import (
     DEAD_LETTER_PREFIX,
     FORBIDDEN_TO_SEND,
     RETRY_PREFIX,
@@ -33,10 +32,8 @@ from sprocket.rocketmq.broker.topics.topics import (
 )
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.ext import FieldUnreadable
-from sprocket.rocketmq.codec.headers.headers import SendMessage
-from sprocket.rocketmq.codec.record import batch, properties
-from sprocket.rocketmq.codec.record.extra import COUNT_MAX
+from sprocket.rocketmq.codec.headers import FieldUnreadable, SendMessage
+from sprocket.rocketmq.codec.record import COUNT_MAX, batch, properties
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,
     INNER_BATCH,

@@ -2,3 +2,7 @@
 
 `meters` counts by key over the last minute, hour and day; `stats` says what is counted.
 """
+
+from sprocket.rocketmq.broker.stats.stats import Stats
+
+__all__ = ["Stats"]

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.rocketmq.broker.stats.meters import ROLL_SECONDS, Count, Meter, MeterWindow
-from sprocket.rocketmq.codec.bodies.stats_bodies import Rate, StatsData
-from sprocket.rocketmq.store.reput.reput import Put
+from sprocket.rocketmq.codec.bodies import Rate, StatsData
+from sprocket.rocketmq.store.reput import Put
 
 WINDOWS_SECONDS = (10, 60, 600)
 """The spans that RocketMQ's tools show."""

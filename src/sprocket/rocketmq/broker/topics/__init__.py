@@ -3,3 +3,23 @@
 `Topics` keeps them in `config/topics.json` and a journal; `attributes` changes RocketMQ 5's named
 settings.
 """
+
+from sprocket.rocketmq.broker.topics import attributes
+from sprocket.rocketmq.broker.topics.topics import (
+    DEAD_LETTER_PREFIX,
+    FORBIDDEN_TO_SEND,
+    NAME,
+    RETRY_PREFIX,
+    Topics,
+    check_name,
+)
+
+__all__ = [
+    "DEAD_LETTER_PREFIX",
+    "FORBIDDEN_TO_SEND",
+    "NAME",
+    "RETRY_PREFIX",
+    "Topics",
+    "attributes",
+    "check_name",
+]

@@ -14,17 +14,13 @@ import msgspec
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import RequestRefused
-from sprocket.base.tables.journal import Journal
+from sprocket.base.tables import Journal
 from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config import fastjson, tables
-from sprocket.rocketmq.codec.config.fastjson import JsonObject
-from sprocket.rocketmq.codec.config.tables import DataVersion, TopicLine
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.config import DataVersion, JsonObject, TopicLine, fastjson, tables
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.internal import SYSTEM_PREFIX, SYSTEM_TOPICS
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings

@@ -10,9 +10,9 @@ from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
 from sprocket.rocketmq.client.admin.offsets import OffsetAdmin
 from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.admin.topics import TopicAdmin
-from sprocket.rocketmq.client.network.lease import ClientOptions, Lease, Where
+from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.codec.bodies.broker_bodies import ClusterInfo
+from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX

@@ -6,23 +6,19 @@ from msgspec import Struct
 
 from sprocket.rocketmq.client.admin.reach import Reach, decoded
 from sprocket.rocketmq.codec.bodies import (
+    BrokerConsumeStats,
+    ProducerInfo,
+    QueueUnits,
+    StatsData,
     admin_bodies,
     broker_bodies,
     group_bodies,
     progress_bodies,
     stats_bodies,
 )
-from sprocket.rocketmq.codec.bodies.admin_bodies import QueueUnits
-from sprocket.rocketmq.codec.bodies.group_bodies import ProducerInfo
-from sprocket.rocketmq.codec.bodies.progress_bodies import BrokerConsumeStats
-from sprocket.rocketmq.codec.bodies.stats_bodies import StatsData
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.headers.admin_headers import (
-    GetBrokerConsumeStats,
-    QueryConsumeQueue,
-    ViewStats,
-)
+from sprocket.rocketmq.codec.headers import GetBrokerConsumeStats, QueryConsumeQueue, ViewStats
 from sprocket.rocketmq.model.route import MessageQueue
 
 

@@ -7,32 +7,33 @@ from sprocket.base.errors import ClientError, InvalidMessage, NoSuchGroup
 from sprocket.base.nearest import hint
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.admin.reach import TIMEOUT_MS, Reach, decoded
-from sprocket.rocketmq.client.consumer.assignment import Start
-from sprocket.rocketmq.client.network.connections import refused
-from sprocket.rocketmq.client.producer.outgoing import check_group
+from sprocket.rocketmq.client.consumer import Start
+from sprocket.rocketmq.client.network import refused
+from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
 from sprocket.rocketmq.codec.bodies import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumeStats,
+    DirectOutcome,
+    RunningInfo,
     admin_bodies,
     consumer_bodies,
     group_bodies,
     progress_bodies,
 )
-from sprocket.rocketmq.codec.bodies.consumer_bodies import DirectOutcome, RunningInfo
-from sprocket.rocketmq.codec.bodies.group_bodies import ClientConnection, ConsumerConnection
-from sprocket.rocketmq.codec.bodies.progress_bodies import ConsumeStats
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.headers.admin_headers import (
+from sprocket.rocketmq.codec.headers import (
+    CloneOffsets,
+    ConsumeMessageDirectly,
     ConsumerConnections,
     DeleteGroup,
+    GetConsumerRunningInfo,
     GetConsumeStats,
     GroupOnly,
     ProducerConnections,
+    ResetOffset,
 )
-from sprocket.rocketmq.codec.headers.consumer_headers import (
-    ConsumeMessageDirectly,
-    GetConsumerRunningInfo,
-)
-from sprocket.rocketmq.codec.headers.group_headers import CloneOffsets, ResetOffset
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.route import MessageQueue
 

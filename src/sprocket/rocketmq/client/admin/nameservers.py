@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from sprocket.rocketmq.client.admin.reach import Reach, decoded
-from sprocket.rocketmq.client.network.connections import read, refused
+from sprocket.rocketmq.client.network import read, refused
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.headers.ext import Header
-from sprocket.rocketmq.codec.headers.name_headers import (
+from sprocket.rocketmq.codec.headers import (
     AddAnswer,
     BrokerNameOnly,
+    Header,
     Key,
     KeyValue,
     Namespace,

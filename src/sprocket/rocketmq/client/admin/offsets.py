@@ -2,9 +2,9 @@
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.client.network.connections import read
+from sprocket.rocketmq.client.network import read
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers.headers import TimestampAnswer, TopicQueue
+from sprocket.rocketmq.codec.headers import TimestampAnswer, TopicQueue
 from sprocket.rocketmq.model.route import MessageQueue
 
 

@@ -5,14 +5,11 @@ from typing import TypeVar
 
 from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NoSuchTopic
 from sprocket.base.nearest import hint
-from sprocket.rocketmq.client.network.client_instance import ClientInstance
-from sprocket.rocketmq.client.network.connections import read, refused
-from sprocket.rocketmq.client.network.lease import Lease
-from sprocket.rocketmq.codec.bodies import broker_bodies
-from sprocket.rocketmq.codec.bodies.broker_bodies import ClusterInfo
+from sprocket.rocketmq.client.network import ClientInstance, Lease, read, refused
+from sprocket.rocketmq.codec.bodies import ClusterInfo, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header
 from sprocket.rocketmq.model.route import MASTER_ID, TopicRoute
 
 T = TypeVar("T")

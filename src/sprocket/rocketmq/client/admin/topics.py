@@ -5,17 +5,17 @@ from collections.abc import Mapping
 
 from sprocket.base.errors import InvalidMessage, NoRoute, RequestTimeout
 from sprocket.rocketmq.client.admin.reach import Reach, decoded
-from sprocket.rocketmq.client.network.routes import TEMPLATE_TOPIC
-from sprocket.rocketmq.client.producer.outgoing import check_topic
-from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
-from sprocket.rocketmq.codec.bodies.admin_bodies import QueueStats, TopicStats
+from sprocket.rocketmq.client.network import TEMPLATE_TOPIC
+from sprocket.rocketmq.client.producer import check_topic
+from sprocket.rocketmq.codec.bodies import QueueStats, TopicStats, admin_bodies, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers.headers import CreateTopic, TopicOnly
-from sprocket.rocketmq.codec.headers.name_headers import (
+from sprocket.rocketmq.codec.headers import (
     ClusterOnly,
+    CreateTopic,
     DeleteTopicInNames,
     Key,
     KeyValue,
+    TopicOnly,
 )
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, SINGLE_TAG, WRITE, TopicConfig

@@ -4,7 +4,7 @@ from typing import Self, Unpack
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import admin as _admin
-from sprocket.rocketmq.client.admin.messages import FOREVER_MS
+from sprocket.rocketmq.client.admin import FOREVER_MS
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.blocking.subjects import (
     BlockingBrokerAdmin,
@@ -14,9 +14,9 @@ from sprocket.rocketmq.client.blocking.subjects import (
     BlockingOffsetAdmin,
     BlockingTopicAdmin,
 )
-from sprocket.rocketmq.client.network.lease import ClientOptions
+from sprocket.rocketmq.client.network import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.codec.bodies.broker_bodies import ClusterInfo
+from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX

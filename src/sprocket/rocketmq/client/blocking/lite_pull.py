@@ -5,12 +5,9 @@ from typing import Self, Unpack
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
+from sprocket.rocketmq.client.consumer import OnRebalance, OnTopicChange, Start, Strategy, averagely
 from sprocket.rocketmq.client.consumer import lite_pull as _lite_pull
-from sprocket.rocketmq.client.consumer.assignment import Start
-from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.lite_pull import OnTopicChange
-from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
-from sprocket.rocketmq.client.network.lease import ClientOptions
+from sprocket.rocketmq.client.network import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL

@@ -5,8 +5,8 @@ from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected
+from sprocket.rocketmq.client.network import Connect
 from sprocket.rocketmq.client.network import lease as _lease
-from sprocket.rocketmq.client.network.connections import Connect
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.runtime.blocking import Portal, ThreadLock
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Self, Unpack
 
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
-from sprocket.rocketmq.client.network.lease import ClientOptions
+from sprocket.rocketmq.client.network import ClientOptions
+from sprocket.rocketmq.client.producer import Selector, SendResult
 from sprocket.rocketmq.client.producer import producer as _producer
-from sprocket.rocketmq.client.producer.outgoing import SendResult
-from sprocket.rocketmq.client.producer.topic_lanes import Selector
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.model.message import Message

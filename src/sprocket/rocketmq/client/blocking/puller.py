@@ -5,8 +5,7 @@ from typing import Self, Unpack
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
 from sprocket.rocketmq.client.consumer import puller as _puller
-from sprocket.rocketmq.client.network.broker_calls import PullResult
-from sprocket.rocketmq.client.network.lease import ClientOptions
+from sprocket.rocketmq.client.network import ClientOptions, PullResult
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.model.route import MessageQueue
 

@@ -5,11 +5,9 @@ from typing import Self, Unpack
 
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
 from sprocket.rocketmq.client.blocking.portal import Runner, Where
+from sprocket.rocketmq.client.consumer import OnRebalance, Start, Strategy, averagely
 from sprocket.rocketmq.client.consumer import push as _push
-from sprocket.rocketmq.client.consumer.assignment import Start
-from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
-from sprocket.rocketmq.client.network.lease import ClientOptions
+from sprocket.rocketmq.client.network import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL

@@ -7,20 +7,22 @@ from collections.abc import Mapping
 
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client import admin as _admin
-from sprocket.rocketmq.client.admin.brokers import BrokerStatus
-from sprocket.rocketmq.client.admin.messages import FOREVER_MS
+from sprocket.rocketmq.client.admin import FOREVER_MS, BrokerStatus
 from sprocket.rocketmq.client.blocking.portal import Runner
-from sprocket.rocketmq.client.consumer.assignment import Start
+from sprocket.rocketmq.client.consumer import Start
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.codec.bodies.admin_bodies import QueueUnits, TopicStats
-from sprocket.rocketmq.codec.bodies.consumer_bodies import DirectOutcome, RunningInfo
-from sprocket.rocketmq.codec.bodies.group_bodies import (
+from sprocket.rocketmq.codec.bodies import (
+    BrokerConsumeStats,
     ClientConnection,
     ConsumerConnection,
+    ConsumeStats,
+    DirectOutcome,
     ProducerInfo,
+    QueueUnits,
+    RunningInfo,
+    StatsData,
+    TopicStats,
 )
-from sprocket.rocketmq.codec.bodies.progress_bodies import BrokerConsumeStats, ConsumeStats
-from sprocket.rocketmq.codec.bodies.stats_bodies import StatsData
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig

@@ -15,7 +15,7 @@ from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import Offsets
 from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
 from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
-from sprocket.rocketmq.client.network.broker_calls import BrokerCalls
+from sprocket.rocketmq.client.network import BrokerCalls
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.route import MessageQueue

@@ -9,7 +9,7 @@ from collections import deque
 from msgspec import Struct
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.codec.bodies.consumer_bodies import TopicInfo
+from sprocket.rocketmq.codec.bodies import TopicInfo
 
 SAMPLE_S = 10.0
 """How often the sums are looked at; rates are those of the last minute."""

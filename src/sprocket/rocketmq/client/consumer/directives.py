@@ -16,13 +16,12 @@ from sprocket.rocketmq.client.consumer.assignment import Assignment
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.listener import DeliverLater, Listener, call
 from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.codec.bodies import consumer_bodies
-from sprocket.rocketmq.codec.bodies.consumer_bodies import DirectResult, QueueInfo, RunningInfo
+from sprocket.rocketmq.codec.bodies import DirectResult, QueueInfo, RunningInfo, consumer_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.headers.consumer_headers import (
+from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
     GetConsumerRunningInfo,
     GetConsumerStatus,

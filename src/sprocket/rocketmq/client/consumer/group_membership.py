@@ -9,8 +9,7 @@ from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage, NoRoute, NoSuchTopic
 from sprocket.rocketmq.client.consumer.assignment import Assignment
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, allocate
-from sprocket.rocketmq.client.network.lease import Lease
-from sprocket.rocketmq.client.network.routes import TEMPLATE_TOPIC
+from sprocket.rocketmq.client.network import TEMPLATE_TOPIC, Lease
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import Subscription

@@ -14,8 +14,8 @@ from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.lite_pull_core import LitePlan, LitePullCore
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.client.network.lease import ClientOptions, Lease, Where
-from sprocket.rocketmq.client.producer.outgoing import check_group
+from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
+from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL

@@ -14,10 +14,9 @@ from sprocket.rocketmq.client.consumer.poll_buffer import PollBuffer
 from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
 from sprocket.rocketmq.client.consumer.rebalance import Strategy
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.client.network.client_instance import JoinedGroup
-from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.client.network import JoinedGroup, Lease
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData
+from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.model.group import CLUSTERING, CONSUME_ACTIVELY
 
 

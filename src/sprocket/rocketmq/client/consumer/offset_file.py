@@ -15,8 +15,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 
 from sprocket.base import log
-from sprocket.base.disk.disk import Disk, Lock
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import Disk, Lock, read_file, replace_file
 from sprocket.base.errors import ClientError, FileMissing, StoreError, StoreLocked, WireError
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.codec.bodies import body_parts, consumer_bodies

@@ -11,9 +11,8 @@ from typing import Self, TypeVar, Unpack
 from sprocket.base.errors import NoRoute, NoSuchTopic, NotConnected, RequestTimeout
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.subscriptions import check_tags
-from sprocket.rocketmq.client.network.broker_calls import PullResult
-from sprocket.rocketmq.client.network.lease import ClientOptions, Lease, Where
-from sprocket.rocketmq.client.producer.outgoing import check_group
+from sprocket.rocketmq.client.network import ClientOptions, Lease, PullResult, Where
+from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.model.route import MessageQueue
 

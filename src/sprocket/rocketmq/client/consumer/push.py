@@ -13,8 +13,8 @@ from sprocket.rocketmq.client.consumer.listener import DeadLetter, DeliverLater,
 from sprocket.rocketmq.client.consumer.push_core import PushCore, PushPlan
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.client.network.lease import ClientOptions, Lease, Where
-from sprocket.rocketmq.client.producer.outgoing import check_group
+from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
+from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from sprocket import __version__
 from sprocket.base import log
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.client.consumer.assignment import Assignment, Locks, Start, StartOffsets
 from sprocket.rocketmq.client.consumer.consume import (
     ConcurrentConsumption,
@@ -26,11 +26,10 @@ from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
 from sprocket.rocketmq.client.consumer.rebalance import Strategy
 from sprocket.rocketmq.client.consumer.send_back import RETRIES_MAX, SendBack
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.client.network.client_instance import JoinedGroup
-from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.client.network import JoinedGroup, Lease
 from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData
+from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.model.group import ALL, BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
 from sprocket.runtime.tasks import is_set_within
 

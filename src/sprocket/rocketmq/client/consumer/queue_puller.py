@@ -9,7 +9,7 @@ from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.consume import Consumption
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
+from sprocket.rocketmq.client.network import BrokerCalls, PullResult, PullStatus
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import ResponseCode

@@ -7,11 +7,10 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, NoRoute
 from sprocket.rocketmq.client.consumer.listener import DEAD_LETTER_LEVEL
-from sprocket.rocketmq.client.network.connections import Connections
-from sprocket.rocketmq.client.network.routes import Routes
+from sprocket.rocketmq.client.network import Connections, Routes
 from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers.headers import SendMessageBack, SendMessageV2
+from sprocket.rocketmq.codec.headers import SendMessageBack, SendMessageV2
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from sprocket.base.clock import Clock
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.consumer.assignment import Start
-from sprocket.rocketmq.client.producer.outgoing import check_topic
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData
+from sprocket.rocketmq.client.producer import check_topic
+from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.model.group import ALL, Subscription
 
 _SQL = re.compile(

@@ -3,3 +3,39 @@
 `ClientInstance` has an identity and sends heartbeats; several producers and consumers may hold a
 share of one (`lease`). `Routes` knows which broker serves which topic.
 """
+
+from sprocket.rocketmq.client.network import lease
+from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
+from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup, local_ip
+from sprocket.rocketmq.client.network.connections import (
+    Channel,
+    Connect,
+    Connections,
+    read,
+    refused,
+    split_address,
+)
+from sprocket.rocketmq.client.network.lease import Client, ClientOptions, Lease, Where
+from sprocket.rocketmq.client.network.routes import TEMPLATE_TOPIC, Routes
+
+__all__ = [
+    "TEMPLATE_TOPIC",
+    "BrokerCalls",
+    "Channel",
+    "Client",
+    "ClientInstance",
+    "ClientOptions",
+    "Connect",
+    "Connections",
+    "JoinedGroup",
+    "Lease",
+    "PullResult",
+    "PullStatus",
+    "Routes",
+    "Where",
+    "lease",
+    "local_ip",
+    "read",
+    "refused",
+    "split_address",
+]

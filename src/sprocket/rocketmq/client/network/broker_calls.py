@@ -11,7 +11,7 @@ from sprocket.rocketmq.client.network.routes import Routes
 from sprocket.rocketmq.codec.bodies import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.headers import (
+from sprocket.rocketmq.codec.headers import (
     GetConsumerList,
     OffsetAnswer,
     PullMessage,

@@ -24,7 +24,7 @@ from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.bodies import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.headers.headers import UnregisterClient
+from sprocket.rocketmq.codec.headers import UnregisterClient
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks

@@ -30,7 +30,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request
 from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Peer
 from sprocket.runtime.tasks import Tasks

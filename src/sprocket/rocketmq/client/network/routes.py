@@ -15,8 +15,7 @@ from sprocket.rocketmq.client.network.connections import Connections, read, refu
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.ext import Header
-from sprocket.rocketmq.codec.headers.headers import GetRoute
+from sprocket.rocketmq.codec.headers import GetRoute, Header
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
 

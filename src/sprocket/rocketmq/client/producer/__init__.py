@@ -3,3 +3,27 @@
 `Producer` is the face; `outgoing` makes a message ready, `send_lanes` keep the order of those
 that wait, `send_request` speaks with the broker, `broker_faults` avoids one that fails.
 """
+
+from sprocket.rocketmq.client.producer import producer
+from sprocket.rocketmq.client.producer.outgoing import (
+    SendResult,
+    SendStatus,
+    check_group,
+    check_topic,
+    split_batch,
+)
+from sprocket.rocketmq.client.producer.producer import Producer
+from sprocket.rocketmq.client.producer.requests import reply_to
+from sprocket.rocketmq.client.producer.topic_lanes import Selector
+
+__all__ = [
+    "Producer",
+    "Selector",
+    "SendResult",
+    "SendStatus",
+    "check_group",
+    "check_topic",
+    "producer",
+    "reply_to",
+    "split_batch",
+]

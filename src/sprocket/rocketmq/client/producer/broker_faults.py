@@ -16,10 +16,9 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.network.connections import Connections
-from sprocket.rocketmq.client.network.routes import Routes
+from sprocket.rocketmq.client.network import Connections, Routes
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers.headers import TopicQueue
+from sprocket.rocketmq.codec.headers import TopicQueue
 
 _AVOID_S = ((15.0, 30.0), (5.0, 10.0), (3.0, 6.0), (1.8, 5.0), (0.55, 2.0))
 """From which latency on a broker is avoided, and for how long; below 0.55 s not at all."""

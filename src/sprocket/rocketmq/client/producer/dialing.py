@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.network.connections import Channel, Connections
-from sprocket.rocketmq.client.network.routes import Routes
+from sprocket.rocketmq.client.network import Channel, Connections, Routes
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.runtime.tasks import Tasks
 

@@ -15,8 +15,7 @@ from sprocket.base.units import KIB
 from sprocket.rocketmq.client.producer.validation import check_message
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import compression
-from sprocket.rocketmq.codec.record import batch, properties
-from sprocket.rocketmq.codec.record.ids import UniqueIds
+from sprocket.rocketmq.codec.record import UniqueIds, batch, properties
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 

@@ -17,8 +17,7 @@ from sprocket.base.errors import (
     ReplyTimeout,
     RequestTimeout,
 )
-from sprocket.rocketmq.client.network.client_instance import ClientInstance
-from sprocket.rocketmq.client.network.lease import ClientOptions, Lease, Where
+from sprocket.rocketmq.client.network import ClientInstance, ClientOptions, Lease, Where
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, Prober
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import (
@@ -40,7 +39,7 @@ from sprocket.rocketmq.client.producer.topic_lanes import (
 from sprocket.rocketmq.client.producer.validation import check_message, check_place, check_timeout
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
-from sprocket.rocketmq.codec.record.ids import UniqueIds, host_bytes
+from sprocket.rocketmq.codec.record import UniqueIds, host_bytes
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 

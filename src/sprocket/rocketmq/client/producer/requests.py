@@ -21,15 +21,15 @@ from sprocket.rocketmq.client.producer.outgoing import REPLY
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.headers.reply_headers import PushReply
-from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.codec.record.properties import (
+from sprocket.rocketmq.codec.headers import PushReply
+from sprocket.rocketmq.codec.record import (
     ARRIVE_TIME,
     CLUSTER,
     CORRELATION_ID,
     MSG_TYPE,
     REPLY_TO_CLIENT,
     TTL,
+    properties,
 )
 from sprocket.rocketmq.model.message import Message, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue

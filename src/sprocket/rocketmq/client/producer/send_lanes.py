@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.network.connections import Channel
+from sprocket.rocketmq.client.network import Channel
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import BATCH_MESSAGES_MAX, Outgoing

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import BrokerRefused, ClientError, RequestRefused, RequestTimeout
-from sprocket.rocketmq.client.network.connections import Channel
+from sprocket.rocketmq.client.network import Channel
 from sprocket.rocketmq.client.producer.outgoing import Outgoing, SendResult, SendStatus
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers.headers import SendMessageAnswer, SendMessageV2
+from sprocket.rocketmq.codec.headers import SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import batch
 from sprocket.rocketmq.model.route import MessageQueue
 

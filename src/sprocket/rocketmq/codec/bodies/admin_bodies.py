@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sprocket.rocketmq.codec.bodies import body_parts
-from sprocket.rocketmq.codec.config import tables, values
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, tables, values
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig

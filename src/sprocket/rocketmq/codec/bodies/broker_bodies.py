@@ -17,8 +17,7 @@ from typing import Any
 import msgspec
 
 from sprocket.rocketmq.codec.bodies import body_parts
-from sprocket.rocketmq.codec.config import values
-from sprocket.rocketmq.codec.config.tables import (
+from sprocket.rocketmq.codec.config import (
     DataVersion,
     RegisterBrokerBody,
     decode_register_broker,
@@ -29,6 +28,7 @@ from sprocket.rocketmq.codec.config.tables import (
     group_to_json,
     topic_from_json,
     topic_to_json,
+    values,
 )
 from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sprocket.rocketmq.codec.bodies import body_parts
-from sprocket.rocketmq.codec.config import tables, values
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, tables, values
 from sprocket.rocketmq.model.group import CLUSTERING, CONSUME_PASSIVELY, Subscription
 from sprocket.rocketmq.model.group import SubscriptionGroup as Group
 

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sprocket.rocketmq.codec.bodies import body_parts
-from sprocket.rocketmq.codec.config import fastjson, values
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, fastjson, values
 from sprocket.rocketmq.model.route import MessageQueue
 
 _KEYS_A_PIECE = 1000

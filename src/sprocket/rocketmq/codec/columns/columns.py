@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sprocket.base.checksum import crc32
-from sprocket.rocketmq.codec.record.record_layout import (
+from sprocket.rocketmq.codec.record import (
     BLANK_BYTES,
     BODY_CRC_AT,
     BORN_AT_MS_AT,
@@ -47,8 +47,8 @@ from sprocket.rocketmq.codec.record.record_layout import (
     SIZE_AT,
     STORED_AT_MS_AT,
     SYS_FLAG_AT,
+    places,
 )
-from sprocket.rocketmq.codec.record.record_scan import places
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6
 
 Buffer: TypeAlias = bytes | memoryview

@@ -19,9 +19,7 @@ import numpy.typing as npt
 
 from sprocket.base.checksum import hash32
 from sprocket.rocketmq.codec.columns.columns import Buffer, Ints, Mask, Records, gather
-from sprocket.rocketmq.codec.record import properties, record
-from sprocket.rocketmq.codec.record.extra import MARK, SCHEDULE_TOPIC
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import MARK, SCHEDULE_TOPIC, Entry, properties, record
 from sprocket.rocketmq.model.message import (
     INNER_BATCH,
     TRANSACTION_COMMIT,

@@ -23,7 +23,7 @@ Invariants:
 from msgspec import Struct
 
 from sprocket.base.checksum import cached_hash32, crc32
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.record import extra, ids, properties
 from sprocket.rocketmq.codec.record.extra import Extra

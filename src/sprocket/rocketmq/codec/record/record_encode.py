@@ -10,7 +10,7 @@ from itertools import accumulate, chain, count, repeat
 from typing import TypeAlias
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import properties

@@ -7,7 +7,7 @@ import struct
 from typing import TypeAlias
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6

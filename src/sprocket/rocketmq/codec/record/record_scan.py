@@ -5,7 +5,7 @@ from enum import Enum
 from itertools import repeat
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record.record_layout import (

@@ -3,3 +3,27 @@
 `Indexes` puts and finds keys, an index file after the other. It is made from the log, and made
 again if it is lost; what its slots do not lead to yet is looked for in its units.
 """
+
+from sprocket.rocketmq.store.index.index_file import (
+    HEADER,
+    HEADER_BYTES,
+    INDEX_UNIT,
+    SECONDS_MAX,
+    SLOT_BYTES,
+    UNIT_BYTES,
+    IndexHeader,
+)
+from sprocket.rocketmq.store.index.key_index import Indexes, batch_hashes, key_string
+
+__all__ = [
+    "HEADER",
+    "HEADER_BYTES",
+    "INDEX_UNIT",
+    "SECONDS_MAX",
+    "SLOT_BYTES",
+    "UNIT_BYTES",
+    "IndexHeader",
+    "Indexes",
+    "batch_hashes",
+    "key_string",
+]

@@ -26,11 +26,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk, File
-from sprocket.base.disk.files import read_written
-from sprocket.base.disk.nonblocking import following
-from sprocket.base.disk.steps import StepsTo
+from sprocket.base.disk import Disk, File, StepsTo, following, read_written, steps
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 
@@ -40,7 +36,7 @@ except ImportError:  # the light install; plain Python does the same
     np = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns.columns import Ints
+    from sprocket.rocketmq.codec.columns import Ints
 
 HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size

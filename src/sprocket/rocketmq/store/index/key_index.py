@@ -22,14 +22,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.clock import Clock
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import remove_if_there
-from sprocket.base.disk.nonblocking import gather
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, gather, remove_if_there, steps
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index.index_file import IndexFile, IndexHeader
@@ -42,8 +38,7 @@ except ImportError:  # the light install; plain Python does the same
 if TYPE_CHECKING:  # it needs numpy
     import numpy.typing as npt
 
-    from sprocket.rocketmq.codec.columns.columns import Ints
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 
 _Words: TypeAlias = "npt.NDArray[np.uint32]"
 

@@ -4,3 +4,48 @@
 writes them, `Flusher` makes them durable and prepares the disk ahead. `LogScanner` walks over
 what is there, past damage. Only the log counts; every other file can be made from it.
 """
+
+from sprocket.rocketmq.store.log import mend
+from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch, Appender
+from sprocket.rocketmq.store.log.commit_log import CommitLog
+from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
+from sprocket.rocketmq.store.log.log_scanner import (
+    LOOK_BYTES,
+    Damage,
+    Found,
+    LogScanner,
+    Misplaced,
+    glance,
+    intact_entry,
+    stop_at,
+)
+from sprocket.rocketmq.store.log.mend import PADDING_TOPIC
+from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner, check_queue
+from sprocket.rocketmq.store.log.page_cache import PageCache, memory_bytes
+from sprocket.rocketmq.store.log.tail import KEPT_BYTES_MAX, Tail
+
+__all__ = [
+    "KEPT_BYTES_MAX",
+    "LOOK_BYTES",
+    "PADDING_TOPIC",
+    "Appended",
+    "AppendedBatch",
+    "Appender",
+    "CommitLog",
+    "Damage",
+    "FillJob",
+    "Flusher",
+    "Found",
+    "LogScanner",
+    "LogSync",
+    "Misplaced",
+    "OffsetAssigner",
+    "PageCache",
+    "Tail",
+    "check_queue",
+    "glance",
+    "intact_entry",
+    "memory_bytes",
+    "mend",
+    "stop_at",
+]

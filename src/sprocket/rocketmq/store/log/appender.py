@@ -19,9 +19,7 @@ from msgspec import Struct
 from sprocket.base.clock import LogClock
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record import extra
-from sprocket.rocketmq.codec.record.batch import FRAME_BYTES
-from sprocket.rocketmq.codec.record.record import encoded_size
+from sprocket.rocketmq.codec.record import FRAME_BYTES, encoded_size, extra
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
 from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.flusher import Flusher

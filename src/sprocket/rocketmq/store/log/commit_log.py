@@ -21,8 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
-from sprocket.base.disk.disk import File
-from sprocket.base.disk.segments import Segment, SegmentFiles, SegmentWindow
+from sprocket.base.disk import File, Segment, SegmentFiles, SegmentWindow
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -33,8 +32,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.base.units import KIB, PhysicalOffset
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import BLANK_BYTES, Entry
+from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry, record
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.log.tail import Tail
 

@@ -26,8 +26,7 @@ Invariants
 """
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.segments import create_segment, segment_name
+from sprocket.base.disk import Disk, create_segment, segment_name
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.units import KIB, MIB, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings

@@ -31,11 +31,10 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from sprocket.base.disk.segments import Segment, SegmentReader, Unreadable
+from sprocket.base.disk import Segment, SegmentReader, Unreadable
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import (
+from sprocket.rocketmq.codec.record import (
     BLANK_BYTES,
     FIXED_BYTES,
     HOST_V6_EXTRA,
@@ -48,13 +47,13 @@ from sprocket.rocketmq.codec.record.record import (
     Entry,
     ScanStop,
     claims_to_fit,
+    record,
 )
 
 try:
     import numpy as np
 
-    from sprocket.rocketmq.codec.columns import columns
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch, columns
 except ImportError:  # the light install; plain Python does the same
     columns = None  # type: ignore[assignment]
 

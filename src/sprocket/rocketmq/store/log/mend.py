@@ -10,10 +10,9 @@ A record in which only its own place is wrong gets the right one.
 
 from collections.abc import Sequence
 
-from sprocket.base.disk.segments import Segment, SegmentFiles
+from sprocket.base.disk import Segment, SegmentFiles
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN
+from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN, record
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.log_scanner import Damage, LogScanner, Misplaced

@@ -13,9 +13,7 @@ from collections.abc import Container, Mapping
 from msgspec import Struct, structs
 
 from sprocket.base.errors import MessageIllegal, MessageTooLarge
-from sprocket.rocketmq.codec.record import extra, properties
-from sprocket.rocketmq.codec.record.extra import Extra
-from sprocket.rocketmq.codec.record.record import TOPIC_BYTES_MAX_V1
+from sprocket.rocketmq.codec.record import TOPIC_BYTES_MAX_V1, Extra, extra, properties
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.store.layout import check_topic
 

@@ -8,10 +8,9 @@ yet, up to 30 ms at a time.
 from collections import deque
 from collections.abc import Sequence
 
-from sprocket.base.disk.disk import Buffer
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import Buffer, SegmentFiles
 from sprocket.base.units import MIB
-from sprocket.rocketmq.codec.record.record import MAGIC_AT
+from sprocket.rocketmq.codec.record import MAGIC_AT
 
 KEPT_BYTES_MAX = 16 * MIB
 """Kept of what nobody has asked to drop."""

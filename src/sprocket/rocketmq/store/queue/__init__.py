@@ -4,3 +4,52 @@
 in a RocksDB, and `engines` knows which a store has. `Units` says which unit a record gets.
 They are made from the log, and made again if they are lost.
 """
+
+from sprocket.rocketmq.store.queue import engines, unit_batch
+from sprocket.rocketmq.store.queue.batch_queue import BATCH_UNIT, BatchQueue
+from sprocket.rocketmq.store.queue.engine import (
+    ANYWHERE,
+    FILLER_SIZE,
+    QUEUE_UNIT,
+    UNIT_BYTES,
+    LastUnit,
+    Queue,
+    QueueKey,
+    Queues,
+    UnitRead,
+)
+from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
+from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles
+from sprocket.rocketmq.store.queue.queue_units import QueueUnits, Subscriptions, delays_ms
+from sprocket.rocketmq.store.queue.rocks_database import CURRENT, is_database, read_all
+from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+
+__all__ = [
+    "ANYWHERE",
+    "BATCH_UNIT",
+    "CURRENT",
+    "FILLER_SIZE",
+    "QUEUE_UNIT",
+    "UNIT_BYTES",
+    "BatchQueue",
+    "ExtendedUnit",
+    "Extension",
+    "FileQueues",
+    "LastUnit",
+    "OtherKinds",
+    "Queue",
+    "QueueFiles",
+    "QueueKey",
+    "QueueUnits",
+    "Queues",
+    "RocksQueues",
+    "Subscriptions",
+    "UnitRead",
+    "delays_ms",
+    "engines",
+    "is_address",
+    "is_database",
+    "read_all",
+    "unit_batch",
+]

@@ -22,11 +22,10 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES
 from sprocket.rocketmq.store.queue.engine import ANYWHERE, LastUnit, UnitRead
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit

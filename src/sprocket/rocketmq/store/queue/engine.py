@@ -20,14 +20,14 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Steps
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 
 if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch
     from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
 
 QUEUE_UNIT = struct.Struct(">qiq")

@@ -4,7 +4,7 @@ The content of `consumequeue/` decides: the file `CURRENT` of a RocksDB, or fold
 is empty, the geometry decides. `convert` changes from one engine to the other.
 """
 
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.rocketmq.settings import Engine, QueueGeometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue.engine import Queues

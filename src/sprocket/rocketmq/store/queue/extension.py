@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from sprocket.base.disk.steps import Steps
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.base.disk import Steps
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles, Unsynced
 
 _FIXED = struct.Struct(">hqqh")

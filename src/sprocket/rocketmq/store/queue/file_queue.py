@@ -9,11 +9,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
     FILLER,

@@ -28,16 +28,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file, replace_file
-from sprocket.base.disk.segments import OpenFiles, SegmentFiles, segment_name
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import (
+    Disk,
+    OpenFiles,
+    SegmentFiles,
+    Steps,
+    read_file,
+    replace_file,
+    segment_name,
+    steps,
+)
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.codec.record.extra import LIGHT_PREFIX
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import LIGHT_PREFIX, Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic, trash
@@ -79,7 +83,7 @@ except ImportError:  # the light install; it makes no batches either
     np = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch
     from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
 
 _Note = dict[str, dict[int, Ends]]

@@ -13,10 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import sync_file
-from sprocket.base.disk.segments import Segment, SegmentFiles
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Segment, SegmentFiles, Steps, sync_file
 from sprocket.base.units import KIB
 
 OPEN_FILES_MAX = 128

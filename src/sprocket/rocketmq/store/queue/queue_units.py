@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.extra import Extra
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry, Extra, record
 from sprocket.rocketmq.settings import DELAY_LEVELS
 
 if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch
 
 _PLACE_BYTES_MIN = len("%LMQ%a,")
 """Every place in a light queue has a name in some record before; an offset that would need a longer

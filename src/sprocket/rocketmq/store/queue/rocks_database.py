@@ -23,8 +23,7 @@ from functools import partial
 from itertools import islice
 from typing import NewType, NoReturn, Protocol, TypeVar
 
-from sprocket.base.disk.disk import Disk, RealDisk
-from sprocket.base.disk.nonblocking import Key, NonblockingDisk
+from sprocket.base.disk import Disk, Key, NonblockingDisk, RealDisk
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,

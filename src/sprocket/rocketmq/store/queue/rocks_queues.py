@@ -25,13 +25,11 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import CorruptRecord
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.queue import rocks_keys as keys
@@ -48,7 +46,7 @@ from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
 from sprocket.rocketmq.store.queue.rocks_round import RocksRound, unit_values
 
 if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch
     from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
 
 _First = tuple[QueueOffset, int | None]

@@ -17,8 +17,7 @@ except ImportError:  # the light install; it makes no batches either
 if TYPE_CHECKING:  # it needs numpy
     import numpy.typing as npt
 
-    from sprocket.rocketmq.codec.columns.columns import Ints
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
     from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
 
 _VALUES = [

@@ -7,9 +7,8 @@ numpy.
 
 import numpy as np
 
-from sprocket.rocketmq.codec.columns.columns import Ints
-from sprocket.rocketmq.codec.columns.record_batch import ByQueue, QueueRun, RecordBatch
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.columns import ByQueue, Ints, QueueRun, RecordBatch
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue.engine import QueueKey
 
 _COLUMNS = "physical_offset", "size", "tags_code", "stored_at_ms", "queue_offset"

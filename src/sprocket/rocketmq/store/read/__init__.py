@@ -3,3 +3,21 @@
 `Reader` answers with the records as they lie in the log; a filter says which of a queue's are
 wanted.
 """
+
+from sprocket.rocketmq.store.read import key_search, queue_reader, time_search
+from sprocket.rocketmq.store.read.filters import Filter
+from sprocket.rocketmq.store.read.key_search import FindResult
+from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, OffsetRange
+from sprocket.rocketmq.store.read.time_search import Boundary
+
+__all__ = [
+    "Boundary",
+    "Filter",
+    "FindResult",
+    "GetResult",
+    "GetStatus",
+    "OffsetRange",
+    "key_search",
+    "queue_reader",
+    "time_search",
+]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from sprocket.rocketmq.codec import bloom
-from sprocket.rocketmq.store.queue.extension import ExtendedUnit
+from sprocket.rocketmq.store.queue import ExtendedUnit
 
 
 class Filter(Protocol):

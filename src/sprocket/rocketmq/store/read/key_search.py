@@ -7,9 +7,8 @@ from msgspec import Struct
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import ids, record
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.log.log_scanner import LogScanner
+from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.log import CommitLog, LogScanner
 
 
 class FindResult(Struct, frozen=True):

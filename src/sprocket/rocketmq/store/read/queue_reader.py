@@ -17,22 +17,20 @@ from itertools import accumulate, chain
 from operator import itemgetter
 from typing import NamedTuple
 
-from sprocket.base.disk.nonblocking import Missing, WouldBlock
-from sprocket.base.disk.segments import SegmentWindow
+from sprocket.base.disk import Missing, SegmentWindow, WouldBlock
 from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.units import KIB, MIB, QueueOffset
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.extra import LIGHT_PREFIX
-from sprocket.rocketmq.codec.record.record import (
+from sprocket.rocketmq.codec.record import (
     BLANK_BYTES,
+    LIGHT_PREFIX,
     MAGIC_AT,
     MAGIC_V1,
     MAGIC_V2,
     RECORD_BYTES_MIN,
+    record,
 )
-from sprocket.rocketmq.store.log.page_cache import PageCache
-from sprocket.rocketmq.store.queue.engine import FILLER_SIZE, Queue, UnitRead
-from sprocket.rocketmq.store.queue.extension import is_address
+from sprocket.rocketmq.store.log import PageCache
+from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue, UnitRead, is_address
 from sprocket.rocketmq.store.read.filters import Filter, TagFilter
 from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, LogReader, head_of
 

@@ -8,9 +8,8 @@ from enum import Enum
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import STORED_AT_MS_END
-from sprocket.rocketmq.store.queue.engine import FILLER_SIZE, Queue
+from sprocket.rocketmq.codec.record import STORED_AT_MS_END, record
+from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue
 from sprocket.rocketmq.store.read.reading import LogReader
 
 

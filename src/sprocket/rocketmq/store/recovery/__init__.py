@@ -4,3 +4,22 @@
 `Checkpointer` makes derived files durable while a store is open and leaves the checkpoint from
 which the next recovery begins. `Deletions` keeps what became of deleted topics.
 """
+
+from sprocket.rocketmq.store.recovery import checkpoint, recovery
+from sprocket.rocketmq.store.recovery.checkpoint import CHECKPOINT_BYTES, Checkpoint
+from sprocket.rocketmq.store.recovery.checkpointer import Checkpointer
+from sprocket.rocketmq.store.recovery.deletions import Deleter, Deletions
+from sprocket.rocketmq.store.recovery.recovery import CleanNote, RecoveryReport, StoreParts
+
+__all__ = [
+    "CHECKPOINT_BYTES",
+    "Checkpoint",
+    "Checkpointer",
+    "CleanNote",
+    "Deleter",
+    "Deletions",
+    "RecoveryReport",
+    "StoreParts",
+    "checkpoint",
+    "recovery",
+]

@@ -13,17 +13,15 @@ been deleted and made again. Then the newer records decide.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import MIB
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.model.message import is_indexable
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
-from sprocket.rocketmq.store.log.log_scanner import Found, LogScanner
-from sprocket.rocketmq.store.queue.engine import Queue, Queues
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.log import Found, LogScanner
+from sprocket.rocketmq.store.queue import Queue, Queues, QueueUnits
 
 COMPARED_BYTES = {
     # clean, ours

@@ -8,7 +8,7 @@ import os
 import struct
 from dataclasses import dataclass
 
-from sprocket.base.disk.disk import Disk
+from sprocket.base.disk import Disk
 from sprocket.base.errors import FileMissing
 
 CHECKPOINT_BYTES = 4096

@@ -4,16 +4,14 @@ import contextlib
 from collections import deque
 from functools import partial
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Steps, steps
 from sprocket.base.errors import StoreError, StoreFailed
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.log.flusher import Flusher
+from sprocket.rocketmq.store.log import CommitLog, Flusher
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery import recovery
 from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
 from sprocket.rocketmq.store.recovery.recovery import CleanNote, StoreParts
-from sprocket.rocketmq.store.reput.reput import Reput
+from sprocket.rocketmq.store.reput import Reput
 
 _PLACES_MAX = 8
 """Places that the queues had reached which are remembered; one is a call of `keep` ago."""

@@ -23,10 +23,7 @@ from functools import partial
 
 import msgspec
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file, replace_file
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Disk, Steps, read_file, replace_file, steps
 from sprocket.base.errors import (
     FileMissing,
     ForeignStore,
@@ -36,9 +33,8 @@ from sprocket.base.errors import (
 )
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log.appender import Appender
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.queue.engine import Queue, Queues
+from sprocket.rocketmq.store.log import Appender, CommitLog
+from sprocket.rocketmq.store.queue import Queue, Queues
 
 WAITS_MAX = 1000
 """Turns of the loop to wait for one in which nothing waits to be written."""

@@ -13,14 +13,13 @@ left a later one, and then it begins again with the first message that the log h
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sprocket.base.disk.segments import Segment
+from sprocket.base.disk import Segment
 from sprocket.base.progress import Step, unwatched
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
-from sprocket.rocketmq.store.index.key_index import Indexes
-from sprocket.rocketmq.store.log.log_scanner import Damage, Found, LogScanner
-from sprocket.rocketmq.store.queue.engine import LastUnit, QueueKey, Queues
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.log import Damage, Found, LogScanner
+from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, QueueUnits
 
 try:
     import numpy as np
@@ -30,7 +29,7 @@ except ImportError:  # the light install; it makes no batches either
     np = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch
 
 ROUND = 4096
 """Records put at once; enough for the index to work on whole arrays."""

@@ -39,32 +39,26 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file, remove_if_there, replace_file
-from sprocket.base.disk.segments import (
+from sprocket.base.disk import (
+    Disk,
     Segment,
     SegmentFiles,
     SegmentReader,
     ShortFile,
     fill_up,
+    read_file,
+    remove_if_there,
+    replace_file,
     short_files,
 )
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.index.key_index import Indexes
+from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log import mend
-from sprocket.rocketmq.store.log.log_scanner import (
-    Damage,
-    LogScanner,
-    Misplaced,
-    glance,
-    intact_entry,
-)
-from sprocket.rocketmq.store.queue.engine import ANYWHERE, LastUnit, QueueKey, Queues
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+from sprocket.rocketmq.store.log import Damage, LogScanner, Misplaced, glance, intact_entry, mend
+from sprocket.rocketmq.store.queue import ANYWHERE, LastUnit, QueueKey, Queues, QueueUnits
 from sprocket.rocketmq.store.recovery import agreement
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint

@@ -3,3 +3,10 @@
 `check` reports each broken rule and changes nothing; `salvage` copies every intact record into a
 new store; `convert` moves queues from one engine to the other.
 """
+
+from sprocket.rocketmq.store.repair import check
+from sprocket.rocketmq.store.repair.converter import convert
+from sprocket.rocketmq.store.repair.finding import Finding
+from sprocket.rocketmq.store.repair.salvager import salvage
+
+__all__ = ["Finding", "check", "convert", "salvage"]

@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.recovery.checkpoint import CHECKPOINT_BYTES
-from sprocket.rocketmq.store.recovery.recovery import CleanNote
+from sprocket.rocketmq.store.recovery import CHECKPOINT_BYTES, CleanNote
 from sprocket.rocketmq.store.repair import check_log
 from sprocket.rocketmq.store.repair.check_batches import BatchCheck
 from sprocket.rocketmq.store.repair.check_index import IndexCheck

@@ -6,13 +6,12 @@ Units of records that were deleted, or lie in damage, are passed over.
 
 from collections.abc import Iterator
 
-from sprocket.base.disk.disk import Disk
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.base.disk import Disk
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES
-from sprocket.rocketmq.store.log.log_scanner import Found
-from sprocket.rocketmq.store.queue.batch_queue import BATCH_UNIT
-from sprocket.rocketmq.store.queue.engine import QueueKey
+from sprocket.rocketmq.store.log import Found
+from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
 from sprocket.rocketmq.store.repair import check_units
 from sprocket.rocketmq.store.repair.check_log import LogCheck
 from sprocket.rocketmq.store.repair.check_units import UnitFiles

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sprocket.base.checksum import abs_hash, hash32
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_written
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.base.disk import Disk, read_written
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import IndexGeometry
-from sprocket.rocketmq.store.index.index_file import (
+from sprocket.rocketmq.store.index import (
     HEADER,
     HEADER_BYTES,
     INDEX_UNIT,
@@ -25,9 +24,10 @@ from sprocket.rocketmq.store.index.index_file import (
     SLOT_BYTES,
     UNIT_BYTES,
     IndexHeader,
+    batch_hashes,
+    key_string,
 )
-from sprocket.rocketmq.store.index.key_index import batch_hashes, key_string
-from sprocket.rocketmq.store.log.log_scanner import Found
+from sprocket.rocketmq.store.log import Found
 from sprocket.rocketmq.store.repair.check_log import LogCheck
 from sprocket.rocketmq.store.repair.finding import Finding, Rule
 

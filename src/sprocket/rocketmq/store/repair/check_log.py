@@ -9,11 +9,11 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.segments import NAME_DIGITS, OpenFiles, Segment
-from sprocket.rocketmq.codec.record.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, Entry, ScanStop
+from sprocket.base.disk import NAME_DIGITS, Disk, OpenFiles, Segment
+from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, Entry, ScanStop
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
-from sprocket.rocketmq.store.log.log_scanner import (
+from sprocket.rocketmq.store.log import (
+    PADDING_TOPIC,
     Damage,
     Found,
     LogScanner,
@@ -21,11 +21,10 @@ from sprocket.rocketmq.store.log.log_scanner import (
     intact_entry,
     stop_at,
 )
-from sprocket.rocketmq.store.log.mend import PADDING_TOPIC
 from sprocket.rocketmq.store.repair.finding import Finding, Rule
 
 if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch
 
 CLOCK_STEP_MS = 60_000
 """A store time that is off by less may come from a clock that was corrected."""

@@ -12,25 +12,24 @@ missing are only reported at the end, and not if the log went back to a lower of
 from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.segments import OpenFiles, SegmentFiles
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.base.disk import Disk, OpenFiles, SegmentFiles
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, Entry
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log.log_scanner import Found
-from sprocket.rocketmq.store.queue import engines
-from sprocket.rocketmq.store.queue.engine import (
+from sprocket.rocketmq.store.log import Found
+from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
     QUEUE_UNIT,
     UNIT_BYTES,
+    Extension,
+    QueueFiles,
     QueueKey,
     Queues,
+    QueueUnits,
+    engines,
+    is_address,
 )
-from sprocket.rocketmq.store.queue.extension import Extension, is_address
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits
-from sprocket.rocketmq.store.recovery.deletions import Deletions
+from sprocket.rocketmq.store.recovery import Deletions
 from sprocket.rocketmq.store.repair import check_units
 from sprocket.rocketmq.store.repair.check_log import LogCheck
 from sprocket.rocketmq.store.repair.check_units import StoredUnits, UnitFiles
@@ -42,8 +41,7 @@ except ImportError:  # the light install; records come one by one there
     np = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns.columns import Ints
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 
 CHUNK_UNITS = 4096
 

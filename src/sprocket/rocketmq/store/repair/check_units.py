@@ -5,10 +5,9 @@ Units that are not there, because their file is missing or too short, read as ze
 
 from collections.abc import Iterator, Sequence
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.segments import Segment
+from sprocket.base.disk import Disk, Segment
 from sprocket.base.errors import OffsetTooSmall
-from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES, Queue, QueueKey
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, Queue, QueueKey
 from sprocket.rocketmq.store.repair import check_log
 from sprocket.rocketmq.store.repair.finding import Finding
 

@@ -21,22 +21,25 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.segments import SegmentFiles, SegmentReader
+from sprocket.base.disk import Disk, SegmentFiles, SegmentReader
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import Engine
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log.log_scanner import LOOK_BYTES, glance
-from sprocket.rocketmq.store.queue import engines
-from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
-from sprocket.rocketmq.store.queue.engine import FILLER_SIZE, Queue, Queues
-from sprocket.rocketmq.store.queue.extension import is_address
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
-from sprocket.rocketmq.store.queue.rocks_database import CURRENT
-from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.rocketmq.store.log import LOOK_BYTES, glance
+from sprocket.rocketmq.store.queue import (
+    CURRENT,
+    FILLER_SIZE,
+    BatchQueue,
+    FileQueues,
+    Queue,
+    Queues,
+    RocksQueues,
+    engines,
+    is_address,
+)
 
 UNITS_AT_ONCE = 4096
 

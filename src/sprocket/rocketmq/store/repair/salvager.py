@@ -16,19 +16,16 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import read_file, replace_file
-from sprocket.base.disk.segments import Segment, SegmentFiles
+from sprocket.base.disk import Disk, Segment, SegmentFiles, read_file, replace_file
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
 from sprocket.base.tables import journal
 from sprocket.base.units import MIB, PhysicalOffset
 from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.codec.record.record import BLANK_BYTES, RECORD_BYTES_MIN, Entry
+from sprocket.rocketmq.codec.record import BLANK_BYTES, RECORD_BYTES_MIN, Entry
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log import mend
-from sprocket.rocketmq.store.log.log_scanner import Damage, Misplaced
+from sprocket.rocketmq.store.log import Damage, Misplaced, mend
 from sprocket.rocketmq.store.queue import engines
 from sprocket.rocketmq.store.repair import check_log
 from sprocket.rocketmq.store.repair.check_log import LogCheck

@@ -11,14 +11,11 @@ content is the same. A part has a copy of what it needs of the log, and holds no
 from typing import NamedTuple
 
 from sprocket.base.errors import CorruptRecord, WireError
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK, Entry
-from sprocket.rocketmq.store.log.log_scanner import Found
-from sprocket.rocketmq.store.log.tail import Tail
+from sprocket.rocketmq.codec.record import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK, Entry, record
+from sprocket.rocketmq.store.log import Found, Tail
 
 try:
-    from sprocket.rocketmq.codec.columns import columns
-    from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+    from sprocket.rocketmq.codec.columns import RecordBatch, columns
 except ImportError:  # the light install; plain Python does the same
     columns = None  # type: ignore[assignment]
 

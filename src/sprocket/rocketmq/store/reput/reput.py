@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from sprocket.base.units import MIB, PhysicalOffset, QueueOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
-from sprocket.rocketmq.store.index.key_index import Indexes
-from sprocket.rocketmq.store.log.tail import Tail
-from sprocket.rocketmq.store.queue.engine import Queues
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+from sprocket.rocketmq.store.index import Indexes
+from sprocket.rocketmq.store.log import Tail
+from sprocket.rocketmq.store.queue import Queues, QueueUnits
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart
 
 if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns.columns import Ints
-    from sprocket.rocketmq.codec.columns.record_batch import QueueRun
+    from sprocket.rocketmq.codec.columns import Ints, QueueRun
 
 INDEX_BACKLOG_BYTES_MAX = 64 * MIB
 """Of the log that the index may lack; beyond that it follows at the next dispatch. What was written

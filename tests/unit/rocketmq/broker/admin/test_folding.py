@@ -1,11 +1,10 @@
 """After a kill the journals can be brought into RocketMQ's own files."""
 
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file
 from sprocket.rocketmq.broker.admin.folding import fold
-from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.delay import DelayProgress
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import (
@@ -16,7 +15,7 @@ from sprocket.rocketmq.settings import (
     TopicSettings,
 )
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.repair.salvager import salvage
+from sprocket.rocketmq.store.repair import salvage
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

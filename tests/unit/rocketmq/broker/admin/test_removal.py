@@ -9,10 +9,9 @@ from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.admin.removal import Removal
 from sprocket.rocketmq.broker.admin.upkeep import Upkeep
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import (

@@ -7,7 +7,7 @@ from tests.stores import filled, new
 
 from sprocket.rocketmq.broker.admin import runtime_info
 from sprocket.rocketmq.broker.admin.runtime_info import Room, RuntimeInfo, WaitingRequests
-from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.testing.clock import FakeClock
 
 ROCKETMQ = Path(__file__).parents[4] / "data/rocketmq-5.3.3/runtime-info.json"

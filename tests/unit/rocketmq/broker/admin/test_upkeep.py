@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.stores import new, open_store
 
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Steps
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
 from sprocket.rocketmq.broker.admin import upkeep
 from sprocket.rocketmq.broker.admin.upkeep import CLEAN_ROUNDS, Upkeep

@@ -6,16 +6,15 @@ from typing import Any, cast
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk.steps import advance
+from sprocket.base.disk import advance
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.delay.delay import BATCH, HALF_TOPIC, UNREADABLE_LOOKS_MAX, Delays
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.group_commit import READY_BESIDE, GroupCommit
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.codec.record import properties, record
-from sprocket.rocketmq.codec.record.record import MAGIC_V1
+from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit
+from sprocket.rocketmq.broker.messages.group_commit import READY_BESIDE
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.codec.record import MAGIC_V1, properties, record
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.settings import Geometry, LogGeometry, QueueGeometry, StoreSettings
 from sprocket.rocketmq.store.store import Store

@@ -3,8 +3,7 @@
 import pytest
 from tests.recorded import Recorded
 
-from sprocket.base.disk.files import read_file, replace_file
-from sprocket.base.disk.steps import advance
+from sprocket.base.disk import advance, read_file, replace_file
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.broker.delay.delay_progress import VERSION_STEP, DelayProgress
 from sprocket.testing.clock import FakeClock

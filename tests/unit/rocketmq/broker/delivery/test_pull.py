@@ -8,16 +8,14 @@ import pytest
 from sprocket.base.errors import RequestRefused
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.delivery.pull import Forbidden, PullForbidden, PullService
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
-from sprocket.rocketmq.codec.headers.headers import PullMessage
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, Subscription
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
-from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, OffsetRange
+from sprocket.rocketmq.store.read import GetResult, GetStatus, OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

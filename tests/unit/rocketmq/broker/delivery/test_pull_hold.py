@@ -3,7 +3,7 @@
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
 from sprocket.rocketmq.settings import PullSettings
-from sprocket.rocketmq.store.reput.reput import Arrival
+from sprocket.rocketmq.store.reput import Arrival
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.timers import FakeTimers
 

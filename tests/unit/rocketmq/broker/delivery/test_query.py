@@ -9,7 +9,7 @@ from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.delivery import query
 from sprocket.rocketmq.broker.delivery.query import Queries
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.headers.headers import QueryMessage
+from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store_settings import StoreSettings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, RequestRefused
 from sprocket.rocketmq.broker.groups.groups import Groups
 from sprocket.rocketmq.codec.config import fastjson

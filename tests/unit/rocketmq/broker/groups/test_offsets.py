@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from sprocket.base.disk.files import read_file, replace_file
-from sprocket.base.disk.steps import advance
+from sprocket.base.disk import advance, read_file, replace_file
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
 from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
 from sprocket.rocketmq.codec.config import fastjson

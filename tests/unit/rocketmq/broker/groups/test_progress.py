@@ -7,10 +7,9 @@ from sprocket.rocketmq.broker.groups.client_manager import ClientManager
 from sprocket.rocketmq.broker.groups.groups import Groups
 from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.groups.progress import QUEUES_A_CALL, Progress
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.broker.topics.topics import Topics
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
-from sprocket.rocketmq.codec.bodies.progress_bodies import QueueProgress
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, QueueProgress
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.broker.groups.request_modes import RequestModes
-from sprocket.rocketmq.codec.bodies.relay_bodies import RequestMode
+from sprocket.rocketmq.codec.bodies import RequestMode
 from sprocket.testing.disk import SimulatedDisk
 
 FILE = "/s/config/messageRequestMode.json"

@@ -20,10 +20,10 @@ from sprocket.rocketmq.broker.messages.group_commit import (
     GroupCommit,
 )
 from sprocket.rocketmq.broker.messages.pending_acks import Sent
-from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.reput.reput import Arrival, Fresh
+from sprocket.rocketmq.store.reput import Arrival, Fresh
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.rocketmq.broker.messages import pending_acks
 from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks
-from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch
+from sprocket.rocketmq.store.log import Appended, AppendedBatch
 
 PLACES = AppendedBatch([1], [2], 3)
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.retry import RetryService, retries_max
-from sprocket.rocketmq.broker.topics.topics import Topics
-from sprocket.rocketmq.codec.headers.headers import SendMessageBack
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.message import NewRecord

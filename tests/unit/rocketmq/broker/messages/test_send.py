@@ -8,13 +8,12 @@ import pytest
 from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
+from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.send import Sender
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.headers import SendMessage
+from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.codec.record import batch, properties
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.route import MessageQueue

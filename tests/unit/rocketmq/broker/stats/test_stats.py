@@ -3,8 +3,8 @@
 import pytest
 
 from sprocket.rocketmq.broker.stats.stats import Stats, Totals
-from sprocket.rocketmq.codec.bodies.stats_bodies import Rate, StatsData
-from sprocket.rocketmq.store.reput.reput import Put
+from sprocket.rocketmq.codec.bodies import Rate, StatsData
+from sprocket.rocketmq.store.reput import Put
 from sprocket.testing.clock import FakeClock
 
 

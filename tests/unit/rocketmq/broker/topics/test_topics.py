@@ -2,7 +2,7 @@
 
 import pytest
 
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, RequestRefused
 from sprocket.rocketmq.broker.topics.topics import Topics, check_name
 from sprocket.rocketmq.codec.config import fastjson

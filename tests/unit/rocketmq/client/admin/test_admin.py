@@ -11,7 +11,7 @@ from sprocket.base.errors import (
     ClientError,
 )
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.client.producer.producer import Producer
+from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.model.message import Message
 
 GUIDE = Path(__file__).parents[5] / "docs" / "guides" / "client.md"

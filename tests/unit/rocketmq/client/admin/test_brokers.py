@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.headers.admin_headers import QueryConsumeQueue, ViewStats
+from sprocket.rocketmq.codec.headers import QueryConsumeQueue, ViewStats
 
 
 def admin(world: Any) -> Admin:

@@ -19,10 +19,13 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.config.tables import DataVersion
-from sprocket.rocketmq.codec.headers.admin_headers import DeleteGroup
-from sprocket.rocketmq.codec.headers.consumer_headers import ConsumeMessageDirectly
-from sprocket.rocketmq.codec.headers.group_headers import CloneOffsets, ResetOffset
+from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.codec.headers import (
+    CloneOffsets,
+    ConsumeMessageDirectly,
+    DeleteGroup,
+    ResetOffset,
+)
 from sprocket.rocketmq.model.group import SubscriptionGroup
 
 

@@ -8,7 +8,7 @@ from sprocket.base.errors import (
     BrokerRefused,
 )
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.client.producer.producer import Producer
+from sprocket.rocketmq.client.producer import Producer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.message import Message

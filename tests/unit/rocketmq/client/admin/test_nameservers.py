@@ -13,7 +13,7 @@ from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.headers.name_headers import AddAnswer, ValueAnswer, WipeAnswer
+from sprocket.rocketmq.codec.headers import AddAnswer, ValueAnswer, WipeAnswer
 
 
 def admin(world: Any) -> Admin:

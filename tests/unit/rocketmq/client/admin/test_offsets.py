@@ -10,7 +10,7 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers.headers import TimestampAnswer
+from sprocket.rocketmq.codec.headers import TimestampAnswer
 
 
 def admin(world: Any) -> Admin:

@@ -11,10 +11,10 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers.headers import TopicOnly
+from sprocket.rocketmq.codec.headers import TopicOnly
 
 
 def admin(world: Any) -> Admin:

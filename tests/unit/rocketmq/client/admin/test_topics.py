@@ -14,9 +14,8 @@ from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.config.tables import DataVersion
-from sprocket.rocketmq.codec.headers.headers import CreateTopic
-from sprocket.rocketmq.codec.headers.name_headers import DeleteTopicInNames, KeyValue
+from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopicInNames, KeyValue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.runtime.driver import Peer
 

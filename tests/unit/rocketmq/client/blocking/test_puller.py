@@ -3,7 +3,7 @@
 from typing import Any
 
 from sprocket.rocketmq.client.blocking import Producer, Puller
-from sprocket.rocketmq.client.network.broker_calls import PullStatus
+from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.model.message import Message
 
 

@@ -13,12 +13,12 @@ from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.bodies import consumer_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.codec.headers.consumer_headers import (
+from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
     GetConsumerRunningInfo,
     GetConsumerStatus,
-    ResetConsumerOffset,
 )
+from sprocket.rocketmq.codec.headers.consumer_headers import ResetConsumerOffset
 
 Got = list[ReceivedMessage]
 RESET = ResetConsumerOffset(topic="t", group="g", timestamp=0, is_force=True)

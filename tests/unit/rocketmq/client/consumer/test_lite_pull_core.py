@@ -8,7 +8,7 @@ import pytest
 from sprocket.rocketmq.client.consumer.lite_pull_core import LitePlan, LitePullCore
 from sprocket.rocketmq.client.consumer.rebalance import averagely
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.bodies import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode

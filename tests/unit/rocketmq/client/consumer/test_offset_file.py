@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk.disk import Disk
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import Disk, replace_file
 from sprocket.base.errors import ClientError
 from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.offset_file import FILE_NAME, FileLedger

@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NotConnected
 from sprocket.rocketmq.client.consumer.puller import Puller
-from sprocket.rocketmq.client.network.broker_calls import PullStatus
+from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 
 

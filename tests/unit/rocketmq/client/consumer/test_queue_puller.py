@@ -8,7 +8,7 @@ from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
-from sprocket.rocketmq.client.network.broker_calls import PullResult, PullStatus
+from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.network.client_instance import ClientInstance
+from sprocket.rocketmq.client.network import ClientInstance
 from sprocket.rocketmq.client.producer.dialing import Dialer
 
 

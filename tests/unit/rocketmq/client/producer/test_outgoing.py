@@ -17,8 +17,7 @@ from sprocket.rocketmq.client.producer.outgoing import (
 )
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import compression
-from sprocket.rocketmq.codec.record import batch, properties
-from sprocket.rocketmq.codec.record.ids import UniqueIds
+from sprocket.rocketmq.codec.record import UniqueIds, batch, properties
 from sprocket.rocketmq.model.message import Message
 from sprocket.testing.clock import FakeClock
 

@@ -19,8 +19,7 @@ from sprocket.rocketmq.client import (
 from sprocket.rocketmq.codec.bodies import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
-from sprocket.rocketmq.codec.headers.headers import SendMessageAnswer, SendMessageV2
-from sprocket.rocketmq.codec.headers.reply_headers import PushReply
+from sprocket.rocketmq.codec.headers import PushReply, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import properties
 from sprocket.runtime.driver import Peer
 

@@ -12,8 +12,7 @@ from sprocket.rocketmq.codec.bodies.admin_bodies import (
     TopicStats,
     TopicTable,
 )
-from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, tables
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig

@@ -11,8 +11,7 @@ from sprocket.rocketmq.codec.bodies.group_bodies import (
     GroupTable,
     ProducerInfo,
 )
-from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, tables
 from sprocket.rocketmq.model.group import BROADCASTING, Subscription, SubscriptionGroup
 
 GROUPS = [

@@ -12,8 +12,7 @@ from sprocket.rocketmq.codec.bodies.progress_bodies import (
     OffsetTable,
     QueueProgress,
 )
-from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.codec.config.tables import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, fastjson
 from sprocket.rocketmq.model.route import MessageQueue
 
 QUEUE = MessageQueue("t", "b", 0)

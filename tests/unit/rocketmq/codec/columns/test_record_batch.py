@@ -9,8 +9,7 @@ from tests.unit.rocketmq.codec.given import new_record
 from sprocket.base.checksum import hash32
 from sprocket.rocketmq.codec.columns import columns
 from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 
 _texts = st.text("aé \U0001f600", max_size=4) | st.text("ab", max_size=3)

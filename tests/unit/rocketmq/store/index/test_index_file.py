@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.base.checksum import abs_hash, hash32
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry

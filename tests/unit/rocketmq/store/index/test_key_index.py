@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocket.base.checksum import abs_hash, hash32
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index import index_file, key_index
 from sprocket.rocketmq.store.index.key_index import Indexes, key_string

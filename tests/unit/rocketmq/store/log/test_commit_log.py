@@ -5,8 +5,7 @@ import errno
 import pytest
 from tests.stores import new
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import SegmentFiles, steps
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,

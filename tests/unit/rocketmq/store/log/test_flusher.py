@@ -5,7 +5,7 @@ import errno
 import pytest
 from tests.stores import new
 
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings

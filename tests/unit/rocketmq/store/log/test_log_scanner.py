@@ -5,9 +5,8 @@ from itertools import pairwise
 import pytest
 from tests.stores import filled, new
 
-from sprocket.base.disk.segments import SegmentReader
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import ScanStop
+from sprocket.base.disk import SegmentReader
+from sprocket.rocketmq.codec.record import ScanStop, record
 from sprocket.rocketmq.store.log import log_scanner
 from sprocket.rocketmq.store.log.log_scanner import LogScanner, Misplaced, glance, intact_entry
 from sprocket.rocketmq.store.store import Store

@@ -3,7 +3,7 @@
 import pytest
 from tests.stores import new
 
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.log.commit_log import CommitLog

@@ -1,6 +1,6 @@
 """What tests of queues begin with."""
 
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.queue.file_queues import FileQueues

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL, oldest
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFull,
@@ -18,8 +17,7 @@ from sprocket.base.errors import (
     OffsetTooSmall,
 )
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record.extra import Extra
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry, Extra
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
 from sprocket.testing.disk import SimulatedDisk

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.base.disk import RealDisk
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import engines

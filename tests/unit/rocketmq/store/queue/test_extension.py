@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL, oldest
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFull
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record.extra import Extra
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry, Extra
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, is_address
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds

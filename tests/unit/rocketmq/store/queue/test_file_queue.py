@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from tests.unit.rocketmq.store.queue.given import FIRST, FOLDER, SMALL, entry, only, opened
 
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.store.queue import file_queue

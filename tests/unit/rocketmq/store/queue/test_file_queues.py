@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.rocketmq.store.queue.given import FIRST, FOLDER, SMALL, entry, oldest, only, opened
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue import queue_files
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, LastUnit
 from sprocket.rocketmq.store.queue.file_queue import FileQueue

@@ -5,9 +5,7 @@ import gc
 import pytest
 from tests.unit.rocketmq.store.queue.given import oldest
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.files import read_file
-from sprocket.base.disk.segments import OpenFiles, SegmentFiles
+from sprocket.base.disk import OpenFiles, SegmentFiles, read_file, steps
 from sprocket.base.errors import DiskFull
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles, sync_all, uncollected
 from sprocket.testing.disk import SimulatedDisk

@@ -5,11 +5,9 @@ from tests.stores import filled, new
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC, Extra
-from sprocket.rocketmq.codec.record.record import Entry
-from sprocket.rocketmq.store.log.log_scanner import LogScanner
+from sprocket.rocketmq.codec.columns import RecordBatch
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, Entry, Extra, record
+from sprocket.rocketmq.store.log import LogScanner
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter, QueueUnits, delays_ms
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooSmall
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT
 from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues

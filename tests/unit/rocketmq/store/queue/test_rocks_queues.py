@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, DiskFailed
 from sprocket.base.units import PhysicalOffset
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT
 from sprocket.rocketmq.store.queue.rocks_database import Database

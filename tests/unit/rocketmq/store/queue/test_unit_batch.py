@@ -2,8 +2,7 @@
 
 from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL
 
-from sprocket.rocketmq.codec.columns import columns
-from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.store.queue.file_queues import FileQueues

@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.store.queue.extension import ExtendedUnit
+from sprocket.rocketmq.store.queue import ExtendedUnit
 from sprocket.rocketmq.store.read.filters import PropertyFilter, TagFilter
 
 

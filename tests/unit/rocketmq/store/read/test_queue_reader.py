@@ -8,20 +8,23 @@ import pytest
 from msgspec import structs
 from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size, outcome, unit_of
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.segments import SegmentWindow
+from sprocket.base.disk import SegmentWindow, steps
 from sprocket.base.errors import DiskFailed
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.extra import Extra
-from sprocket.rocketmq.codec.record.record import Entry, tags_code
+from sprocket.rocketmq.codec.record import Entry, Extra, record
+from sprocket.rocketmq.codec.record.record import tags_code
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.log.page_cache import PageCache
-from sprocket.rocketmq.store.queue.engine import FILLER_SIZE, QUEUE_UNIT, Queue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+from sprocket.rocketmq.store.log import PageCache
+from sprocket.rocketmq.store.queue import (
+    FILLER_SIZE,
+    QUEUE_UNIT,
+    FileQueues,
+    OtherKinds,
+    Queue,
+    QueueUnits,
+)
 from sprocket.rocketmq.store.read import queue_reader
 from sprocket.rocketmq.store.read.filters import PropertyFilter
 from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, head_of

@@ -5,7 +5,7 @@ from tests.stores import filled, new, open_store
 
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.log import log_scanner
-from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT
+from sprocket.rocketmq.store.queue import QUEUE_UNIT
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.recovery import agreement
 from sprocket.rocketmq.store.recovery.recovery import StoreParts

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from tests.stores import ROOT, SMALL, filled, new, open_store
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.disk import Disk, RealDisk
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import Disk, RealDisk, replace_file, steps
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
 from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, QueueGeometry, RetentionSettings, StoreSettings

@@ -5,14 +5,12 @@ import pytest
 from msgspec import structs
 from tests.stores import filled, new
 
-from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
-from sprocket.rocketmq.codec.record import properties, record
-from sprocket.rocketmq.codec.record.extra import Extra
-from sprocket.rocketmq.codec.record.record import Entry
+from sprocket.rocketmq.codec.columns import RecordBatch
+from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
 from sprocket.rocketmq.settings import Geometry
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
-from sprocket.rocketmq.store.log.log_scanner import LogScanner
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
+from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.log import LogScanner
+from sprocket.rocketmq.store.queue import FileQueues
 from sprocket.rocketmq.store.recovery import rebuild
 from sprocket.rocketmq.store.recovery.rebuild import Rebuild
 from sprocket.testing.clock import FakeClock

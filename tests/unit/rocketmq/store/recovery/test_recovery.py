@@ -10,11 +10,11 @@ from random import Random
 import pytest
 from tests.stores import ROOT, filled, new, open_store
 
-from sprocket.base.disk.files import read_file
+from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.recovery import agreement, checkpoint, recovery
 from sprocket.rocketmq.store.repair import check
 from sprocket.rocketmq.store.store import Store

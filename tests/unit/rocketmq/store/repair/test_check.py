@@ -8,7 +8,7 @@ import pytest
 from tests.recorded import CASES, Recorded
 from tests.stores import ROOT, filled, killed, new, open_store
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.log import log_scanner

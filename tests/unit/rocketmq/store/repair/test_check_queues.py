@@ -7,7 +7,8 @@ from tests.stores import ROOT, SMALL, filled, new, open_store
 
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record.record import tags_code
-from sprocket.rocketmq.store.queue.engine import FILLER, QUEUE_UNIT
+from sprocket.rocketmq.store.queue import QUEUE_UNIT
+from sprocket.rocketmq.store.queue.engine import FILLER
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.repair.finding import Finding, Rule
 from sprocket.testing.disk import SimulatedDisk

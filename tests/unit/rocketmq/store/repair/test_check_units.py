@@ -6,9 +6,8 @@ import pytest
 from tests.recorded import Recorded
 from tests.stores import ROOT, SMALL, filled
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES
-from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.base.disk import RealDisk
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, RocksQueues
 from sprocket.rocketmq.store.repair import check_units
 from sprocket.rocketmq.store.repair.finding import Finding
 from sprocket.testing.disk import SimulatedDisk

@@ -9,7 +9,7 @@ import pytest
 from tests.recorded import Recorded
 from tests.stores import SMALL, new
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import (
     DiskFailed,
     EngineMissing,

@@ -7,7 +7,7 @@ import pytest
 from tests.recorded import Recorded
 from tests.stores import ROOT, SMALL, filled, new, open_store
 
-from sprocket.base.disk.files import read_file, replace_file
+from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.repair import salvager as module

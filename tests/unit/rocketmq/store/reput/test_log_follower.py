@@ -4,10 +4,10 @@ import pytest
 from msgspec import structs
 from tests.stores import ROOT, SMALL, filled, new, open_store
 
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import CorruptRecord, OffsetTooSmall
-from sprocket.rocketmq.codec.record.record import PHYSICAL_OFFSET_AT, Entry
-from sprocket.rocketmq.store.log.tail import Tail
+from sprocket.rocketmq.codec.record import PHYSICAL_OFFSET_AT, Entry
+from sprocket.rocketmq.store.log import Tail
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart
 from sprocket.rocketmq.store.store import Store

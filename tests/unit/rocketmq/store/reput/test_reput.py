@@ -8,18 +8,15 @@ import pytest
 from msgspec import structs
 from tests.stores import new
 
-from sprocket.base.disk.segments import SegmentFiles
+from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFull
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, record
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.rocketmq.settings import Geometry
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.log.tail import Tail
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits
+from sprocket.rocketmq.store.index import Indexes, key_string
+from sprocket.rocketmq.store.log import CommitLog, Tail
+from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, QueueUnits
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput import reput as module
 from sprocket.rocketmq.store.reput.reput import Arrival, Put, Reput

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from sprocket.rocketmq.broker.admin.config import BrokerConfig
+from sprocket.rocketmq.broker.admin import BrokerConfig
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.headers.admin_headers import BrokerConfigAnswer
+from sprocket.rocketmq.codec.headers import BrokerConfigAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.runtime.driver import Peer
 

@@ -1,15 +1,12 @@
 """Requests about the broker itself: 28, 315, 907; and to clean up: 306, 316, 329."""
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.admin.removal import Removal
-from sprocket.rocketmq.broker.admin.runtime_info import RuntimeInfo
-from sprocket.rocketmq.broker.admin.upkeep import Upkeep
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.codec.bodies import broker_bodies, stats_bodies
-from sprocket.rocketmq.codec.bodies.stats_bodies import ReplicaStatus
+from sprocket.rocketmq.broker.admin import Removal, RuntimeInfo, Upkeep
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.codec.bodies import ReplicaStatus, broker_bodies, stats_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.admin_headers import ViewStats
+from sprocket.rocketmq.codec.headers import ViewStats
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer

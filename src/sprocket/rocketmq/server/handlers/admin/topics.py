@@ -4,18 +4,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from sprocket.base.disk.nonblocking import gather
+from sprocket.base.disk import gather
 from sprocket.base.errors import RequestRefused, StoreError
-from sprocket.rocketmq.broker.admin.removal import Removal
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.broker.topics import attributes
-from sprocket.rocketmq.broker.topics.topics import Topics, check_name
-from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
-from sprocket.rocketmq.codec.bodies.admin_bodies import QueueStats, TopicStats, TopicTable
+from sprocket.rocketmq.broker.admin import Removal
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics, attributes, check_name
+from sprocket.rocketmq.codec.bodies import (
+    QueueStats,
+    TopicStats,
+    TopicTable,
+    admin_bodies,
+    broker_bodies,
+)
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.headers.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
+from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering, failed

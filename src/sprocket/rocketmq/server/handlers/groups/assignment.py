@@ -10,14 +10,12 @@ and everybody is told to pull.
 from functools import partial
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
-from sprocket.rocketmq.broker.groups.request_modes import RequestModes
-from sprocket.rocketmq.broker.topics.topics import RETRY_PREFIX, Topics
-from sprocket.rocketmq.codec.bodies import relay_bodies
-from sprocket.rocketmq.codec.bodies.relay_bodies import PULL, AssignmentQuery
+from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
+from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.codec.bodies import PULL, AssignmentQuery, relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.record.extra import LIGHT_PREFIX
+from sprocket.rocketmq.codec.record import LIGHT_PREFIX
 from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING
 from sprocket.rocketmq.model.route import MessageQueue

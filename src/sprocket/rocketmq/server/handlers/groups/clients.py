@@ -3,17 +3,14 @@
 from collections.abc import Callable
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager, Link
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
-from sprocket.rocketmq.broker.topics.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
+from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.bodies import client_bodies
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData
+from sprocket.rocketmq.codec.bodies import ConsumerData, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.codec.headers.headers import (
+from sprocket.rocketmq.codec.headers import (
     GetConsumerList,
     HeartbeatAnswer,
     NoFields,

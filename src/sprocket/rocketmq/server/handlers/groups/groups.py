@@ -4,19 +4,18 @@ from collections.abc import Callable, Iterable
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, StoreError
-from sprocket.rocketmq.broker.admin.removal import Removal
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager, ConnectedClient, Link
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.codec.bodies import group_bodies
-from sprocket.rocketmq.codec.bodies.group_bodies import (
+from sprocket.rocketmq.broker.admin import Removal
+from sprocket.rocketmq.broker.groups import ClientManager, ConnectedClient, Groups, Link
+from sprocket.rocketmq.codec.bodies import (
     ClientConnection,
     ConsumerConnection,
     GroupTable,
     ProducerInfo,
+    group_bodies,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.admin_headers import (
+from sprocket.rocketmq.codec.headers import (
     ConsumerConnections,
     DeleteGroup,
     GroupOnly,

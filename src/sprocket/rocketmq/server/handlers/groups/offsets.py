@@ -2,12 +2,11 @@
 
 from sprocket.base.errors import RequestRefused
 from sprocket.base.units import QueueOffset
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.headers import (
+from sprocket.rocketmq.codec.headers import (
     NoFields,
     OffsetAnswer,
     QueryConsumerOffset,
@@ -17,8 +16,7 @@ from sprocket.rocketmq.codec.headers.headers import (
     UpdateConsumerOffset,
 )
 from sprocket.rocketmq.server.dispatch import Answer, Handler
-from sprocket.rocketmq.store.read.reading import GetStatus
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.codec.bodies import relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.group_headers import GroupForbidden
+from sprocket.rocketmq.codec.headers import GroupForbidden
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
 from sprocket.runtime.driver import Peer
 

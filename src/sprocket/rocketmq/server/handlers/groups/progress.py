@@ -4,24 +4,27 @@ from collections.abc import Callable
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.groups.progress import Progress
-from sprocket.rocketmq.broker.topics.topics import Topics
-from sprocket.rocketmq.codec.bodies import admin_bodies, group_bodies, progress_bodies
-from sprocket.rocketmq.codec.bodies.admin_bodies import TopicsOfGroup
-from sprocket.rocketmq.codec.bodies.group_bodies import GroupSubscription
-from sprocket.rocketmq.codec.bodies.progress_bodies import DelayOffsets, OffsetTable
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Progress
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.bodies import (
+    DelayOffsets,
+    GroupSubscription,
+    OffsetTable,
+    TopicsOfGroup,
+    admin_bodies,
+    group_bodies,
+    progress_bodies,
+)
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.admin_headers import (
+from sprocket.rocketmq.codec.headers import (
     GetBrokerConsumeStats,
     GetConsumeStats,
     GroupAndTopic,
     GroupOnly,
     TimeSpans,
+    TopicOnly,
 )
-from sprocket.rocketmq.codec.headers.headers import TopicOnly
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.rocketmq.server.slicing import Body, SlicedHandler, body
 from sprocket.runtime.driver import Peer

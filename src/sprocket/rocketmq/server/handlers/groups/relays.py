@@ -8,21 +8,20 @@ Source: RocketMQ `AdminBrokerProcessor.callConsumer`, `Broker2Client.getConsumeS
 from contextlib import suppress
 from functools import partial
 
-from sprocket.base.disk.disk import Buffer
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager, ConnectedGroup
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.groups import ClientManager, ConnectedGroup, Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.consumer_headers import (
+from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
+    ConsumerStatusOfGroup,
     GetConsumerRunningInfo,
     GetConsumerStatus,
+    Header,
 )
-from sprocket.rocketmq.codec.headers.ext import Header
-from sprocket.rocketmq.codec.headers.group_headers import ConsumerStatusOfGroup
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer

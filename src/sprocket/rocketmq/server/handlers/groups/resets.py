@@ -10,25 +10,23 @@ and the pull that learns of a reset does not overwrite it with what it would com
 
 from functools import partial
 
-from sprocket.base.disk.nonblocking import gather
+from sprocket.base.disk import gather
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.delivery import PullHold
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.ext import FieldUnreadable
-from sprocket.rocketmq.codec.headers.group_headers import (
+from sprocket.rocketmq.codec.headers import (
     CloneOffsets,
     CorrectionOffsets,
+    FieldUnreadable,
     ResetOffset,
 )
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Handler
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.read import Boundary
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 

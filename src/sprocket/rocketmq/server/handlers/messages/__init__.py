@@ -2,3 +2,11 @@
 
 Each class has a table of request codes, the header of each, and the function that answers.
 """
+
+from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers
+from sprocket.rocketmq.server.handlers.messages.queries import QueryHandlers
+from sprocket.rocketmq.server.handlers.messages.replies import ReplyHandlers
+from sprocket.rocketmq.server.handlers.messages.retry import RetryHandlers
+from sprocket.rocketmq.server.handlers.messages.send import SendHandlers
+
+__all__ = ["PullHandlers", "QueryHandlers", "ReplyHandlers", "RetryHandlers", "SendHandlers"]

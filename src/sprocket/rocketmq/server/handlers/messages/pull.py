@@ -9,22 +9,17 @@ for a message and then the disk:
 
 from collections.abc import Callable
 
-from sprocket.base.disk.nonblocking import WouldBlock
+from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import DiskBusy
-from sprocket.rocketmq.broker.delivery.pull import Pulled, PullForbidden, PullService
-from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
-from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.delivery import Pulled, PullForbidden, PullHold, PullService
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
-from sprocket.rocketmq.codec.headers.headers import (
-    PullForbiddenAnswer,
-    PullMessage,
-    PullMessageAnswer,
-)
+from sprocket.rocketmq.codec.headers import PullForbiddenAnswer, PullMessage, PullMessageAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
-from sprocket.rocketmq.store.read.reading import GetStatus
+from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 

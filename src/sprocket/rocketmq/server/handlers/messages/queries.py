@@ -1,12 +1,16 @@
 """Requests that find messages: 12 by key, 33 by id, 321 by queue offset."""
 
-from sprocket.rocketmq.broker.delivery.query import Queries
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
+from sprocket.rocketmq.broker.delivery import Queries
+from sprocket.rocketmq.broker.groups import ClientManager
 from sprocket.rocketmq.codec.bodies import admin_bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.admin_headers import QueryConsumeQueue
-from sprocket.rocketmq.codec.headers.headers import QueryMessage, QueryMessageAnswer, ViewMessage
+from sprocket.rocketmq.codec.headers import (
+    QueryConsumeQueue,
+    QueryMessage,
+    QueryMessageAnswer,
+    ViewMessage,
+)
 from sprocket.rocketmq.server.dispatch import Answer, Handler
 from sprocket.runtime.driver import Peer
 

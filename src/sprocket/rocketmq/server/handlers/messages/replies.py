@@ -19,20 +19,24 @@ from msgspec import structs
 
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, StoreError
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
-from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
-from sprocket.rocketmq.broker.messages.send import REGION, Sender
+from sprocket.rocketmq.broker.groups import ClientManager
+from sprocket.rocketmq.broker.messages import REGION, GroupCommit, Sender
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers.headers import SendMessage, SendMessageAnswer
-from sprocket.rocketmq.codec.headers.reply_headers import PushReply, SendReply, SendReplyV2
+from sprocket.rocketmq.codec.headers import (
+    PushReply,
+    SendMessage,
+    SendMessageAnswer,
+    SendReply,
+    SendReplyV2,
+)
 from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
 from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
-from sprocket.rocketmq.store.log.appender import Appended
+from sprocket.rocketmq.store.log import Appended
 from sprocket.runtime.driver import Peer
 
 PUSH_SECONDS = 10.0

@@ -7,16 +7,15 @@ its checks. A client keeps what was refused and sends it back later.
 from collections.abc import Sequence
 
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
-from sprocket.rocketmq.broker.messages.retry import RetryService
-from sprocket.rocketmq.broker.stats.stats import Stats
-from sprocket.rocketmq.broker.topics.topics import Topics
+from sprocket.rocketmq.broker.messages import GroupCommit, RetryService
+from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers.headers import SendMessageBack
+from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
-from sprocket.rocketmq.store.log.appender import Appended
+from sprocket.rocketmq.store.log import Appended
 from sprocket.runtime.driver import Peer
 
 

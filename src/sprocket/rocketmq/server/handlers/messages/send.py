@@ -13,24 +13,16 @@ from sprocket.base.errors import (
     StoreFailed,
     SyncLate,
 )
-from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
-from sprocket.rocketmq.broker.messages.pending_acks import Ready, Sent
-from sprocket.rocketmq.broker.messages.send import Sender
+from sprocket.rocketmq.broker.messages import GroupCommit, Ready, Sender, Sent
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON, Buffer
-from sprocket.rocketmq.codec.headers.headers import (
-    Region,
-    SendMessage,
-    SendMessageAnswer,
-    SendMessageV2,
-)
-from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.codec.record.extra import SCHEDULE_TOPIC
+from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnswer, SendMessageV2
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
-from sprocket.rocketmq.store.log.appender import AppendedBatch
+from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 
 _Asked: TypeAlias = tuple[Peer, Command, int, str]

@@ -2,3 +2,9 @@
 
 Each class has a table of request codes, the header of each, and the function that answers.
 """
+
+from sprocket.rocketmq.server.handlers.nameserver.config import NameConfigHandlers
+from sprocket.rocketmq.server.handlers.nameserver.lookups import NameLookupHandlers
+from sprocket.rocketmq.server.handlers.nameserver.registration import NameHandlers
+
+__all__ = ["NameConfigHandlers", "NameHandlers", "NameLookupHandlers"]

@@ -10,7 +10,7 @@ from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.headers.name_headers import Key, KeyValue, Namespace, ValueAnswer
+from sprocket.rocketmq.codec.headers import Key, KeyValue, Namespace, ValueAnswer
 from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.server.dispatch import Answer, Handler

@@ -11,8 +11,7 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers.headers import GetRoute
-from sprocket.rocketmq.codec.headers.name_headers import ClusterOnly, GetMembers
+from sprocket.rocketmq.codec.headers import ClusterOnly, GetMembers, GetRoute
 from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.lookup import Lookup
 from sprocket.rocketmq.server.dispatch import Answer, Handler

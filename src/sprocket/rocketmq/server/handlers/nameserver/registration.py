@@ -11,19 +11,17 @@ from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.headers.headers import (
-    RegisterBroker,
-    RegisterBrokerAnswer,
-    UnregisterBroker,
-)
-from sprocket.rocketmq.codec.headers.name_headers import (
+from sprocket.rocketmq.codec.headers import (
     AddAnswer,
     BrokerHeartbeat,
     BrokerNameOnly,
     DeleteTopicInNames,
     QueryDataVersion,
     QueryDataVersionAnswer,
+    RegisterBroker,
+    RegisterBrokerAnswer,
     RegisterTopic,
+    UnregisterBroker,
     WipeAnswer,
 )
 from sprocket.rocketmq.nameserver.config import NameServerConfig

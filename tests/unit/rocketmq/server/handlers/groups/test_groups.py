@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec.bodies import client_bodies, group_bodies
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, client_bodies, group_bodies
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
 
 SUBSCRIPTION = Subscription.parse("T", "a||b", version=7)

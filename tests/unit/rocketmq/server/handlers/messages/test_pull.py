@@ -10,12 +10,11 @@ import pytest
 from tests.file_systems import needs_a_disk
 from tests.unit.rocketmq.server.conftest import NOTHING_NEAR, ColdDisk, until
 
-from sprocket.base.disk.disk import RealDisk
-from sprocket.base.disk.nonblocking import Fetched, WouldBlock
+from sprocket.base.disk import Fetched, RealDisk, WouldBlock
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.broker.delivery.pull import Pulled, PullService
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.delivery import Pulled, PullService
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import PullSettings, QueueGeometry, StoreSettings
 from sprocket.runtime.offload import DiskThread

@@ -5,8 +5,7 @@ from typing import Any
 
 from tests.unit.rocketmq.server.conftest import ColdDisk
 
-from sprocket.rocketmq.codec.bodies import admin_bodies, client_bodies
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, admin_bodies, client_bodies
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.group import Subscription
 

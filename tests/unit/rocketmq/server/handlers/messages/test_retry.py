@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.broker.stats.stats import Stats
+from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import GroupSettings
 

@@ -11,11 +11,11 @@ from sprocket.base.errors import DiskFull, StoreError, SyncLate
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import BINARY, JSON
-from sprocket.rocketmq.codec.headers.headers import Region, SendMessageAnswer
+from sprocket.rocketmq.codec.headers import Region, SendMessageAnswer
 from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.server.dispatch import Answer, encoded
 from sprocket.rocketmq.server.handlers.messages.send import SendHandlers
-from sprocket.rocketmq.store.log.appender import AppendedBatch
+from sprocket.rocketmq.store.log import AppendedBatch
 
 
 def ext(topic: str = "T", **changes: Any) -> dict[str, Any]:
