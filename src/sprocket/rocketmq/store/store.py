@@ -374,7 +374,7 @@ class Store:
     def offset_by_time(
         self, topic: str, queue_id: int, at_ms: int, boundary: time_search.Boundary
     ) -> QueueOffset:
-        """Return the queue offset that belongs to a store time; see `by_time`."""
+        """Return the queue offset that belongs to a store time; see `read.time_search`."""
         self._dispatch_now()
         return time_search.offset_by_time(
             self._queues.queue(topic, queue_id), self._log, at_ms, boundary

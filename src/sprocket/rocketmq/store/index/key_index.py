@@ -7,7 +7,7 @@ and key of the records, as RocketMQ's clients do.
 Theory of operation. Records are put in rounds in the order of the log; a record before the last one
 that was put is there already and is ignored. `flush` makes durable what was put up to then. After a
 crash `recover` removes what the disk may not have, and says from which record on the log has to be
-put again. That record may then be in the index twice, which `find` hides.
+put again. That record may then be in the index twice, which a search hides.
 
 Unlike in RocketMQ, the index is truncated together with the log. So a record that was written where
 another one was before the crash is found.

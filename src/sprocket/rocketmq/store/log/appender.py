@@ -213,7 +213,7 @@ class Appender:
 
         Raises:
             MessageTooLarge: Body, topic, properties or record exceed a limit.
-            MessageIllegal: It breaks a rule of its queue; see `place`.
+            MessageIllegal: It breaks a rule of its queue; see `offset_assigner`.
             CorruptRecord: The topic cannot be a folder's name.
             StoreFailed: A sync failed before, or the store is closed or only read.
             DiskFull: The disk is fuller than it may be; see `retention`.

@@ -1,8 +1,8 @@
 """What a store asks of its queues, whichever engine keeps them.
 
-Two engines do: `files` (20-byte units in files) and `rocks` (keys of a RocksDB); both pass one
-suite, `tests/contract/test_queues.py`. Queues are derived from the log: a crash may lose what was
-put since the last `flush`, and the owner puts the rest of the log again.
+Two engines do: `file_queues` (20-byte units in files) and `rocks_queues` (keys of a RocksDB); both
+pass one suite, `tests/contract/test_queues.py`. Queues are derived from the log: a crash may lose
+what was put since the last `flush`, and the owner puts the rest of the log again.
 
 A unit is what a queue has for one message: `i64 physical offset, i32 record size, i64 tags code`,
 big-endian. A *filler* is a unit with `FILLER_SIZE` that stands where a message was lost.

@@ -1,8 +1,8 @@
 """One consume queue in files: a row of units of 20 bytes that say where its messages lie.
 
 The unit (`engine`) of queue offset n is at byte n * 20 of the queue's address space, which is
-divided into files of one size. `files`, which keeps all queues of a store, says in its docstring
-what a queue promises. See `docs/formats/consume-queue.md`.
+divided into files of one size. `file_queues`, which keeps all queues of a store, says in its
+docstring what a queue promises. See `docs/formats/consume-queue.md`.
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """One consume queue in a RocksDB: a range of keys, one for each unit.
 
-`engine` says in its docstring what a queue promises; `rocks`, which keeps all queues of a store,
-says what the database does.
+`engine` says in its docstring what a queue promises; `rocks_queues`, which keeps all queues of a
+store, says what the database does.
 """
 
 from collections.abc import Iterator

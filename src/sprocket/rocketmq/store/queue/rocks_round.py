@@ -1,4 +1,4 @@
-"""What one round has for one queue in RocksDB; see `rocks` for the rounds."""
+"""What one round has for one queue in RocksDB; see `rocks_queues` for the rounds."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
 """Checking the log: intact records one after the other, file by file, and where they end.
 
-Recovery uses the same walk (`walk`), so both agree on what is damage and on where the log ends.
-What lies behind the end is not reported where it looks like old bytes, which RocketMQ leaves there:
-if a record was lost there, queues and index show it.
+Recovery uses the same walk (`log_scanner`), so both agree on what is damage and on where the log
+ends. What lies behind the end is not reported where it looks like old bytes, which RocketMQ leaves
+there: if a record was lost there, queues and index show it.
 """
 
 from bisect import bisect_right, insort

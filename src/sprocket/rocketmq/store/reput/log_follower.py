@@ -1,8 +1,9 @@
 """The records between two places of the log that are known to be good, a part at a time.
 
 While the log grows it is known that what was written is whole, in order, and ends at the end of a
-record. So, unlike in `walk`, nothing is searched for and no checksum compared; damage that is found
-there is an error. The end of a file is known by its blank record: there the next file begins.
+record. So, unlike in `log_scanner`, nothing is searched for and no checksum compared; damage that
+is found there is an error. The end of a file is known by its blank record: there the next file
+begins.
 
 A few records are returned as entries, many as columns, and without numpy all as entries; the
 content is the same. A part has a copy of what it needs of the log, and holds no file.

@@ -1,9 +1,10 @@
 """From the log to the queues and the index, in rounds.
 
-Theory of operation. What was written is read from the end of the log (`tail`, `follow`) as recovery
-reads it, many records at a time as columns. The queues come first, since consumers wait for them;
-the index has its own place and may be behind. A place moves on only when its records are put, and
-queues and index ignore what they have already; so a round that failed half-way is simply repeated.
+Theory of operation. What was written is read from the end of the log (`tail`, `log_follower`) as
+recovery reads it, many records at a time as columns. The queues come first, since consumers wait
+for them; the index has its own place and may be behind. A place moves on only when its records are
+put, and queues and index ignore what they have already; so a round that failed half-way is simply
+repeated.
 
 Usually the index gets the same records as the queues, as the same columns. If it has to catch up it
 reads its part of the log again, as one part.
