@@ -1,6 +1,9 @@
 """Opening a store: lock, geometry, recovery; readers do none of these."""
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
@@ -13,7 +16,13 @@ from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import CommitLog
-from sprocket.rocketmq.store.queue import OtherKinds, QueueUnits, Subscriptions, delays_ms, engines
+from sprocket.rocketmq.store.queue import (
+    OtherKinds,
+    Subscriptions,
+    QueueUnits,
+    delays_ms,
+    engines,
+)
 from sprocket.rocketmq.store.recovery import (
     Checkpoint,
     Deletions,
@@ -66,7 +75,8 @@ def to_write(
         geometries.keep(disk, layout, settled)
         parts = _parts(disk, layout, settings, clock, settled, subscriptions, step, write=True)
         parts.is_geometry_certain = is_certain
-        report = recovery.recover(parts, clock, os.getpid())
+        with uncollected():
+            report = recovery.recover(parts, clock, os.getpid())
         if parts.index is not None:
             parts.index.prepare()
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
@@ -86,7 +96,8 @@ def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     settled = geometries.settle(disk, layout, geometry)
     clock = SystemClock()
     parts = _parts(disk, layout, StoreSettings(), clock, settled, write=False)
-    walk = recovery.find_end(parts)
+    with uncollected():
+        walk = recovery.find_end(parts)
     log = CommitLog(parts.files, walk.end, crc_tail=False)
     return Opened(parts, settled, clock, log, None, None)
 
@@ -167,3 +178,18 @@ def _write_lock_file(disk: Disk, layout: StoreLayout) -> None:
         raise
     finally:
         file.close()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking again and again through what is made to stay.
+
+    It would take a sixth of the time that 100,000 queues take.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

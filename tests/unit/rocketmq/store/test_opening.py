@@ -1,6 +1,7 @@
 """A store is opened by one at a time, and left as it was if it cannot be."""
 
 import errno
+import gc
 
 import pytest
 from tests.stores import ROOT, batch_of, filled, new, open_store
@@ -192,3 +193,30 @@ def test_a_store_that_is_distrusted_is_made_again_from_its_log() -> None:
     assert [kept.max for _, _, kept in store.queues()] == [kept.max for _, _, kept in expected]
     assert store.find("topic", "N7").offsets
     store.close()
+
+
+def test_the_collector_rests_and_goes_on_as_it_was() -> None:
+    """Also after an error; who had switched it off finds it off."""
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), opening.uncollected():
+        1 / gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with opening.uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_the_collector_rests_while_a_store_is_opened() -> None:
+    """After a kill, for all of recovery."""
+    disk, _ = filled(20)
+    seen = set()
+    store = Store.open(
+        disk.kill(), ROOT, StoreSettings(), SystemClock(), step=lambda *_: seen.add(gc.isenabled())
+    )
+    store.close()
+    assert seen == {False}
+    assert gc.isenabled()

@@ -57,7 +57,7 @@ from sprocket.rocketmq.store.queue.engine import (
 )
 from sprocket.rocketmq.store.queue.extension import Extension
 from sprocket.rocketmq.store.queue.file_queue import Ends, FileQueue
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles, move_away, sync_all, uncollected
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles, move_away, sync_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +159,14 @@ class FileQueues:
             folders = [self._folder]
         noted, noted_at_ms = self._read_note() if clean else ({}, 0)
         lasts: dict[QueueKey, LastUnit] = {}
-        with uncollected():
-            for queue, ends in self._found(folders, noted, noted_at_ms):
-                step("queues found", len(self._queues))
-                if ends is not None and isinstance(queue, FileQueue):
-                    queue.resume(ends)
-                    continue
-                last = queue.load(clean=clean, certain=certain)
-                if last is not None:
-                    lasts[queue.topic, queue.queue_id] = last
+        for queue, ends in self._found(folders, noted, noted_at_ms):
+            step("queues found", len(self._queues))
+            if ends is not None and isinstance(queue, FileQueue):
+                queue.resume(ends)
+                continue
+            last = queue.load(clean=clean, certain=certain)
+            if last is not None:
+                lasts[queue.topic, queue.queue_id] = last
         return lasts
 
     def _found(

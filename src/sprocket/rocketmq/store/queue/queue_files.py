@@ -6,10 +6,8 @@ disk does not have yet. Queues of single messages, batch queues and extensions a
 way.
 """
 
-import gc
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -260,18 +258,3 @@ def move_away(
         disk.sync_folder(folder)
         disk.sync_folder(target)
     return partial(disk.remove_tree, target) if found else None
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the garbage collector from looking again and again through what is made to stay.
-
-    It would take a third of the time that 100,000 queues take.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

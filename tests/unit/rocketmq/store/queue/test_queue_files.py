@@ -1,13 +1,11 @@
 """The files of a queue: writes across files, zeros, cuts, and what is synced."""
 
-import gc
-
 import pytest
 from tests.unit.rocketmq.store.queue.given import oldest
 
 from sprocket.base.disk import OpenFiles, SegmentFiles, read_file, steps
 from sprocket.base.errors import DiskFull
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles, sync_all, uncollected
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles, sync_all
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = "/store/consumequeue/topic/0"
@@ -128,21 +126,6 @@ def test_a_failed_write_may_be_repeated(disk: SimulatedDisk) -> None:
         files.write(0, b"x" * 15)
     files.write(0, b"x" * 15)
     assert content(disk) == [b"x" * 10, b"xxxxx".ljust(10, b"\0")]
-
-
-def test_the_collector_rests_and_goes_on_as_it_was() -> None:
-    """Also after an error; who had switched it off finds it off."""
-    assert gc.isenabled()
-    with pytest.raises(ZeroDivisionError), uncollected():
-        1 / gc.isenabled()
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with uncollected():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_a_new_queue_waits_for_no_disk(disk: SimulatedDisk) -> None:
