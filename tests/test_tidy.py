@@ -376,3 +376,13 @@ def test_outsiders_import_a_room_by_its_face() -> None:
             if room and room != node.module and not (inside + ".").startswith(room + "."):
                 found.append(f"{name(path)}:{node.lineno} {node.module}")
     assert found == []
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    """A word means one thing in the whole source."""
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name(path))
+    assert {found: where for found, where in places.items() if len(where) > 1} == {}

@@ -26,8 +26,8 @@ from sprocket.rocketmq.store.queue import (
     BatchQueue,
     FileQueues,
     OtherKinds,
-    QueueUnits,
     RocksQueues,
+    UnitAssigner,
     engines,
 )
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter
@@ -166,7 +166,7 @@ def test_every_unit_is_one_that_its_record_gets(store: Store) -> None:
         (unit.topic, unit.queue_id, unit.queue_offset): unit
         for entry in store.log.entries
         if entry.queueable
-        for unit in QueueUnits().each(entry)
+        for unit in UnitAssigner().each(entry)
     }
     count = 0
     for queue in store.queues:
@@ -217,7 +217,7 @@ def test_every_message_is_read_through_its_queue(store: Store) -> None:
             seen += [record.decode(stored).physical_offset for stored in result.records]
             result = queue_reader.get_messages(queue, store.log, result.next_offset, max_count=7)
         assert result.status in (GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE)
-    units = [u for e in store.log.entries if e.queueable for u in QueueUnits().each(e)]
+    units = [u for e in store.log.entries if e.queueable for u in UnitAssigner().each(e)]
     assert [u.physical_offset for u in units if u.topic in topics] == sorted(seen)
 
 
@@ -309,7 +309,7 @@ def test_queues_made_from_the_log_are_the_same_files(store: Store, tmp_path: Pat
     queues = FileQueues(DISK, f"{made}/{folders[0]}", store.case.geometry.queue, others=others)
     queues.load(clean=True)
     subscriptions: dict[str, list[GroupFilter]] = {}
-    units = QueueUnits(store.log.files, subscriptions=subscriptions)
+    units = UnitAssigner(store.log.files, subscriptions=subscriptions)
     size = 1 if is_extended else 50
     for first in range(0, len(store.log.entries), size):
         entries = store.log.entries[first : first + size]
@@ -332,7 +332,7 @@ def test_queues_made_from_the_log_are_the_same_keys(store: Store, tmp_path: Path
     """
     made = RocksQueues(DISK, str(tmp_path / "made"))
     for first in range(0, len(store.log.entries), 50):
-        made.put_round(QueueUnits().of(store.log.entries[first : first + 50]))
+        made.put_round(UnitAssigner().of(store.log.entries[first : first + 50]))
     theirs = store.case.database("consumequeue")
     assert theirs["default"] == dict(made._database.all())
     ours = dict(made._database.all("offset"))

@@ -19,7 +19,7 @@ from sprocket.rocketmq.store.log import CommitLog
 from sprocket.rocketmq.store.queue import (
     OtherKinds,
     Subscriptions,
-    QueueUnits,
+    UnitAssigner,
     delays_ms,
     engines,
 )
@@ -149,7 +149,7 @@ def _parts(
         index=index,
         deletions=deletions,
         step=step,
-        units=QueueUnits(
+        units=UnitAssigner(
             files,
             deleted=deletions.ends,
             delays=delays_ms(settings.delay_levels),

@@ -1,6 +1,6 @@
 """Messages that wait for a time before they are delivered.
 
-`DelayedDelivery` copies each to where it wants to go when its level's time has passed; how far
+`Delays` copies each to where it wants to go when its level's time has passed; how far
 each level is lies in `delayOffset.json` and a journal.
 """
 

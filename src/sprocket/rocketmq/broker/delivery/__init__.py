@@ -1,7 +1,7 @@
 """From a pull request to its answer.
 
-`Puller` checks a request in RocketMQ's order and reads; `PullHold` keeps those that found nothing
-until something arrives; `query` finds messages by key, id and time.
+`PullService` checks a request in RocketMQ's order and reads; `PullHold` keeps those that found
+nothing until something arrives; `query` finds messages by key, id and time.
 """
 
 from sprocket.rocketmq.broker.delivery.pull import Pulled, PullForbidden, PullService

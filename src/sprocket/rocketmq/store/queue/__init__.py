@@ -1,7 +1,7 @@
 """Consume queues: for each message of a queue a unit that says where it lies in the log.
 
 `Queues` is what a store asks of them; `FileQueues` keeps them as RocketMQ's files, `RocksQueues`
-in a RocksDB, and `engines` knows which a store has. `Units` says which unit a record gets.
+in a RocksDB, and `engines` knows which a store has. `UnitAssigner` says which unit a record gets.
 They are made from the log, and made again if they are lost.
 """
 
@@ -21,7 +21,7 @@ from sprocket.rocketmq.store.queue.engine import (
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
 from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
-from sprocket.rocketmq.store.queue.queue_units import QueueUnits, Subscriptions, delays_ms
+from sprocket.rocketmq.store.queue.queue_units import Subscriptions, UnitAssigner, delays_ms
 from sprocket.rocketmq.store.queue.rocks_database import CURRENT, is_database, read_all
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 
@@ -41,10 +41,10 @@ __all__ = [
     "Queue",
     "QueueFiles",
     "QueueKey",
-    "QueueUnits",
     "Queues",
     "RocksQueues",
     "Subscriptions",
+    "UnitAssigner",
     "UnitRead",
     "delays_ms",
     "engines",

@@ -210,8 +210,8 @@ class Queues(Protocol):
         """Put the units of a batch; what a queue has of them already is passed over.
 
         Args:
-            batch: Its records are their own units, see `Units.are_records`, and the offsets of each
-                queue have no gap in it, but among those that the queue has already.
+            batch: Its records are their own units, see `UnitAssigner.are_records`, and the
+                offsets of each queue have no gap in it, but among those that the queue has already.
             step: Told how far it is.
 
         Returns:

@@ -63,7 +63,7 @@ Subscriptions = Mapping[str, Sequence[GroupFilter]]
 """By topic. Whoever owns it may change it at any time; it counts from the next round on."""
 
 
-class QueueUnits:
+class UnitAssigner:
     """Says which units records get.
 
     Args:

@@ -1,7 +1,7 @@
 """Reading messages: from a queue offset on, by key, by id, by time.
 
-`Reader` answers with the records as they lie in the log; a filter says which of a queue's are
-wanted.
+`queue_reader` answers with the records as they are in the log; a `Filter` says which of a queue's
+are wanted; `key_search` and `time_search` find where to read.
 """
 
 from sprocket.rocketmq.store.read import key_search, queue_reader, time_search

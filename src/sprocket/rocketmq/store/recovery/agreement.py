@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import Found, LogScanner
-from sprocket.rocketmq.store.queue import Queue, Queues, QueueUnits
+from sprocket.rocketmq.store.queue import Queue, Queues, UnitAssigner
 
 COMPARED_BYTES = {
     # clean, ours
@@ -51,7 +51,7 @@ def wrong_queues(
     queues: Queues,
     start: int,
     until: int,
-    units_of: QueueUnits,
+    units_of: UnitAssigner,
     *,
     absent_too: bool,
     put_from: int = 1 << 62,
@@ -100,7 +100,7 @@ def wrong_queues(
 
 
 def _places(
-    found: Found, units_of: QueueUnits
+    found: Found, units_of: UnitAssigner
 ) -> Iterator[tuple[tuple[str, int], Sequence[_Place]]]:
     """Give what the units of some records must say, queue by queue, as far as offsets go up."""
     runs: dict[tuple[str, int], list[_Place]] = {}
@@ -113,7 +113,7 @@ def _places(
     yield from runs.items()
 
 
-def _one_by_one(found: Found, units_of: QueueUnits) -> Iterator[tuple[tuple[str, int], _Place]]:
+def _one_by_one(found: Found, units_of: UnitAssigner) -> Iterator[tuple[tuple[str, int], _Place]]:
     """Give what the units must say, in the order of the log within each queue.
 
     Those in light queues are among them.

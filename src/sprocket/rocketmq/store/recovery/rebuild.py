@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import Damage, Found, LogScanner
-from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, QueueUnits
+from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssigner
 
 try:
     import numpy as np
@@ -74,7 +74,7 @@ class Rebuild:
         *,
         from_first: bool,
         put_last_again: bool = False,
-        units_of: QueueUnits | None = None,
+        units_of: UnitAssigner | None = None,
         step: Step = unwatched,
     ) -> None:
         self.units = 0
@@ -82,7 +82,7 @@ class Rebuild:
         self.indexed = 0
         self.missing: set[tuple[str, int]] = set()
         self._queues = queues
-        self._units_of = units_of or QueueUnits()
+        self._units_of = units_of or UnitAssigner()
         self._index = index
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first

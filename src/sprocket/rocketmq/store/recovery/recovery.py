@@ -58,7 +58,7 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, LogScanner, Misplaced, glance, intact_entry, mend
-from sprocket.rocketmq.store.queue import ANYWHERE, LastUnit, QueueKey, Queues, QueueUnits
+from sprocket.rocketmq.store.queue import ANYWHERE, LastUnit, QueueKey, Queues, UnitAssigner
 from sprocket.rocketmq.store.recovery import agreement
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
@@ -173,7 +173,7 @@ class StoreParts:
     index: Indexes | None
     deletions: Deletions
     is_geometry_certain: bool = True
-    units: QueueUnits = field(default_factory=QueueUnits)
+    units: UnitAssigner = field(default_factory=UnitAssigner)
     step: Step = unwatched
 
     def close(self) -> None:

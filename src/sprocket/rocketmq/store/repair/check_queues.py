@@ -25,7 +25,7 @@ from sprocket.rocketmq.store.queue import (
     QueueFiles,
     QueueKey,
     Queues,
-    QueueUnits,
+    UnitAssigner,
     engines,
     is_address,
 )
@@ -104,7 +104,7 @@ class QueueCheck:
         self._is_open = is_open
         self._queues: dict[QueueKey, _Queue] = {}
         self._passed_over = passed_over
-        self._units = QueueUnits(deleted=Deletions(disk, layout, write=False).ends)
+        self._units = UnitAssigner(deleted=Deletions(disk, layout, write=False).ends)
         self._extensions: dict[QueueKey, Extension] = {}
         self._open_files = OpenFiles()
 

@@ -20,7 +20,7 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import Tail
-from sprocket.rocketmq.store.queue import Queues, QueueUnits
+from sprocket.rocketmq.store.queue import Queues, UnitAssigner
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart
 
@@ -86,11 +86,11 @@ class Reput:
         queues: Queues,
         index: Indexes | None,
         position: int,
-        units: QueueUnits | None = None,
+        units: UnitAssigner | None = None,
     ) -> None:
         self._tail = tail
         self._queues = queues
-        self._units = units or QueueUnits()
+        self._units = units or UnitAssigner()
         self._index = index
         self._fresh: list[Sequence[Entry] | _Columns] = []
         self.began_at = self._queued_to = position

@@ -8,7 +8,7 @@ from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, Entry, Extra, record
 from sprocket.rocketmq.store.log import LogScanner
-from sprocket.rocketmq.store.queue.queue_units import GroupFilter, QueueUnits, delays_ms
+from sprocket.rocketmq.store.queue.queue_units import GroupFilter, UnitAssigner, delays_ms
 
 
 def entry(topic: str = "T", extra: Extra | None = None) -> Entry:
@@ -19,8 +19,8 @@ def entry(topic: str = "T", extra: Extra | None = None) -> Entry:
 def test_plain_records_are_their_own_units() -> None:
     """Not even the list is another one."""
     entries = [entry(), entry()]
-    assert QueueUnits().of(entries) is entries
-    assert list(QueueUnits().each(entries[0])) == [entry()]
+    assert UnitAssigner().of(entries) is entries
+    assert list(UnitAssigner().each(entries[0])) == [entry()]
 
 
 @pytest.mark.parametrize(
@@ -28,15 +28,15 @@ def test_plain_records_are_their_own_units() -> None:
 )
 def test_delayed_messages_have_their_time_for_a_code(level: int, delay_ms: int) -> None:
     """A level above the highest counts as that one. To ask twice changes nothing."""
-    (unit,) = QueueUnits().each(entry(SCHEDULE_TOPIC, Extra(delay_level=level)))
+    (unit,) = UnitAssigner().each(entry(SCHEDULE_TOPIC, Extra(delay_level=level)))
     assert unit.tags_code == 1000 + delay_ms
-    assert QueueUnits().of([unit]) == [unit]
+    assert UnitAssigner().of([unit]) == [unit]
 
 
 def test_the_levels_are_a_setting() -> None:
     """Words of a number and a unit."""
     assert delays_ms("1s 2m 3h 1d") == (1000, 120_000, 10_800_000, 86_400_000)
-    units = QueueUnits(delays=delays_ms("5s"))
+    units = UnitAssigner(delays=delays_ms("5s"))
     assert units.each(entry(SCHEDULE_TOPIC, Extra(delay_level=2)))[0].tags_code == 6000
     for wrong in ("", "5", "5 s", "-1s", "5w", "5s,6s"):
         with pytest.raises(SettingsError, match="delay levels"):
@@ -45,7 +45,9 @@ def test_the_levels_are_a_setting() -> None:
 
 def test_light_queues_get_units_of_their_own() -> None:
     """Behind the record's own, with the plain code, and nothing for the index."""
-    own, first, second = QueueUnits().of([entry(extra=Extra(light=(("%LMQ%a", 5), ("%LMQ%b", 0))))])
+    own, first, second = UnitAssigner().of(
+        [entry(extra=Extra(light=(("%LMQ%a", 5), ("%LMQ%b", 0))))]
+    )
     assert (own.topic, own.queue_id, own.queue_offset, own.keys) == ("T", 3, 7, ("k",))
     assert [(u.topic, u.queue_id, u.queue_offset) for u in (first, second)] == [
         ("%LMQ%a", 0, 5),
@@ -55,12 +57,12 @@ def test_light_queues_get_units_of_their_own() -> None:
         (10_000, 100, 42)
     }
     assert first.keys == ()
-    assert QueueUnits().of([own, first, second])[1:] == [first, second]
+    assert UnitAssigner().of([own, first, second])[1:] == [first, second]
 
 
 def test_offsets_that_nobody_can_have_given_are_left_out() -> None:
     """Before the record there is no room for so many others."""
-    far = QueueUnits().of([entry(extra=Extra(light=(("%LMQ%a", 1 << 40), ("%LMQ%b", 1))))])
+    far = UnitAssigner().of([entry(extra=Extra(light=(("%LMQ%a", 1 << 40), ("%LMQ%b", 1))))])
     assert [unit.topic for unit in far] == ["T", "%LMQ%b"]
 
 
@@ -72,7 +74,7 @@ def test_registered_filters_are_tried_on_the_properties() -> None:
     files = store._files
     bloom = Bloom()
     subscriptions: dict[str, list[GroupFilter]] = {}
-    units = QueueUnits(files, subscriptions=subscriptions)
+    units = UnitAssigner(files, subscriptions=subscriptions)
     entries = [record.entry(data) for _, data in store.records()][1:]
     first = Entry("topic", 0, 0, 0, store._log.record_at(0).nbytes, 1, 1000)
     assert units.of([first]) == [first]
@@ -84,7 +86,7 @@ def test_registered_filters_are_tried_on_the_properties() -> None:
     assert unit.extra == Extra(bit_map=bloom.bit_map([(0, 9)]))
     assert [entry.topic for entry in entries] == ["other"]
     assert list(units.of(entries)) == entries
-    assert list(QueueUnits(subscriptions=subscriptions).of([first])) == [first]
+    assert list(UnitAssigner(subscriptions=subscriptions).of([first])) == [first]
 
 
 def test_columns_are_units_where_no_filter_is_registered() -> None:
@@ -96,9 +98,9 @@ def test_columns_are_units_where_no_filter_is_registered() -> None:
         "topic": [],
         "other": [GroupFilter((0,), bool)],
     }
-    units = QueueUnits(store._files, subscriptions=subscriptions)
+    units = UnitAssigner(store._files, subscriptions=subscriptions)
     assert units.are_records(batch)
     subscriptions["topic"] = [GroupFilter((0,), bool)]
     assert not units.are_records(batch)
-    assert not QueueUnits(deleted={"topic": 1}).are_records(batch)
-    assert QueueUnits(deleted={"other": store.end}).are_records(batch)
+    assert not UnitAssigner(deleted={"topic": 1}).are_records(batch)
+    assert UnitAssigner(deleted={"other": store.end}).are_records(batch)

@@ -23,7 +23,7 @@ from sprocket.rocketmq.store.queue import (
     FileQueues,
     OtherKinds,
     Queue,
-    QueueUnits,
+    UnitAssigner,
 )
 from sprocket.rocketmq.store.read import queue_reader
 from sprocket.rocketmq.store.read.filters import PropertyFilter
@@ -556,7 +556,7 @@ def light() -> tuple[Log, Queue]:
             new, queue_offset=n, physical_offset=len(log.data), stored_at_ms=n, crc_tail=False
         )
         log.data += data
-        log.queues.put_round(QueueUnits().of([record.entry(data)]))
+        log.queues.put_round(UnitAssigner().of([record.entry(data)]))
     queue = log.queues.queue("%LMQ%a", 0)
     assert queue is not None
     return log, queue

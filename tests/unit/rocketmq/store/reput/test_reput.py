@@ -16,7 +16,7 @@ from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import CommitLog, Tail
-from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, QueueUnits
+from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, UnitAssigner
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput import reput as module
 from sprocket.rocketmq.store.reput.reput import Arrival, Put, Reput
@@ -58,7 +58,7 @@ class World:
             self.queues,
             self.index if with_index else None,
             0,
-            QueueUnits(self.files, deleted=deleted),
+            UnitAssigner(self.files, deleted=deleted),
         )
 
     def add(self, offset: int, topic: str = "t", queue_id: int = 0, **fields: object) -> None:
