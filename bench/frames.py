@@ -8,8 +8,8 @@ import timeit
 from collections.abc import Callable
 
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import SendMessageAnswer, SendMessageV2
+from sprocket.rocketmq.remoting import Connection
 
 MESSAGE_ID = "7F00000100002A9F0000000000000400"
 HEADER = SendMessageV2(

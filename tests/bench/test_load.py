@@ -11,9 +11,9 @@ from bench.load import Load, LoadError, Row
 from tests.interop import link
 
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import SendMessageV2
 from sprocket.rocketmq.codec.record import batch, properties
+from sprocket.rocketmq.remoting import Connection
 
 RECORDED = (
     "KEYS\x01key-1\x02UNIQ_KEY\x017F000001228B030946E097129538A000\x02"

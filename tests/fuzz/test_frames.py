@@ -24,8 +24,7 @@ from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
+from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher
 from sprocket.runtime.driver import Peer
 from sprocket.testing.frames import KINDS, good_frames, mutated_frames
 

@@ -17,7 +17,6 @@ import pytest
 
 from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import (
     Header,
     admin_headers,
@@ -27,6 +26,7 @@ from sprocket.rocketmq.codec.headers import (
     name_headers,
     reply_headers,
 )
+from sprocket.rocketmq.remoting import Connection
 from sprocket.testing.local_broker import LocalBroker
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))
@@ -42,7 +42,7 @@ MODULES = (
     reply_headers,
 )
 UNEXPECTED = re.compile(r"^[A-Z]\w*(Error|Exception|Exit|Warning): ")
-"""How `server.dispatch` begins the remark for an exception that no handler should let out."""
+"""How `remoting.dispatch` begins the remark for an exception that no handler should let out."""
 
 VALUES = (
     *("", "0", "-1", "1", "3", "1.5", "true", "null", "NaN", "\0", "\u00e9", "\u0661", "x" * 300),

@@ -28,7 +28,7 @@ from sprocket.base.units import KIB, MIB
 from sprocket.node.run import Node
 from sprocket.rocketmq.client import Admin, Message, Producer, Puller, PullStatus
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.repair import check
 from sprocket.runtime import driver

@@ -11,8 +11,8 @@ from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import Header, headers
+from sprocket.rocketmq.remoting import Connection
 
 KINDS = [
     kind

@@ -10,7 +10,7 @@ from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
 from sprocket.rocketmq.codec.bodies import DelayOffsets
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
-from sprocket.rocketmq.server.dispatch import Handler
+from sprocket.rocketmq.remoting import Handler
 from sprocket.rocketmq.server.handlers.admin import ConfigHandlers, StatusHandlers, TopicHandlers
 from sprocket.rocketmq.server.handlers.groups import GroupHandlers, ProgressHandlers
 from sprocket.rocketmq.server.slicing import slicing

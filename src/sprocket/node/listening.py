@@ -11,8 +11,7 @@ from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import NodeEncryption
 from sprocket.rocketmq.client.network import local_ip
-from sprocket.rocketmq.codec.connection import Connection
-from sprocket.rocketmq.server.dispatch import Dispatcher
+from sprocket.rocketmq.remoting import Connection, Dispatcher
 from sprocket.rocketmq.settings import LimitSettings, ServerSettings, Settings
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Bound, ConnectionSettings, Server

@@ -13,7 +13,7 @@ from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.nameserver import key_values
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.nameserver import NameServer
-from sprocket.rocketmq.server.dispatch import Dispatcher
+from sprocket.rocketmq.remoting import Dispatcher
 from sprocket.rocketmq.server.handlers.nameserver import (
     NameConfigHandlers,
     NameHandlers,

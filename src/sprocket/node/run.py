@@ -22,8 +22,8 @@ from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.record import ids
+from sprocket.rocketmq.remoting import Dispatcher
 from sprocket.rocketmq.server.calls import ClientCalls
-from sprocket.rocketmq.server.dispatch import Dispatcher
 from sprocket.rocketmq.server.handlers.groups import (
     AssignmentHandlers,
     ClientHandlers,

@@ -84,7 +84,7 @@ class ConnectionSettings:
 
 
 class Carried(Protocol[E_co]):
-    """A connection without I/O, such as `rocketmq.codec.connection.Connection`."""
+    """A connection without I/O, such as `rocketmq.remoting.Connection`."""
 
     broken: WireError | None
     """Why nothing more can be read."""

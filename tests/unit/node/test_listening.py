@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.errors import SettingsError
 from sprocket.node import listening
-from sprocket.rocketmq.server.dispatch import Dispatcher
+from sprocket.rocketmq.remoting import Dispatcher
 from sprocket.rocketmq.settings import LimitSettings, ServerSettings
 from sprocket.runtime import driver
 

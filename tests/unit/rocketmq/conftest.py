@@ -11,7 +11,7 @@ from sprocket.base.units import KIB
 from sprocket.node.run import Node
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.settings import (
     Geometry,
     IndexGeometry,

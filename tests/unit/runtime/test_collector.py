@@ -5,7 +5,7 @@ import gc
 import weakref
 
 from sprocket.rocketmq.codec.command import request
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import collector, driver
 from sprocket.runtime.driver import Peer
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from sprocket.base.errors import NotConnected
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import carrier, driver
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime.pipe import PipeNetwork, PipeTransport
 
 

@@ -1,6 +1,6 @@
 """Frames for fuzzing."""
 
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.testing import frames
 
 

@@ -20,7 +20,6 @@ from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import (
     Header,
     QueryDataVersion,
@@ -29,6 +28,7 @@ from sprocket.rocketmq.codec.headers import (
     UnregisterBroker,
 )
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks, is_set_within

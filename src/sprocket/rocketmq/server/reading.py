@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.server.dispatch import Handler, answer, failed
+from sprocket.rocketmq.remoting import Handler, answer, failed
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 

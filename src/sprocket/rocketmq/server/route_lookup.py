@@ -15,10 +15,10 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import READ
+from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer

@@ -9,7 +9,7 @@ from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, failed
+from sprocket.rocketmq.remoting import Answer, Handler, answer, failed
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.slices import Sliced, Slices
 

@@ -12,9 +12,9 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import QueryDataVersionAnswer
 from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer, Server

@@ -13,11 +13,11 @@ from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.codec.record import batch, ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime.driver import Peer, Server
 from sprocket.runtime.pipe import PipeNetwork
 from sprocket.testing import virtual_time

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import NotifyConsumerIdsChanged
+from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock

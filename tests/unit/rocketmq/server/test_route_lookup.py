@@ -6,9 +6,9 @@ from typing import Any
 
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
+from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.calls import ClientCalls
 from sprocket.rocketmq.server.route_lookup import FRESH_SECONDS, RouteLookup
 from sprocket.runtime import driver

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.runtime import driver
 

@@ -28,9 +28,9 @@ from sprocket.base.units import GIB
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import Header
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Peer
 from sprocket.runtime.tasks import Tasks

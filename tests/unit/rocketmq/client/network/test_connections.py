@@ -11,7 +11,7 @@ from sprocket.rocketmq.client.network.connections import Connections, read, spli
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
-from sprocket.rocketmq.codec.connection import Connection
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime.driver import Peer, Server
 from sprocket.runtime.pipe import PipeNetwork
 from sprocket.runtime.tasks import Tasks

@@ -11,9 +11,9 @@ from sprocket.rocketmq.client.producer.send_request import SendRequests
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.remoting import Connection
 from sprocket.testing import virtual_time
 from sprocket.testing.virtual_time import LoopClock
 

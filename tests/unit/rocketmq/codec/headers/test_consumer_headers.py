@@ -5,9 +5,9 @@ import pytest
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import request
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import consumer_headers
 from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.remoting import Connection
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import ext, headers
 from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.remoting import Connection
 
 KINDS = [
     kind

@@ -2,8 +2,8 @@
 
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import request
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers.reply_headers import PushReply
+from sprocket.rocketmq.remoting import Connection
 
 
 def test_a_pushed_reply_has_the_fields_of_a_send_and_three_more() -> None:

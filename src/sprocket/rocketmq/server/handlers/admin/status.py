@@ -7,7 +7,7 @@ from sprocket.rocketmq.codec.bodies import ReplicaStatus, broker_bodies, stats_b
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import ViewStats
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
+from sprocket.rocketmq.remoting import Answer, Handler, answering
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 

@@ -22,7 +22,7 @@ from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, answering, failed
+from sprocket.rocketmq.remoting import Answer, Handler, answer, answering, failed
 from sprocket.rocketmq.server.slicing import SlicedHandler, body
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer

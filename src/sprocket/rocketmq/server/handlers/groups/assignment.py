@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec.record import LIGHT_PREFIX
 from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
+from sprocket.rocketmq.remoting import Answer, Handler, answer
 from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.runtime.driver import Peer
 

@@ -9,7 +9,6 @@ from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.bodies import ConsumerData, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import (
     GetConsumerList,
     HeartbeatAnswer,
@@ -19,7 +18,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.model.group import TAG
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Connection, Handler
 from sprocket.runtime.driver import Peer
 
 

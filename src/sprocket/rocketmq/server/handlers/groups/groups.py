@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec.headers import (
     GroupOnly,
     ProducerConnections,
 )
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
+from sprocket.rocketmq.remoting import Answer, Handler, answering
 from sprocket.rocketmq.server.slicing import SlicedHandler, body
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.slices import Sliced

@@ -15,7 +15,7 @@ from sprocket.rocketmq.codec.headers import (
     TopicQueue,
     UpdateConsumerOffset,
 )
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer

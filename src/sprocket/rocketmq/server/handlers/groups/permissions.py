@@ -8,7 +8,7 @@ from sprocket.rocketmq.codec.bodies import relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GroupForbidden
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answering
+from sprocket.rocketmq.remoting import Answer, Handler, answering
 from sprocket.runtime.driver import Peer
 
 

@@ -25,7 +25,7 @@ from sprocket.rocketmq.codec.headers import (
     TimeSpans,
     TopicOnly,
 )
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.rocketmq.server.slicing import Body, SlicedHandler, body
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.slices import Sliced

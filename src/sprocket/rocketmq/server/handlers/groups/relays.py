@@ -23,8 +23,8 @@ from sprocket.rocketmq.codec.headers import (
     Header,
 )
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.remoting import Answer, Handler, answer
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer
 

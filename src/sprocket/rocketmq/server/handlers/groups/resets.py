@@ -25,7 +25,7 @@ from sprocket.rocketmq.codec.headers import (
     ResetOffset,
 )
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.rocketmq.store.read import Boundary
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.driver import Peer

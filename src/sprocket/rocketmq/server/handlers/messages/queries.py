@@ -11,7 +11,7 @@ from sprocket.rocketmq.codec.headers import (
     QueryMessageAnswer,
     ViewMessage,
 )
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.runtime.driver import Peer
 
 

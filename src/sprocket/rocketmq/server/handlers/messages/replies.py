@@ -33,8 +33,8 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.remoting import Answer, Handler, busy, encoded
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
-from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
 from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
 from sprocket.rocketmq.store.log import Appended
 from sprocket.runtime.driver import Peer

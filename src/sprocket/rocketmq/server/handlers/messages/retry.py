@@ -14,7 +14,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageBack
-from sprocket.rocketmq.server.dispatch import Answer, Handler, busy, encoded
+from sprocket.rocketmq.remoting import Answer, Handler, busy, encoded
 from sprocket.rocketmq.store.log import Appended
 from sprocket.runtime.driver import Peer
 

@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.server.dispatch import Answer, Handler, answer, busy, encoded, failed
+from sprocket.rocketmq.remoting import Answer, Handler, answer, busy, encoded, failed
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 

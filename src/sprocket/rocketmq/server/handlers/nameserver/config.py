@@ -13,7 +13,7 @@ from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import Key, KeyValue, Namespace, ValueAnswer
 from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.runtime.driver import Peer
 
 

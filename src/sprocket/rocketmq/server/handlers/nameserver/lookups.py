@@ -14,7 +14,7 @@ from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import ClusterOnly, GetMembers, GetRoute
 from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.lookup import Lookup
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.runtime.driver import Peer
 
 

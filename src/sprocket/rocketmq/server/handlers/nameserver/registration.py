@@ -27,7 +27,7 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
 from sprocket.rocketmq.nameserver.routes import RouteTables
-from sprocket.rocketmq.server.dispatch import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.rocketmq.server.watch import Watch
 from sprocket.runtime.driver import Peer
 

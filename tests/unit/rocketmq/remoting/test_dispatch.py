@@ -10,10 +10,8 @@ from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, W
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.headers import headers
-from sprocket.rocketmq.server import dispatch
-from sprocket.rocketmq.server.dispatch import Answer, Dispatcher
+from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, dispatch
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.pipe import PipeNetwork

@@ -4,8 +4,8 @@ import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.connection import Connection
 from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX
+from sprocket.rocketmq.remoting import Connection
 
 
 def request(opaque: int, body: bytes = b"") -> bytes:
