@@ -1,7 +1,20 @@
 """Looking after a cluster: topics, groups, offsets, brokers, NameServers, messages."""
 
 from sprocket.rocketmq.client.admin.admin import Admin
-from sprocket.rocketmq.client.admin.brokers import BrokerStatus
-from sprocket.rocketmq.client.admin.messages import FOREVER_MS
+from sprocket.rocketmq.client.admin.brokers import BrokerAdmin, BrokerStatus
+from sprocket.rocketmq.client.admin.groups import GroupAdmin
+from sprocket.rocketmq.client.admin.messages import MessageAdmin
+from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
+from sprocket.rocketmq.client.admin.offsets import OffsetAdmin
+from sprocket.rocketmq.client.admin.topics import TopicAdmin
 
-__all__ = ["FOREVER_MS", "Admin", "BrokerStatus"]
+__all__ = [
+    "Admin",
+    "BrokerAdmin",
+    "BrokerStatus",
+    "GroupAdmin",
+    "MessageAdmin",
+    "NameServerAdmin",
+    "OffsetAdmin",
+    "TopicAdmin",
+]

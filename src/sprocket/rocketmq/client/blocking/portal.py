@@ -1,7 +1,18 @@
-"""How a blocking client runs: an awaited one, in a loop that has a thread of its own."""
+"""How a blocking client runs: an awaited one, in a loop that has a thread of its own.
+
+A `Twin` stands for one awaited object. Its methods are made of the awaited ones by `calling`,
+`doing` and `early`, which keep their names, arguments, types and docstrings, so that nothing is
+said twice:
+
+    class BlockingPuller(Opened[Puller]):
+        pull = calling(Puller.pull)
+
+Only what differs is written out.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
+from functools import wraps
+from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected
@@ -25,80 +36,22 @@ class Awaited(Protocol):
 
 
 A = TypeVar("A", bound=Awaited)
+C = TypeVar("C")
 
 
-class BlockingClient:
-    """Connections, heartbeats and one thread for several producers and consumers.
-
-        with Client("127.0.0.1:9876") as client:
-            with Producer(client, group="orders") as producer, Admin(client) as admin:
-                ...
-
-    See `client.Client`. Threads: any.
-    """
-
-    def __init__(
-        self,
-        nameservers: str | Sequence[str],
-        *,
-        settings: ClientSettings | None = None,
-        clock: Clock | None = None,
-        connect: Connect | None = None,
-    ) -> None:
-        self.awaited = _lease.Client(nameservers, settings=settings, clock=clock, connect=connect)
-        self._portal: Portal | None = None
-        self._closing = ThreadLock()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def start(self) -> None:
-        """Begin; connections are made when they are needed."""
-        assert self._portal is None, "a client is started once"
-        self._portal = Portal("sprocket-client")
-        self._portal.call(self.awaited.start)
-
-    def close(self) -> None:
-        """Take leave of the brokers, then end the thread; see `Runner.close`."""
-        if self._portal is not None:
-            self._portal.assert_elsewhere()
-        with self._closing:
-            portal, self._portal = self._portal, None
-            if portal is not None:
-                try:
-                    portal.call(self.awaited.close)
-                finally:
-                    portal.close()
-
-    @property
-    def portal(self) -> Portal:
-        """Where it runs. Raises NotConnected while it is not open."""
-        if self._portal is None:
-            raise NotConnected("the client is not open; use `with` or `start()`")
-        return self._portal
-
-
-Where = str | Sequence[str] | BlockingClient
-"""How users say where the brokers are: NameServers for an own client, or a shared client."""
-
-
-class Runner(Generic[A]):
-    """An awaited client and the loop it runs in, its own or that of a shared `BlockingClient`.
+class Runner:
+    """An awaited client and the loop it runs in, its own or that of another runner.
 
     Args:
         what: Names the user in errors and threads, such as `producer`.
-        where: What the user gave.
-        make: Returns the awaited client for what it is to be given in its place.
+        client: The awaited client.
+        shared: Whose loop to use.
     """
 
-    def __init__(self, what: str, where: Where, make: Callable[[_lease.Where], A]) -> None:
+    def __init__(self, what: str, client: Awaited, shared: "Runner | None" = None) -> None:
         self._what = what
-        self._shared = where if isinstance(where, BlockingClient) else None
-        self.client = make(where.awaited if isinstance(where, BlockingClient) else where)
+        self._shared = shared
+        self.client = client
         self._portal: Portal | None = None
         self._closing = ThreadLock()
 
@@ -116,7 +69,7 @@ class Runner(Generic[A]):
             self.close()
             raise
 
-    def close(self, end: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+    def close(self, end: Callable[[], Coroutine[object, None, None]] | None = None) -> None:
         """End as the awaited client does, then its own thread.
 
         May be called again, and by several threads: each returns when all has ended. The loop can
@@ -139,13 +92,20 @@ class Runner(Generic[A]):
                     portal.close()
 
     @property
+    def portal(self) -> Portal:
+        """Where it runs. Raises NotConnected while it is not open."""
+        if self._portal is None:
+            raise NotConnected(f"the {self._what} is not open; use `with` or `start()`")
+        return self._portal
+
+    @property
     def is_open(self) -> bool:
         """Whether it was started and not closed."""
         return self._portal is not None
 
     def call(
         self,
-        function: Callable[P, Coroutine[Any, Any, T]],
+        function: Callable[P, Coroutine[object, None, T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,
@@ -155,9 +115,7 @@ class Runner(Generic[A]):
         Raises:
             NotConnected: The client is not open.
         """
-        if self._portal is None:
-            raise NotConnected(f"the {self._what} is not open; use `with` or `start()`")
-        return self._portal.call(function, *args, **kwargs)
+        return self.portal.call(function, *args, **kwargs)
 
     def do(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a plain function in the loop, which owns what it touches; return what it gives.
@@ -172,7 +130,11 @@ class Runner(Generic[A]):
         return self.call(run)
 
     def early(
-        self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self,
+        function: Callable[P, Coroutine[object, None, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         """Run an async function that waits for nothing while the client is not open.
 
@@ -223,7 +185,7 @@ class Runner(Generic[A]):
         finally:
             self._call_if_open(leave)
 
-    def _call_if_open(self, function: Callable[[], Coroutine[Any, Any, T | None]]) -> T | None:
+    def _call_if_open(self, function: Callable[[], Coroutine[object, None, T | None]]) -> T | None:
         """Run an async function in the loop; return None if another thread has closed it."""
         try:
             return self.call(function)
@@ -233,7 +195,116 @@ class Runner(Generic[A]):
             return None
 
 
-def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+class Twin(Generic[C]):
+    """Stands for an awaited object that lives in the loop of a runner.
+
+    Args:
+        run: Has the loop.
+        awaited: What is called there.
+    """
+
+    def __init__(self, run: Runner, awaited: C) -> None:
+        self._run = run
+        self._awaited = awaited
+
+
+class OpenedTwin(Twin[A]):
+    """Stands for an awaited client, which begins and ends with `with`.
+
+    Args:
+        what: Names the user in errors and threads, such as `producer`.
+        where: What the user gave.
+        make: Returns the awaited client for what it is to be given in its place.
+    """
+
+    def __init__(self, what: str, where: "Where", make: Callable[[_lease.Where], A]) -> None:
+        if isinstance(where, BlockingClient):
+            client = make(where._awaited)
+            super().__init__(Runner(what, client, where._run), client)
+        else:
+            client = make(where)
+            super().__init__(Runner(what, client), client)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Begin; connections are made when they are needed."""
+        self._run.start()
+
+    def close(self) -> None:
+        """End as the awaited client does; may be called again."""
+        self._run.close()
+
+
+class BlockingClient(OpenedTwin[_lease.Client]):
+    """Connections, heartbeats and one thread for several producers and consumers.
+
+        with Client("127.0.0.1:9876") as client:
+            with Producer(client, group="orders") as producer, Admin(client) as admin:
+                ...
+
+    See `client.Client`. Threads: any.
+    """
+
+    def __init__(
+        self,
+        nameservers: str | Sequence[str],
+        *,
+        settings: ClientSettings | None = None,
+        clock: Clock | None = None,
+        connect: Connect | None = None,
+    ) -> None:
+        client = _lease.Client(nameservers, settings=settings, clock=clock, connect=connect)
+        super().__init__("client", nameservers, lambda _: client)
+
+
+Where = str | Sequence[str] | BlockingClient
+"""How users say where the brokers are: NameServers for an own client, or a shared client."""
+
+
+def calling(
+    method: Callable[Concatenate[C, P], Coroutine[object, None, T]],
+) -> Callable[Concatenate[Twin[C], P], T]:
+    """Return the twin of an async method: it runs in the loop, and who calls waits for it."""
+
+    @wraps(method)
+    def call(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound: Callable[P, Coroutine[object, None, T]] = getattr(self._awaited, method.__name__)
+        return self._run.call(bound, *args, **kwargs)
+
+    return call
+
+
+def early(
+    method: Callable[Concatenate[C, P], Coroutine[object, None, T]],
+) -> Callable[Concatenate[Twin[C], P], T]:
+    """Return the twin of an async method that may be called before the start; see `Runner`."""
+
+    @wraps(method)
+    def call(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound: Callable[P, Coroutine[object, None, T]] = getattr(self._awaited, method.__name__)
+        return self._run.early(bound, *args, **kwargs)
+
+    return call
+
+
+def doing(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Twin[C], P], T]:
+    """Return the twin of a plain method: it runs in the loop, which owns what it touches."""
+
+    @wraps(method)
+    def call(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound: Callable[P, T] = getattr(self._awaited, method.__name__)
+        return self._run.do(bound, *args, **kwargs)
+
+    return call
+
+
+def _at_once(coroutine: Coroutine[object, None, T]) -> T:
     """Run a coroutine that waits for nothing."""
     try:
         coroutine.send(None)

@@ -22,8 +22,6 @@ SPELLED = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__i
 
 ONE_SIDE_ONLY = {
     "Client.instance": "what awaited clients share; a twin shares the client that has it",
-    "Client.portal": "the loop that twins share; awaited clients run in their user's",
-    "Client.awaited": "what a twin hands to the awaited client in it",
 }
 """Members that one side alone has, and why."""
 
@@ -35,6 +33,10 @@ OTHERWISE = {
     "PushConsumer.__iter__ returns": "an iterator that is not awaited",
 }
 """Parameters and results that are annotated differently, and why."""
+
+
+_OWN = ("self", "reach", "run", "awaited")
+"""Parameters that users do not give."""
 
 
 def made(module: Any, name: str) -> Any:
@@ -56,7 +58,10 @@ def pairs() -> Iterator[tuple[str, Any, Any]]:
 def members(thing: Any) -> dict[str, Any]:
     """Return what a user finds in an object, by the name it has without `await`."""
     spelled = {"__init__", "__enter__", "__exit__", "__iter__", *SPELLED}
-    found = {**vars(thing), **vars(type(thing))}
+    found: dict[str, Any] = dict(vars(thing))
+    for kind in reversed(type(thing).__mro__):
+        if kind.__module__.startswith("sprocket."):
+            found.update(vars(kind))
     return {
         SPELLED.get(name, name): member
         for name, member in found.items()
@@ -75,7 +80,7 @@ def shape(member: Any) -> list[tuple[str, Any, Any]]:
     return [
         (one.name, one.kind, one.default)
         for one in inspect.signature(member).parameters.values()
-        if one.name not in ("self", "reach", "run")
+        if one.name not in _OWN
     ]
 
 
@@ -120,7 +125,7 @@ def differences(name: str, there: Any, here: Any) -> Iterator[str]:
             continue
         left, right = (annotations(function(side[one])) for side in (theirs, ours))
         for argument in left.keys() | right.keys():
-            if argument not in ("reach", "run") and left.get(argument) != right.get(argument):
+            if argument not in _OWN and left.get(argument) != right.get(argument):
                 yield argument if argument == "where" else f"{name}.{one} {argument}"
 
 
@@ -130,6 +135,17 @@ def test_nothing_of_a_twin_is_awaited(name: str, there: Any, here: Any) -> None:
     for one, member in members(here).items():
         assert not inspect.iscoroutinefunction(function(member)), f"{name}.{one}"
         assert not inspect.isasyncgenfunction(function(member)), f"{name}.{one}"
+
+
+@pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
+def test_twins_are_documented_alike(name: str, there: Any, here: Any) -> None:
+    """`help` tells of each member, and what it tells of an awaited one it tells of its twin."""
+    theirs, ours = members(there), members(here)
+    for one in sorted(theirs.keys() & ours.keys()):
+        if not one.startswith("__") and function(ours[one]) is not None:
+            assert inspect.getdoc(ours[one]), f"{name}.{one}"
+            is_made = hasattr(ours[one], "__wrapped__")
+            assert not is_made or inspect.getdoc(ours[one]) == inspect.getdoc(theirs[one])
 
 
 def test_both_packages_have_the_same_names() -> None:
@@ -205,17 +221,12 @@ def asked_of(spy: Spied, member: str, here: Any) -> tuple[Any, Any]:
 def test_twins_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> None:
     """Each member asks for the one of its name, with every argument, each in its place."""
     spy = Spied(there)
-    if name == "Client":
-        here.awaited = spy
-        here.start()
-        assert spy.asked == [("start", {})]
-    else:
-        here._awaited = spy
-        if "." not in name:
-            here._run.client = spy
-        here._run.start()
+    here._awaited = spy
+    if "." not in name:
+        here._run.client = spy
+    here._run.start()
     wanted = {one for one in members(here) if not one.startswith("__")}
-    for one in sorted(wanted - {"start", "close", "portal"}):
+    for one in sorted(wanted - {"start", "close"}):
         spy.asked.clear()
         if isinstance(members(here)[one], property):
             assert getattr(here, one) == one
@@ -239,11 +250,11 @@ def test_twins_are_made_with_what_they_are_given(
     signature = inspect.signature(real)
     seen: dict[str, Any] = {}
 
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
         seen.update(signature.bind(*args, **kwargs).arguments)
-        return there
+        vars(self).update(vars(there))
 
-    monkeypatch.setattr(f"{real.__module__.replace('admin.admin', 'admin')}.{name}", make)
+    monkeypatch.setattr(real, "__init__", make)
     arguments = {argument: object() for argument in signature.parameters if argument != "options"}
     options = {"clock": object()} if "options" in signature.parameters else {}
     getattr(blocking, name)(**arguments, **options)

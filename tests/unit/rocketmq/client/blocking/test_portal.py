@@ -106,7 +106,7 @@ def closed_by_two(slow: Slow, target: Any) -> list[Any]:
 def test_who_closes_second_waits_for_the_first() -> None:
     """Neither is told that the client is not open, and it is closed when either returns."""
     slow = Slow()
-    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner = Runner("tester", slow)
     runner.start()
     assert closed_by_two(slow, runner) == [True, True]
     assert not runner.is_open
@@ -116,16 +116,16 @@ def test_who_closes_a_shared_client_second_waits_for_the_first(names: str) -> No
     """As with one of its own."""
     slow = Slow()
     client = Client(names)
-    client.awaited = cast("Any", slow)
+    client._run.client = slow
     client.start()
-    assert closed_by_two(slow, client) == [True, True]
+    assert closed_by_two(slow, client._run) == [True, True]
 
 
 def test_a_loop_ends_when_another_thread_has_closed() -> None:
     """Though there is no loop any more to ask for the next one."""
     slow = Slow()
     slow.release.set()
-    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner = Runner("tester", slow)
     runner.start()
 
     async def endless() -> AsyncIterator[int]:
@@ -146,7 +146,7 @@ def test_what_ends_the_loop_of_an_open_client_is_raised() -> None:
     """Such as that the shared client was closed before it."""
     slow = Slow()
     slow.release.set()
-    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner = Runner("tester", slow)
     runner.start()
 
     async def lost() -> AsyncIterator[int]:
@@ -179,15 +179,15 @@ def test_a_shared_client_has_the_clock_and_the_connections_it_is_given(names: st
     clock = SystemClock()
     with Client(names, clock=clock, connect=connect) as client, Admin(client) as looking:
         assert looking.topics() == []
-        assert client.awaited.instance.clock is clock
+        assert client._awaited.instance.clock is clock
     assert tried == [names]
 
 
-def started() -> Runner[Slow]:
+def started() -> Runner:
     """Return a runner that has begun, whose client closes at once."""
     slow = Slow()
     slow.release.set()
-    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner = Runner("tester", slow)
     runner.start()
     return runner
 
@@ -218,7 +218,7 @@ def test_what_is_early_runs_in_the_loop_once_there_is_one() -> None:
     async def waits() -> None:
         await asyncio.sleep(0)
 
-    runner = Runner("tester", "10.0.0.1:9876", lambda _: Slow())
+    runner = Runner("tester", Slow())
     assert runner.early(here) == where()
     with pytest.raises(AssertionError, match="there is no loop yet"):
         runner.early(waits)
@@ -231,7 +231,7 @@ def test_what_is_early_and_a_start_do_not_meet() -> None:
     """Who is early while another thread starts the client finds it started."""
     slow = Slow()
     slow.release.set()
-    runner = Runner("tester", "10.0.0.1:9876", lambda _: slow)
+    runner = Runner("tester", slow)
 
     class Starting(ToldLock):
         """Lets the client start before who was early has the lock."""
