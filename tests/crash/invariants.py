@@ -6,9 +6,9 @@ index, 14 what lies behind the end.
 
 import struct
 
-from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.disk import Disk, read_file
 from sprocket.rocketmq.codec.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Entry, record
+from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.settings import Geometry
 
 FILLER_SIZE = 0x7FFF_FFFF

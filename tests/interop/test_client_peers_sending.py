@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.interop.both import SECONDS_MAX, Peer, run, until
 
-from sprocket.base.errors import BrokerRefused, NoRoute, NoSuchGroup, ReplyTimeout
+from sprocket.base.errors import BrokerRefused
 from sprocket.rocketmq.client import (
     Admin,
     Client,
@@ -23,6 +23,7 @@ from sprocket.rocketmq.client import (
     reply_to,
     split_batch,
 )
+from sprocket.rocketmq.errors import NoRoute, NoSuchGroup, ReplyTimeout
 from sprocket.rocketmq.model.group import SubscriptionGroup
 
 pytestmark = [

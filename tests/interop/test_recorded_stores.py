@@ -16,10 +16,10 @@ from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b, in_our_name
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk, SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.units import PhysicalOffset
 from sprocket.cli.message import as_json
 from sprocket.rocketmq.codec.record import Entry, ScanStop, batch, properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH, StoredMessage
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.index import Indexes, index_file, key_index, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import (

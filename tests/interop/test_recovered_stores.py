@@ -13,11 +13,11 @@ import pytest
 from msgspec import structs
 from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b
 
-from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooLarge
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.model.hashes import abs_hash, hash32
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store

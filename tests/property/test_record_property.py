@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import strategies
 
-from sprocket.base.checksum import hash32
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec.record import ScanStop, batch, properties, record
 from sprocket.rocketmq.codec.record.batch import Part
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewBatch, NewRecord, StoredMessage
 
 pytestmark = pytest.mark.slow

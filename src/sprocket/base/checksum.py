@@ -1,7 +1,6 @@
-"""Checksums and hashes that the formats are made of."""
+"""Checksums."""
 
 from collections.abc import Callable
-from functools import lru_cache
 
 try:
     from isal.isal_zlib import crc32 as _crc32
@@ -11,32 +10,7 @@ except ImportError:  # isal has no wheel for this machine; zlib computes the sam
 crc32: Callable[..., int] = _crc32
 """CRC-32 (IEEE, reflected) of bytes, the library's own function without a call in between."""
 
-_WORD = 0xFFFFFFFF
-
 
 def crc31(data: bytes | bytearray | memoryview) -> int:
-    """Return CRC-32 (IEEE, reflected) without its top bit, as RocketMQ stores it; 0 for no data."""
+    """Return CRC-32 (IEEE, reflected) without its top bit, never negative; 0 for no data."""
     return crc32(data) & 0x7FFFFFFF
-
-
-def hash32(text: str) -> int:
-    """Return Java's `String.hashCode` of `text`: over UTF-16 units, as a signed 32-bit integer."""
-    if text.isascii():
-        units: bytes | memoryview = text.encode()
-    else:
-        units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
-    value = 0
-    for unit in units:
-        value = (31 * value + unit) & _WORD
-    return value - (1 << 32) if value >> 31 else value
-
-
-@lru_cache(maxsize=4096)
-def cached_hash32(text: str) -> int:
-    """Return `hash32(text)` for texts that come again and again, such as tags."""
-    return hash32(text)
-
-
-def abs_hash(value: int) -> int:
-    """Return the absolute value of a signed 32-bit hash; −2³¹ becomes 0 as in `IndexFile`."""
-    return 0 if value == -(1 << 31) else abs(value)

@@ -24,7 +24,7 @@ class Clock(Protocol):
     """What the rest of Sprocket may know about time; `testing.clock.FakeClock` stands in for it."""
 
     def now_ms(self) -> int:
-        """Return the wall time in milliseconds since 1970, as RocketMQ stores it."""
+        """Return the wall time in milliseconds since 1970."""
 
     def monotonic(self) -> float:
         """Return seconds on a clock that never goes back; deadlines live on it."""

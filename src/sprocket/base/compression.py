@@ -14,7 +14,7 @@ DECOMPRESSED_BYTES_MAX = 64 * MIB
 
 
 class Method(Enum):
-    """How a body was packed; the values are the names that RocketMQ's `CompressionType` uses."""
+    """How a body was packed."""
 
     ZLIB = "ZLIB"
     LZ4 = "LZ4"
@@ -92,7 +92,7 @@ def decompress(method: Method, data: Buffer, *, bytes_max: int = DECOMPRESSED_BY
 
 
 def compress(method: Method, data: Buffer, *, level: int = 5) -> bytes:
-    """Pack `data` as one zlib stream, LZ4 frame or zstd frame; 5 is the level Java clients use.
+    """Pack `data` as one zlib stream, LZ4 frame or zstd frame.
 
     Raises:
         MethodMissing: The library for the method is not installed.

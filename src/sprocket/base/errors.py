@@ -1,4 +1,6 @@
-"""Every error that Sprocket raises on purpose.
+"""Every error that Sprocket raises on purpose and every product knows.
+
+Those that only one product has stand in its own folder.
 
 SprocketError
 ├── WireError               the peer sent bytes it must not send
@@ -6,8 +8,6 @@ SprocketError
 ├── StoreError              the store cannot do what was asked
 │   ├── CorruptRecord       bytes in the store are not what the format demands
 │   ├── MessageTooLarge     body, topic or record beyond a limit
-│   │   └── PropertiesTooLarge  the property string is beyond its limit
-│   ├── MessageIllegal      a message breaks a rule of the queue it is for
 │   ├── OffsetTooSmall      asked for data that was cleaned away
 │   ├── OffsetTooLarge      asked for data that was never written
 │   ├── DiskFull            a write found no space; nothing of it counts as stored
@@ -18,17 +18,12 @@ SprocketError
 │   ├── SyncLate            stored, but not known to be on the disk within the time allowed
 │   ├── StoreLocked         another process has the store open
 │   ├── OpeningEnded        whoever opened the store did not want it any more
-│   ├── EngineMissing       the queues need an engine that cannot be had here
 │   └── ForeignStore        the folder is not a store, or one of another geometry
 ├── RequestRefused          a correct request that a server declines, with the product's code
 ├── ClientError             what users of the clients catch
 │   ├── BrokerRefused       the broker answered with a code that is an error
 │   ├── RequestTimeout      no answer in time; the request may have been carried out
-│   │   └── ReplyTimeout    a request by message was stored, but nobody replied in time
 │   ├── NotConnected        no connection to the peer, or it was lost
-│   ├── NoRoute             no NameServer knows a broker for the topic
-│   │   └── NoSuchTopic     the NameServers know no topic of this name
-│   ├── NoSuchGroup         no broker knows the group
 │   ├── ClientBusy          a limit of the client on unanswered messages is reached
 │   ├── InvalidMessage      the message breaks a rule and was not sent
 │   └── DataLost            what a reader was to go on with is gone
@@ -58,14 +53,6 @@ class CorruptRecord(StoreError):
 
 class MessageTooLarge(StoreError):
     """A body, property string, topic or record is beyond its limit."""
-
-
-class PropertiesTooLarge(MessageTooLarge):
-    """The property string is beyond its limit, with what the broker added to it."""
-
-
-class MessageIllegal(StoreError):
-    """A message breaks a rule of the queue it is for; it can never be stored as it is."""
 
 
 class OffsetTooSmall(StoreError):
@@ -125,10 +112,6 @@ class OpeningEnded(StoreError):
     """Opening was ended before it was done; nothing is lost, the next opening goes on."""
 
 
-class EngineMissing(StoreError):
-    """The store's queues need an engine that is not installed, or that cannot work here."""
-
-
 class ForeignStore(StoreError):
     """The folder is not a store, or one whose geometry differs from the settings."""
 
@@ -137,7 +120,7 @@ class RequestRefused(SprocketError):
     """A correct request that the server declines.
 
     Args:
-        code: The product's response code, for RocketMQ one of `codec.codes.ResponseCode`.
+        code: The response code, a number of the product.
         remark: One sentence for the person who reads it.
     """
 
@@ -164,24 +147,8 @@ class RequestTimeout(ClientError):
     """No answer came in time; the request may have been carried out anyway."""
 
 
-class ReplyTimeout(RequestTimeout):
-    """A request by message was stored, but no reply to it came in time."""
-
-
 class NotConnected(ClientError):
     """There is no connection to the peer, or it was lost before the answer came."""
-
-
-class NoRoute(ClientError):
-    """No NameServer knows a broker that serves the topic."""
-
-
-class NoSuchTopic(NoRoute):
-    """There is no topic of this name; the text names the nearest where all names were asked for."""
-
-
-class NoSuchGroup(ClientError):
-    """No broker knows a group of this name; the text names the nearest."""
 
 
 class ClientBusy(ClientError):

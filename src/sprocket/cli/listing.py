@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from sprocket.base.disk import Disk
-from sprocket.base.units import QueueOffset
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store.store import Store
 
 

@@ -11,10 +11,10 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.base.nearest import hint
-from sprocket.base.units import QueueOffset
 from sprocket.cli import message
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store.log import Damage
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store

@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sprocket.base.errors import (
-    ClientError,
-    NoRoute,
-    NoSuchTopic,
-    NotConnected,
-    RequestTimeout,
-    SettingsError,
-)
+from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError
 from sprocket.cli import logs, output
 from sprocket.cli.options import AsJson, TopicName
 from sprocket.cli.wire import Remote, over_the_wire
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import SendResult

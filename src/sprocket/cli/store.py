@@ -93,8 +93,8 @@ def get_message(
     as_json: AsJson = False,
 ) -> None:
     """Show one message, by topic, queue and offset or by its physical offset."""
-    from sprocket.base.units import PhysicalOffset
     from sprocket.cli import lookup, message
+    from sprocket.rocketmq.model.offsets import PhysicalOffset
 
     with opened(folder) as store:
         if at is not None and topic is None and queue is None and offset is None:

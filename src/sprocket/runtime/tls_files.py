@@ -10,7 +10,7 @@ def client_context(
 ) -> ssl.SSLContext:
     """Return what a client encrypts its connections with.
 
-    Host names are not compared, as RocketMQ's own clients do not: brokers are known by address.
+    Host names are not compared: brokers are known by address.
     Without `trust_path` servers are not checked: nobody can listen, but anybody can pose as a
     server.
 

@@ -26,10 +26,11 @@ from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sprocket.base.clock import SystemClock
-from sprocket.base.errors import NoRoute, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.node.run import Node
 from sprocket.rocketmq.codec.record import inner_batch, record
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.settings import (
     IndexGeometry,

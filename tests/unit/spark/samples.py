@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from pyspark.sql import types
 from tests.recorded import unpack_archive
 
-from sprocket.base.errors import NoRoute, WireError
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.columns import Records, records, walk
 from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.batches import column_names

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sprocket.base.errors import NoRoute
 from sprocket.rocketmq.client import Message, Producer, PushConsumer, ReceivedMessage, blocking
 from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.testing.local_broker import LocalBroker
 from sprocket.testing.quiet import NotQuiet
 

@@ -1,7 +1,7 @@
-"""An address space of bytes cut into files of one size, as RocketMQ's MappedFileQueue names them.
+"""An address space of bytes cut into files of one size.
 
-A file's name is the offset of its first byte in 20 decimal digits. The CommitLog and every
-ConsumeQueue are kept so. A file has its full length from its creation, so its length says nothing
+A file's name is the offset of its first byte in 20 decimal digits. Logs and queues are kept so.
+A file has its full length from its creation, so its length says nothing
 about how much was written to it.
 
 Invariants

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from sprocket.base.checksum import hash32
+from sprocket.rocketmq.model.hashes import hash32
 
 ALL = "*"
 TAG = "TAG"

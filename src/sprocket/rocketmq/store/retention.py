@@ -26,7 +26,7 @@ from functools import partial
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Segment, Steps
-from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import RetentionSettings
 from sprocket.rocketmq.store.log import Appender
 from sprocket.rocketmq.store.recovery import StoreParts

@@ -23,9 +23,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk, Steps, outside, steps
-from sprocket.base.errors import DiskFailed, DiskFull, MessageIllegal, StoreError, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
-from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.errors import MessageIllegal
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.log import (

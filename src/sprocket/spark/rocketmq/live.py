@@ -10,19 +10,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from sprocket.base import log
-from sprocket.base.errors import (
-    BrokerRefused,
-    ClientError,
-    DataLost,
-    NoRoute,
-    NoSuchTopic,
-    NotConnected,
-    RequestTimeout,
-)
+from sprocket.base.errors import BrokerRefused, ClientError, DataLost, NotConnected, RequestTimeout
 from sprocket.base.units import MIB
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.batches import Batches
 from sprocket.spark.rocketmq.offsets import QueueSlice, name

@@ -26,8 +26,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sprocket.base import log
-from sprocket.base.errors import DataLost, NoRoute, SettingsError
+from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.client import tls_context
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq import offsets
 from sprocket.spark.rocketmq.batches import Batches

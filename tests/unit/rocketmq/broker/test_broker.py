@@ -8,10 +8,11 @@ import pytest
 
 from sprocket.base.disk import NonblockingDisk, read_file
 from sprocket.base.errors import DiskFull
-from sprocket.base.units import MIB, QueueOffset
+from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store

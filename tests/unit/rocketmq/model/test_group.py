@@ -2,8 +2,8 @@
 
 import pytest
 
-from sprocket.base.checksum import hash32
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
+from sprocket.rocketmq.model.hashes import hash32
 
 
 def test_a_new_group_has_rocketmqs_defaults() -> None:

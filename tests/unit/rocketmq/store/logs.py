@@ -2,9 +2,9 @@
 
 from sprocket.base.disk import SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, Queue
 from sprocket.rocketmq.store.queue.file_queue import FileQueue

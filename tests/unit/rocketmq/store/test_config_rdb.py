@@ -7,10 +7,11 @@ import pytest
 from tests.recorded import Recorded
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import CorruptRecord, EngineMissing
+from sprocket.base.errors import CorruptRecord
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb

@@ -9,12 +9,11 @@ from sprocket.base.errors import (
     BrokerRefused,
     CorruptRecord,
     DataLost,
-    NoRoute,
-    NoSuchTopic,
     NotConnected,
     RequestTimeout,
 )
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq import live as module
 from sprocket.spark.rocketmq.batches import Batches

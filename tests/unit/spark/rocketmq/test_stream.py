@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from tests.unit.spark.samples import FakeCluster, FakeDoor, encoded, plain_rows, schema
 
-from sprocket.base.errors import DataLost, NoRoute, SettingsError
+from sprocket.base.errors import DataLost, SettingsError
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq import stream as module
 from sprocket.spark.rocketmq.live import Live

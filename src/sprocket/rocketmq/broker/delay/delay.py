@@ -42,19 +42,19 @@ from sprocket.base.disk import Buffer, gather
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
-    MessageIllegal,
     MessageTooLarge,
     OffsetTooLarge,
     OffsetTooSmall,
     StoreError,
     WireError,
 )
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit, MessageOriginal
 from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
+from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log import Appended
 from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.rocketmq.store.store import Store

@@ -8,12 +8,12 @@ from enum import IntEnum
 from msgspec import Struct
 
 from sprocket.base.errors import RequestRefused
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, TAG, Subscription
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.read import GetResult, GetStatus

@@ -10,11 +10,11 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     RequestRefused,
 )
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.bodies import QueueUnit, QueueUnits
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryConsumeQueue, QueryMessage
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store_settings import StoreSettings
 

@@ -22,7 +22,6 @@ from sprocket.base.errors import (
     RequestRefused,
     WireError,
 )
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
@@ -32,6 +31,7 @@ from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION, WRITE
 from sprocket.rocketmq.store.store import Store
 

@@ -2,7 +2,6 @@
 
 from typing import Self, Unpack
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.admin.brokers import BrokerAdmin
 from sprocket.rocketmq.client.admin.groups import GroupAdmin
 from sprocket.rocketmq.client.admin.messages import FOREVER_MS, MessageAdmin
@@ -13,6 +12,7 @@ from sprocket.rocketmq.client.admin.topics import TopicAdmin
 from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import ClusterInfo
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX

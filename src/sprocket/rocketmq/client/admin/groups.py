@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sprocket.base.errors import ClientError, InvalidMessage, NoSuchGroup
+from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.base.nearest import hint
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.admin.reach import TIMEOUT_MS, Reach, decoded
 from sprocket.rocketmq.client.consumer import Start
 from sprocket.rocketmq.client.network import refused
@@ -34,7 +33,9 @@ from sprocket.rocketmq.codec.headers import (
     ProducerConnections,
     ResetOffset,
 )
+from sprocket.rocketmq.errors import NoSuchGroup
 from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 _DEAD_PREFIX = "%DLQ%"

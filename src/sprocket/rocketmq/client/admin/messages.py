@@ -1,13 +1,13 @@
 """Messages: found by key and by id."""
 
 from sprocket.base.errors import ClientError, WireError
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.network import read, refused, split_address
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage, ViewMessage
 from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 

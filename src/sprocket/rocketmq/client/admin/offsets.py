@@ -1,10 +1,10 @@
 """Offsets of queues, and what groups have committed there."""
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.network import read
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import TimestampAnswer, TopicQueue
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NoSuchTopic
+from sprocket.base.errors import BrokerRefused, ClientError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.network import ClientInstance, Lease, read, refused
 from sprocket.rocketmq.codec.bodies import ClusterInfo, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import Header
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MASTER_ID, TopicRoute
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from sprocket.base.errors import InvalidMessage, NoRoute, RequestTimeout
+from sprocket.base.errors import InvalidMessage, RequestTimeout
 from sprocket.rocketmq.client.admin.reach import Reach, decoded
 from sprocket.rocketmq.client.network import TEMPLATE_TOPIC
 from sprocket.rocketmq.client.producer import check_topic
@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.headers import (
     KeyValue,
     TopicOnly,
 )
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, SINGLE_TAG, WRITE, TopicConfig
 

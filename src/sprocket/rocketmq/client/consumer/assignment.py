@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.consume_counts import ConsumeCounts
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import Offsets
@@ -18,6 +17,7 @@ from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
 from sprocket.rocketmq.client.network import BrokerCalls
 from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import Tasks
 

@@ -11,7 +11,6 @@ from types import FrameType
 
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.assignment import Assignment
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.listener import DeliverLater, Listener, call
@@ -28,6 +27,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.driver import Peer
 

@@ -7,7 +7,6 @@ from typing import Self, Unpack
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.assignment import Start
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
@@ -19,6 +18,7 @@ from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 OnTopicChange = Callable[[Sequence[MessageQueue]], None]

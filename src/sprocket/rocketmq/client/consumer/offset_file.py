@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from sprocket.base import log
 from sprocket.base.disk import Disk, Lock, read_file, replace_file
 from sprocket.base.errors import ClientError, FileMissing, StoreError, StoreLocked, WireError
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.codec.bodies import body_parts, consumer_bodies
 from sprocket.rocketmq.codec.config import values
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.offload import DiskThread
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.network import BrokerCalls
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 _log = log.get_logger(__name__)

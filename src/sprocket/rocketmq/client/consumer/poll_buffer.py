@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.process_queue import Chunk
 from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.runtime.tasks import is_set_within
 
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.model.offsets import QueueOffset
 
 
 class Chunk(Struct, eq=False):

@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar, Unpack
 
-from sprocket.base.errors import NoRoute, NoSuchTopic, NotConnected, RequestTimeout
-from sprocket.base.units import QueueOffset
+from sprocket.base.errors import NotConnected, RequestTimeout
 from sprocket.rocketmq.client.consumer.subscriptions import check_tags
 from sprocket.rocketmq.client.network import ClientOptions, Lease, PullResult, Where
 from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 T = TypeVar("T")

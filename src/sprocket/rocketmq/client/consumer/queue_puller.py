@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, WireError
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.consume import Consumption
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import Offsets
@@ -15,6 +14,7 @@ from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.record import inner_batch
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.offsets import QueueOffset
 
 _ROUND_S = 0.05
 """Least time for a pull that finds nothing: some brokers do not hold it, and none does without

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import ClientError, NoRoute
+from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.consumer.listener import DEAD_LETTER_LEVEL
 from sprocket.rocketmq.client.network import Connections, Routes
 from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import SendMessageBack, SendMessageV2
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.message import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS
 
 RETRIES_MAX = 16

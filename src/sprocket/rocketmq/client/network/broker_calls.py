@@ -5,7 +5,6 @@ from enum import Enum
 
 from msgspec import Struct
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.network.connections import Connections, read, refused
 from sprocket.rocketmq.client.network.routes import Routes
 from sprocket.rocketmq.codec.bodies import client_bodies
@@ -21,6 +20,7 @@ from sprocket.rocketmq.codec.headers import (
     TopicQueue,
     UpdateConsumerOffset,
 )
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 _COMMIT_OFFSET = 1

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sprocket.base import log
-from sprocket.base.errors import BrokerRefused, ClientError, NoRoute, NoSuchTopic, SettingsError
+from sprocket.base.errors import BrokerRefused, ClientError, SettingsError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.network.connections import Connections, read, refused
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetRoute, Header
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
 

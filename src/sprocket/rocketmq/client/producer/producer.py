@@ -12,9 +12,7 @@ from sprocket.base.errors import (
     ClientBusy,
     ClientError,
     InvalidMessage,
-    NoRoute,
     NotConnected,
-    ReplyTimeout,
     RequestTimeout,
 )
 from sprocket.rocketmq.client.network import ClientInstance, ClientOptions, Lease, Where
@@ -40,6 +38,7 @@ from sprocket.rocketmq.client.producer.validation import check_message, check_pl
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.record import UniqueIds, host_bytes
+from sprocket.rocketmq.errors import NoRoute, ReplyTimeout
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from sprocket.base.checksum import cached_hash32
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import Outgoing
 from sprocket.rocketmq.client.producer.send_lanes import FreeLane, OrderedLane
 from sprocket.rocketmq.client.producer.send_request import SendRequests
+from sprocket.rocketmq.model.hashes import cached_hash32
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sprocket.base.checksum import hash32
 from sprocket.rocketmq.codec.columns.columns import Buffer, Ints, Mask, Records, gather
 from sprocket.rocketmq.codec.record import MARK, SCHEDULE_TOPIC, Entry, properties, record
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import (
     INNER_BATCH,
     TRANSACTION_COMMIT,

@@ -9,8 +9,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from sprocket.base.errors import PropertiesTooLarge, WireError
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.record.properties import PROPERTIES_BYTES_MAX
+from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import Column
 
 _HEAD = struct.Struct(">iiiii")

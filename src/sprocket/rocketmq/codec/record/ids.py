@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import WireError
-from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 
 _PORT_BYTES = 4
 _OFFSET_BYTES = 8

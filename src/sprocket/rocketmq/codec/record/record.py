@@ -22,7 +22,7 @@ Invariants:
 
 from msgspec import Struct
 
-from sprocket.base.checksum import cached_hash32, crc32
+from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.record import extra, ids, properties
@@ -66,6 +66,7 @@ from sprocket.rocketmq.codec.record.record_layout import (
     topic_text,
 )
 from sprocket.rocketmq.codec.record.record_scan import Scan, ScanStop, places, scan
+from sprocket.rocketmq.model.hashes import cached_hash32
 from sprocket.rocketmq.model.message import StoredMessage, is_queueable
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
+from sprocket.base.errors import MessageTooLarge, WireError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.codec.record.properties import PROPERTIES_BYTES_MAX
@@ -35,6 +35,7 @@ from sprocket.rocketmq.codec.record.record_layout import (
     TOPIC_BYTES_MAX,
     TOPIC_BYTES_MAX_V1,
 )
+from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import Column, NewBatch, NewRecord
 
 try:

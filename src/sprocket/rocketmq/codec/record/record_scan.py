@@ -7,7 +7,6 @@ from itertools import repeat
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record.record_layout import (
     BLANK_BYTES,
     HEAD,
@@ -20,6 +19,7 @@ from sprocket.rocketmq.codec.record.record_layout import (
     parts,
     tail_is_wrong,
 )
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 
 
 def places(data: Buffer, start: int, end: int, count_max: int) -> tuple[list[int], int]:

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from sprocket.base.disk import Disk, File, StepsTo, following, read_written, steps
-from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.base.units import KIB
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 
 try:

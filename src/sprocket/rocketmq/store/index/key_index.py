@@ -20,13 +20,13 @@ from itertools import takewhile
 from operator import mul
 from typing import TYPE_CHECKING, TypeAlias
 
-from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, gather, remove_if_there, steps
 from sprocket.base.errors import DiskFailed, FileMissing
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index.index_file import IndexFile, IndexHeader
 

@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from sprocket.base.clock import LogClock
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import FRAME_BYTES, encoded_size, extra
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.flusher import Flusher
 from sprocket.rocketmq.store.log.offset_assigner import Key, OffsetAssigner, check_queue

@@ -31,9 +31,10 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     StoreFailed,
 )
-from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry, record
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.tail import Tail
 
 Range: TypeAlias = tuple[File, int, int]

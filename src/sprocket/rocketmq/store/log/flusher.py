@@ -28,7 +28,8 @@ Invariants
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, create_segment, segment_name
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
-from sprocket.base.units import KIB, MIB, PhysicalOffset
+from sprocket.base.units import KIB, MIB
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.log.commit_log import CommitLog, Range
 

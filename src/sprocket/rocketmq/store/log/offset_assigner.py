@@ -12,8 +12,9 @@ from collections.abc import Container, Mapping
 
 from msgspec import Struct, structs
 
-from sprocket.base.errors import MessageIllegal, MessageTooLarge
+from sprocket.base.errors import MessageTooLarge
 from sprocket.rocketmq.codec.record import TOPIC_BYTES_MAX_V1, Extra, extra, properties
+from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.store.layout import check_topic
 

@@ -24,8 +24,9 @@ from collections.abc import Sequence
 
 from sprocket.base.disk import Disk, Steps
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
-from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
+from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES
 from sprocket.rocketmq.store.queue.engine import ANYWHERE, LastUnit, UnitRead
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sprocket.base.disk import Steps
 from sprocket.base.progress import Step, unwatched
-from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 
 if TYPE_CHECKING:  # it needs numpy

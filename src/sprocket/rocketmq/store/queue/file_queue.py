@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from sprocket.base.disk import Disk, Steps
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
-from sprocket.base.units import KIB, PhysicalOffset, QueueOffset
+from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
     FILLER,

@@ -40,9 +40,9 @@ from sprocket.base.disk import (
 )
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.base.progress import Step, unwatched
-from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import LIGHT_PREFIX, Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic, trash
 from sprocket.rocketmq.store.queue import queue_files

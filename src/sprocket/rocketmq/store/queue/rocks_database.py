@@ -24,15 +24,9 @@ from itertools import islice
 from typing import NewType, NoReturn, Protocol, TypeVar
 
 from sprocket.base.disk import Disk, Key, NonblockingDisk, RealDisk
-from sprocket.base.errors import (
-    CorruptRecord,
-    DiskFailed,
-    DiskFull,
-    EngineMissing,
-    StoreError,
-    StoreLocked,
-)
+from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, StoreError, StoreLocked
 from sprocket.base.units import KIB, MIB
+from sprocket.rocketmq.errors import EngineMissing
 
 try:
     import rocksdict

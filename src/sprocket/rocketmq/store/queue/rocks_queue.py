@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.units import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue.engine import (
     FILLER_SIZE,

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import CorruptRecord
 from sprocket.base.progress import Step, unwatched
-from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue.engine import (

@@ -5,8 +5,8 @@ from itertools import takewhile
 from msgspec import Struct
 
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import CommitLog, LogScanner
 

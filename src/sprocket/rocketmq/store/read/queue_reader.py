@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from sprocket.base.disk import Missing, SegmentWindow, WouldBlock
 from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall, WireError
-from sprocket.base.units import KIB, MIB, QueueOffset
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec.record import (
     BLANK_BYTES,
     LIGHT_PREFIX,
@@ -29,6 +29,7 @@ from sprocket.rocketmq.codec.record import (
     RECORD_BYTES_MIN,
     record,
 )
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue, UnitRead, is_address
 from sprocket.rocketmq.store.read.filters import Filter, TagFilter

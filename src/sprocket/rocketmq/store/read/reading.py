@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from sprocket.base.disk import SegmentWindow
-from sprocket.base.units import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.codec.record import RECORD_BYTES_MIN
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 
 head_of = struct.Struct(">iI4xi4xqq").unpack_from
 """Size, magic, queue id, queue offset, physical offset at the start of a record."""

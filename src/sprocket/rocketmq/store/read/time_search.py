@@ -7,8 +7,8 @@ from bisect import bisect_left, bisect_right
 from enum import Enum
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.codec.record import STORED_AT_MS_END, record
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue
 from sprocket.rocketmq.store.read.reading import LogReader
 

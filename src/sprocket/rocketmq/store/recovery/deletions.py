@@ -31,7 +31,7 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     StoreFailed,
 )
-from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Appender, CommitLog
 from sprocket.rocketmq.store.queue import Queue, Queues

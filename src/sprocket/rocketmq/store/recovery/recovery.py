@@ -53,7 +53,8 @@ from sprocket.base.disk import (
 )
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.base.progress import Step, unwatched
-from sprocket.base.units import KIB, PhysicalOffset
+from sprocket.base.units import KIB
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout

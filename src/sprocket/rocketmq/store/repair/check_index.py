@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.disk import Disk, read_written
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index import (

@@ -19,9 +19,10 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Segment, SegmentFiles, read_file, replace_file
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
 from sprocket.base.tables import journal
-from sprocket.base.units import MIB, PhysicalOffset
+from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import BLANK_BYTES, RECORD_BYTES_MIN, Entry
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.layout import StoreLayout

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from sprocket.base.units import MIB, PhysicalOffset, QueueOffset
+from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import Tail
 from sprocket.rocketmq.store.queue import Queues, UnitAssigner

@@ -6,13 +6,13 @@ from typing import Any
 from tests.stores import new, open_store
 
 from sprocket.base.errors import DiskFailed, StoreError
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.admin.removal import Removal
 from sprocket.rocketmq.broker.admin.upkeep import Upkeep
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import (
     BrokerSettings,

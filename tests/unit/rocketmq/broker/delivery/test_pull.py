@@ -6,13 +6,13 @@ from typing import Any, cast
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.delivery.pull import Forbidden, PullForbidden, PullService
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, Subscription
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
 from sprocket.rocketmq.store.read import GetResult, GetStatus, OffsetRange

@@ -1,7 +1,7 @@
 """Waiting pulls are resumed once: by what they wait for, by the re-check, or by their time."""
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.testing.clock import FakeClock

@@ -5,11 +5,11 @@ from typing import Any, cast
 import pytest
 
 from sprocket.base.errors import CorruptRecord, OffsetTooSmall, RequestRefused
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.broker.delivery import query
 from sprocket.rocketmq.broker.delivery.query import Queries
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store_settings import StoreSettings
 

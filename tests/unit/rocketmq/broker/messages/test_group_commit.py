@@ -8,7 +8,6 @@ import pytest
 
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, SyncLate
 from sprocket.base.errors import StoreFailed as Failed
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.messages.group_commit import (
     DISPATCH_BYTES_ENOUGH,
     DISPATCH_ENOUGH,
@@ -22,6 +21,7 @@ from sprocket.rocketmq.broker.messages.group_commit import (
 from sprocket.rocketmq.broker.messages.pending_acks import Sent
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.reput import Arrival, Fresh
 from sprocket.rocketmq.store.store import Store

@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import (
-    NoRoute,
-)
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.admin.brokers import broker_status
 from sprocket.rocketmq.codec.bodies import (
@@ -19,6 +16,7 @@ from sprocket.rocketmq.codec.bodies import (
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import QueryConsumeQueue, ViewStats
+from sprocket.rocketmq.errors import NoRoute
 
 
 def admin(world: Any) -> Admin:

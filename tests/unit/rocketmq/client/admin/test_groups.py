@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import (
-    BrokerRefused,
-    InvalidMessage,
-    NoSuchGroup,
-)
+from sprocket.base.errors import BrokerRefused, InvalidMessage
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec.bodies import (
     admin_bodies,
@@ -26,6 +22,7 @@ from sprocket.rocketmq.codec.headers import (
     DeleteGroup,
     ResetOffset,
 )
+from sprocket.rocketmq.errors import NoSuchGroup
 from sprocket.rocketmq.model.group import SubscriptionGroup
 
 

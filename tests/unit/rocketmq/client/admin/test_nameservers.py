@@ -4,16 +4,13 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import (
-    BrokerRefused,
-    ClientError,
-    NoRoute,
-)
+from sprocket.base.errors import BrokerRefused, ClientError
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import AddAnswer, ValueAnswer, WipeAnswer
+from sprocket.rocketmq.errors import NoRoute
 
 
 def admin(world: Any) -> Admin:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import ClientError, NoRoute, NoSuchGroup, NoSuchTopic
+from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client import Message, MessageQueue, blocking
+from sprocket.rocketmq.errors import NoRoute, NoSuchGroup, NoSuchTopic
 from sprocket.testing.local_broker import LocalBroker
 
 Call = Callable[[blocking.Admin], Any]

@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import (
-    NoRoute,
-)
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.headers import TimestampAnswer
+from sprocket.rocketmq.errors import NoRoute
 
 
 def admin(world: Any) -> Admin:

@@ -4,18 +4,14 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import (
-    BrokerRefused,
-    InvalidMessage,
-    NoRoute,
-    RequestTimeout,
-)
+from sprocket.base.errors import BrokerRefused, InvalidMessage, RequestTimeout
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopicInNames, KeyValue
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.runtime.driver import Peer
 

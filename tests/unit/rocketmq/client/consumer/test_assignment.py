@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.assignment import Assignment, Locks, StartOffsets
 from sprocket.rocketmq.client.consumer.consume import (
     ConcurrentConsumption,
@@ -17,6 +16,7 @@ from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.offsets import QueueOffset
 
 
 class Bench:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.consume import (
     ConcurrentConsumption,
     ListenerCalls,
@@ -18,6 +17,7 @@ from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import Tasks
 from sprocket.testing import virtual_time

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import ClientError, InvalidMessage, NoRoute
+from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -15,6 +15,7 @@ from sprocket.rocketmq.codec.bodies import consumer_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.codec.headers.consumer_headers import ResetConsumerOffset
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 
 

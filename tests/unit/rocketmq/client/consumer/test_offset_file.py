@@ -8,8 +8,8 @@ import pytest
 
 from sprocket.base.disk import Disk, replace_file
 from sprocket.base.errors import ClientError
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.offset_file import FILE_NAME, FileLedger
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.testing.disk import SimulatedDisk
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.model.offsets import QueueOffset
 
 
 def test_a_lower_offset_is_ignored_unless_the_queue_has_moved(world: Any) -> None:

@@ -3,12 +3,12 @@
 import asyncio
 from typing import Any
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.poll_buffer import PollBuffer
 from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.testing import virtual_time
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.testing import virtual_time
 

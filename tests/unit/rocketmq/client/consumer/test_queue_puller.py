@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
@@ -16,6 +15,7 @@ from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.offsets import QueueOffset
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import BrokerRefused, NoRoute, SettingsError
+from sprocket.base.errors import BrokerRefused, SettingsError
 from sprocket.rocketmq.client.network.routes import NameServers, split_addresses
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
 from sprocket.runtime.driver import Peer
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import InvalidMessage, ReplyTimeout
+from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client import (
     Admin,
     Client,
@@ -21,6 +21,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.headers import PushReply, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.errors import ReplyTimeout
 from sprocket.runtime.driver import Peer
 
 

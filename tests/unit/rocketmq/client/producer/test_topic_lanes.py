@@ -2,9 +2,9 @@
 
 import pytest
 
-from sprocket.base.checksum import hash32
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.producer.topic_lanes import Selection, queue_of_key
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.unit.rocketmq.codec.given import new_record
 
-from sprocket.base.errors import PropertiesTooLarge
 from sprocket.rocketmq.broker.messages import plain_properties
 from sprocket.rocketmq.codec.record import batch, batch_rows, record, record_encode
+from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import Column, NewBatch
 
 NAMES = ("KEYS", "UNIQ_KEY", "WAIT", "TAGS", "DELAY", "é")

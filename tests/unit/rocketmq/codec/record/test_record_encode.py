@@ -5,8 +5,9 @@ from msgspec import structs
 from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.base.checksum import crc32
-from sprocket.base.errors import MessageTooLarge, PropertiesTooLarge, WireError
+from sprocket.base.errors import MessageTooLarge, WireError
 from sprocket.rocketmq.codec.record import ids, properties, record, record_encode
+from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import NewBatch
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocket.base.checksum import abs_hash, hash32
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, DiskFull
-from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.model.hashes import abs_hash, hash32
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index import index_file
 from sprocket.rocketmq.store.index.index_file import (

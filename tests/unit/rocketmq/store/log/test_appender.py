@@ -7,15 +7,9 @@ import pytest
 from msgspec import structs
 from tests.stores import SMALL, batch_of, filled, new, open_store
 
-from sprocket.base.errors import (
-    CorruptRecord,
-    DiskFailed,
-    DiskFull,
-    MessageTooLarge,
-    PropertiesTooLarge,
-    StoreFailed,
-)
+from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, MessageTooLarge, StoreFailed
 from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import INNER_BATCH
 from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch
 from sprocket.testing.clock import FakeClock

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from tests.stores import new
 
-from sprocket.base.errors import CorruptRecord, MessageIllegal, MessageTooLarge
+from sprocket.base.errors import CorruptRecord, MessageTooLarge
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import INNER_BATCH, NEED_UNWRAP, NewRecord
 from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner, check_queue
 

@@ -16,8 +16,8 @@ from sprocket.base.errors import (
     OffsetTooLarge,
     OffsetTooSmall,
 )
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry, Extra
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
 from sprocket.testing.disk import SimulatedDisk

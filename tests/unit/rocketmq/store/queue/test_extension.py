@@ -10,8 +10,8 @@ from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL, oldest
 
 from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFull
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry, Extra
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, is_address
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds

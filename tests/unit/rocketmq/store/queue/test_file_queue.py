@@ -7,7 +7,7 @@ from tests.unit.rocketmq.store.queue.given import FIRST, FOLDER, SMALL, entry, o
 
 from sprocket.base.disk import read_file
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue import file_queue
 from sprocket.rocketmq.store.queue.engine import (
     FILLER,

@@ -14,8 +14,8 @@ from tests.unit.rocketmq.store.queue.given import FIRST, FOLDER, SMALL, entry, o
 
 from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue import queue_files
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, LastUnit
 from sprocket.rocketmq.store.queue.file_queue import FileQueue

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import (
-    CorruptRecord,
-    DiskFailed,
-    DiskFull,
-    EngineMissing,
-    StoreLocked,
-)
+from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, StoreLocked
+from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.store.queue import rocks_database
 from sprocket.rocketmq.store.queue.rocks_database import Database, is_database, read_all
 from sprocket.testing.disk import SimulatedDisk

@@ -7,8 +7,8 @@ import pytest
 
 from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, DiskFailed
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT
 from sprocket.rocketmq.store.queue.rocks_database import Database

@@ -10,11 +10,11 @@ from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size,
 
 from sprocket.base.disk import SegmentWindow, steps
 from sprocket.base.errors import DiskFailed
-from sprocket.base.units import PhysicalOffset
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, record
 from sprocket.rocketmq.codec.record.record import tags_code
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import (

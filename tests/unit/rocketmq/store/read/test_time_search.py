@@ -2,7 +2,7 @@
 
 from tests.unit.rocketmq.store.logs import Log, batches, filled
 
-from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.read import time_search
 from sprocket.rocketmq.store.read.time_search import Boundary
 

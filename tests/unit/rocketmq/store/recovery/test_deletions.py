@@ -10,7 +10,7 @@ from tests.stores import ROOT, SMALL, filled, new, open_store
 
 from sprocket.base.disk import Disk, RealDisk, replace_file, steps
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
-from sprocket.base.units import PhysicalOffset
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, QueueGeometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout, trash
 from sprocket.rocketmq.store.recovery.deletions import Deletions

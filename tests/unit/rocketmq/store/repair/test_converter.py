@@ -10,14 +10,9 @@ from tests.recorded import Recorded
 from tests.stores import SMALL, new
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import (
-    DiskFailed,
-    EngineMissing,
-    ForeignStore,
-    StoreFailed,
-    StoreLocked,
-)
-from sprocket.base.units import PhysicalOffset
+from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
+from sprocket.rocketmq.errors import EngineMissing
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Engine, Geometry, StoreSettings
 from sprocket.rocketmq.store import geometry
 from sprocket.rocketmq.store.queue import rocks_keys as keys

@@ -10,9 +10,9 @@ from tests.stores import new
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFull
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, record
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import CommitLog, Tail

@@ -1,7 +1,6 @@
 """Requests about offsets: 14, 15 and 29 to 32."""
 
 from sprocket.base.errors import RequestRefused
-from sprocket.base.units import QueueOffset
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -15,6 +14,7 @@ from sprocket.rocketmq.codec.headers import (
     TopicQueue,
     UpdateConsumerOffset,
 )
+from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.remoting import Answer, Handler
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store

@@ -7,7 +7,6 @@ from typing import TypeAlias
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
-    MessageIllegal,
     MessageTooLarge,
     StoreError,
     StoreFailed,
@@ -20,6 +19,7 @@ from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
+from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.remoting import Answer, Handler, answer, busy, encoded, failed
 from sprocket.rocketmq.store.log import AppendedBatch
