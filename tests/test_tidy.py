@@ -373,6 +373,24 @@ def test_outsiders_import_a_room_by_its_face() -> None:
     assert found == []
 
 
+FLOORS = ("base", "runtime")
+OF_ONE_PRODUCT = re.compile(
+    r"(?<!sp)rocketmq|name ?server|consume ?queue|commit ?log|fastjson|netty"
+    r"|(request|response)code",
+    re.IGNORECASE,
+)
+
+
+def test_floors_know_no_product() -> None:
+    """What every product stands on has no word of one of them, not even in a comment."""
+    found = []
+    for path in (p for floor in FLOORS for p in SOURCE.joinpath(floor).rglob("*.py")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if (word := OF_ONE_PRODUCT.search(line)) is not None:
+                found.append(f"{name(path)}:{number} {word.group()}")
+    assert found == []
+
+
 def test_no_two_public_classes_share_a_name() -> None:
     """A word means one thing in the whole source."""
     places: dict[str, list[str]] = {}

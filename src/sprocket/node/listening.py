@@ -97,8 +97,8 @@ def _refusing(host: str, port: int) -> Iterator[None]:
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
 
 
-def is_private(address: bytes) -> bool:
-    """Return whether 4 or 16 bytes are an address that nobody has on the open network.
+def is_private(address: str) -> bool:
+    """Return whether an IP address is one that nobody has on the open network.
 
     Loopback, link-local and private ones: where a load balancer is that serves this machine.
     """
@@ -106,7 +106,7 @@ def is_private(address: bytes) -> bool:
     return ip.is_private or ip.is_loopback or ip.is_link_local
 
 
-_BELIEVES: Mapping[str, Callable[[bytes], bool]] = {
+_BELIEVES: Mapping[str, Callable[[str], bool]] = {
     "off": lambda _: False,
     "private": is_private,
     "any": lambda _: True,

@@ -46,9 +46,9 @@ T = TypeVar("T")
 CLOSE_GRACE_SECONDS = 1.0
 """How long a closing server waits for peers to take what was written."""
 BACKLOG = 1024
-"""Connections that may wait to be accepted, as RocketMQ has it."""
+"""Connections that may wait to be accepted: as many clients come back at once after a restart."""
 CONNECT_SECONDS_MAX = 3.0
-"""How long a connection may take to open, as RocketMQ's clients have it."""
+"""How long a connection may take to open: its first packet may get lost, and is sent again."""
 
 _log = log.get_logger(__name__)
 
@@ -84,7 +84,7 @@ class ConnectionSettings:
 
 
 class Carried(Protocol[E_co]):
-    """A connection without I/O, such as `rocketmq.remoting.Connection`."""
+    """A connection without I/O, which one protocol's codec makes."""
 
     broken: WireError | None
     """Why nothing more can be read."""
@@ -125,8 +125,8 @@ class Peer(asyncio.Protocol):
         """Called once each when the connection is gone, whoever ended it."""
         self.address = ""
         """The other side, as `ip:port` or `[ip]:port`."""
-        self.host_bytes = b""
-        """The other side as 4 or 16 address bytes and the port as int32."""
+        self.host = ""
+        """The other side's IP address."""
         self.local_address = ""
         self.is_open = False
         self.quiet_seconds = 0.0
@@ -215,7 +215,7 @@ class Peer(asyncio.Protocol):
         """Begin; called by the event loop."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self._settings.write_bytes_high)
-        self.address, self.host_bytes = _address(self._transport.get_extra_info("peername"))
+        self.address, self.host = _address(self._transport.get_extra_info("peername"))
         self.local_address, _ = _address(self._transport.get_extra_info("sockname"))
         self._carrier.add(self)
         self._peers.add(self)
@@ -231,7 +231,7 @@ class Peer(asyncio.Protocol):
             host: An IP address.
             port: Its port.
         """
-        self.address, self.host_bytes = _address((host, port))
+        self.address, self.host = _address((host, port))
 
     def rewire(self, transport: asyncio.Transport) -> None:
         """Go on over a layer above the transport that the connection was made with."""
@@ -604,11 +604,8 @@ def run(main: Coroutine[object, None, T]) -> T:
         return runner.run(main)
 
 
-def _address(name: _SocketName | None) -> tuple[str, bytes]:
-    """Return a socket's name as text and as bytes; IPv4 that came through IPv6 counts as IPv4."""
+def _address(name: _SocketName | None) -> tuple[str, str]:
+    """Return a socket's name, and its IP address; IPv4 that came through IPv6 counts as IPv4."""
     host, port = name[:2] if name else ("0.0.0.0", 0)  # noqa: S104 - the peer is gone already
     host = host.removeprefix("::ffff:") if "." in host else host.partition("%")[0]
-    port_bytes = port.to_bytes(4, "big")
-    if ":" in host:
-        return f"[{host}]:{port}", socket.inet_pton(socket.AF_INET6, host) + port_bytes
-    return f"{host}:{port}", socket.inet_pton(socket.AF_INET, host) + port_bytes
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"), host

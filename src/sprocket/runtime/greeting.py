@@ -16,8 +16,6 @@ Invariants
 2. Nothing is written before all is decided, except for the alert that ends a handshake.
 3. A PROXY header is accepted only from a peer that is believed: whoever may send one can claim any
    address.
-
-Source: RocketMQ `NettyRemotingServer.HandshakeHandler`, which believes every peer.
 """
 
 import asyncio
@@ -56,13 +54,13 @@ class Greeter(asyncio.Protocol):
     Args:
         peer: Whose connection it is, as far as is known.
         encryption: Of those that want it; None: they are refused.
-        believes: Says of the 4 or 16 bytes of an address whether its PROXY header counts.
+        believes: Says of an IP address whether a PROXY header from there counts.
 
     Threads: event loop only.
     """
 
     def __init__(
-        self, peer: Peer, encryption: Encryption | None, believes: Callable[[bytes], bool]
+        self, peer: Peer, encryption: Encryption | None, believes: Callable[[str], bool]
     ) -> None:
         self._peer = peer
         self._encryption = encryption
@@ -98,7 +96,7 @@ class Greeter(asyncio.Protocol):
             return
         if opening is None:
             return
-        if opening.has_header and not self._believes(self._peer.host_bytes[:-4]):
+        if opening.has_header and not self._believes(self._peer.host):
             self._peer.abort("its PROXY header counts from nobody there, see server.proxy_header")
             return
         self._header = None

@@ -7,7 +7,8 @@ r"""The header of the PROXY protocol, in which a load balancer says which client
               command (0 for the balancer itself, 1 for a client), and for family and transport;
               length: uint16; content: two addresses, two ports, and extensions, which are skipped
 
-No frame of RocketMQ begins as either does: it would be larger than 200 MB; nor does TLS.
+TLS begins as neither does, and no protocol may that is served here. Frames that begin with their
+length in 4 bytes do not: it would be more than 200 MB.
 
 Invariants
 

@@ -20,8 +20,8 @@ from sprocket.base.units import KIB
 from sprocket.runtime.driver import Buffer, Peer
 
 HANDSHAKE = 22
-"""The content type of a TLS record that begins a connection; no frame of RocketMQ begins with it,
-as it would be larger than 350 MB."""
+"""The content type of a TLS record that begins a connection; no protocol
+may that is served here. Frames that begin with their length do not: it would be over 350 MB."""
 HANDSHAKE_FAILURE = bytes.fromhex("15 0303 0002 02 28")
 """The alert by which a server that cannot encrypt ends a handshake: fatal, handshake failure."""
 READ_BYTES = 256 * KIB

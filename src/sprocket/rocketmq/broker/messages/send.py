@@ -33,7 +33,7 @@ from sprocket.rocketmq.broker.topics import (
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import FieldUnreadable, SendMessage
-from sprocket.rocketmq.codec.record import COUNT_MAX, batch, properties
+from sprocket.rocketmq.codec.record import COUNT_MAX, batch, parse_host, properties
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,
     INNER_BATCH,
@@ -62,7 +62,8 @@ _CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 class RequestOrigin(Protocol):
     """Where a request came from; `runtime.driver.Peer` is one."""
 
-    host_bytes: bytes
+    address: str
+    """`ip:port` or `[ip]:port`."""
 
 
 Send: TypeAlias = tuple[RequestOrigin, Command, SendMessage]
@@ -148,7 +149,7 @@ class Sender:
                         queue_id,
                         body,
                         (text + suffix).encode(),
-                        origin.host_bytes,
+                        parse_host(origin.address),
                         store_host,
                         header.flag,
                         sys_flag & _CLEARED_FLAGS,
@@ -173,7 +174,7 @@ class Sender:
         self, origin: RequestOrigin, request: Command, header: SendMessage
     ) -> NewRecord | Exception:
         try:
-            return self.record(header, request.body, origin.host_bytes, request.version)
+            return self.record(header, request.body, parse_host(origin.address), request.version)
         except Exception as error:
             return error
 

@@ -23,7 +23,7 @@ from sprocket.rocketmq.codec.record.extra import (
     SCHEDULE_TOPIC,
     Extra,
 )
-from sprocket.rocketmq.codec.record.ids import UniqueIds, host_bytes
+from sprocket.rocketmq.codec.record.ids import UniqueIds, host_bytes, host_text, parse_host
 from sprocket.rocketmq.codec.record.properties import (
     ARRIVE_TIME,
     CLUSTER,
@@ -113,8 +113,10 @@ __all__ = [
     "encoded_size",
     "extra",
     "host_bytes",
+    "host_text",
     "ids",
     "inner_batch",
+    "parse_host",
     "places",
     "properties",
     "record",

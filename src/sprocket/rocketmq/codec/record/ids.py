@@ -34,6 +34,13 @@ def host_bytes(ip: str, port: int) -> bytes:
         raise WireError(f"{ip!r} and {port} are no address and port") from error
 
 
+@lru_cache(maxsize=1 << 16)  # each message needs its sender's
+def parse_host(address: str) -> bytes:
+    """Return `ip:port` or `[ip]:port` as records hold it; errors as for `host_bytes`."""
+    ip, _, port = address.rpartition(":")
+    return host_bytes(ip, int(port))
+
+
 @lru_cache(maxsize=4096)
 def host_text(host: bytes) -> str:
     """Return `ip:port`; an IPv6 address stands in brackets, its eight groups written out.

@@ -27,6 +27,7 @@ def test_hosts_as_bytes_and_as_text(ip: str, port: int, text: str, size: int) ->
     """IPv4 in 8 bytes, IPv6 in 20 and written out in full, as RocketMQ prints it."""
     host = ids.host_bytes(ip, port)
     assert (size, text) == (len(host), ids.host_text(host))
+    assert host == ids.parse_host(text)
 
 
 def test_what_is_no_host_is_refused() -> None:

@@ -96,7 +96,9 @@ class ReplyHandlers:
         self._reply(peer, request, request.header(SendReplyV2))
 
     def _reply(self, peer: Peer, request: Command, header: SendMessage) -> None:
-        record = self._sender.record(header, request.body, peer.host_bytes, request.version)
+        record = self._sender.record(
+            header, request.body, ids.parse_host(peer.address), request.version
+        )
         # A reply is stored without the cluster, which would make it look like a request.
         record = structs.replace(
             record, properties=properties.remove(record.properties, properties.CLUSTER)

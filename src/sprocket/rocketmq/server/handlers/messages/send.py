@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnswer, SendMessageV2
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, parse_host, properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.remoting import Answer, Handler, answer, busy, encoded, failed
@@ -68,7 +68,7 @@ class SendHandlers:
                 self._durable.take_up_now()  # NameServers learn of a new topic as soon as possible
             return
         self._durable.take_up_now()
-        batch = self._sender.batch(header, request.body, peer.host_bytes)
+        batch = self._sender.batch(header, request.body, parse_host(peer.address))
         if isinstance(batch, NewRecord):
             asked = (peer, request, batch.queue_id, batch.unique_key)
             self._durable.append_all([batch], self._stored_inner_batch, [asked])
