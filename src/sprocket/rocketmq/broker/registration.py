@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError, WireError
-from sprocket.rocketmq.broker.timers import Timers
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.bodies import broker_bodies
@@ -32,6 +31,7 @@ from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks, is_set_within
+from sprocket.runtime.timers import Timers
 
 _log = log.get_logger(__name__)
 

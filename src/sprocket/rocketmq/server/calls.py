@@ -17,12 +17,12 @@ from itertools import count
 from msgspec import Struct
 
 from sprocket.base import log
-from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import Header
 from sprocket.runtime.driver import Peer
+from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
 

@@ -50,7 +50,6 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit, MessageOriginal
-from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import NewRecord
@@ -58,6 +57,7 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log import Appended
 from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from sprocket.base import log
-from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
+from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
 

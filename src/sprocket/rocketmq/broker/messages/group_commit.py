@@ -53,12 +53,12 @@ from sprocket.rocketmq.broker.messages.pending_acks import (
     Sent,
 )
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.broker.timers import Timer, Timers
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.log import KEPT_BYTES_MAX, FillJob, LogSync
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
 

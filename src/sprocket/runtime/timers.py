@@ -1,4 +1,4 @@
-"""What the broker's plain functions need of the event loop: a later turn, and a later time."""
+"""What plain functions need of the event loop: a later turn, and a later time."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -12,7 +12,7 @@ class Timer(Protocol):
 
 
 class Timers(Protocol):
-    """The part of an event loop that the broker uses; asyncio's and uvloop's loops have it."""
+    """The part of an event loop that they use; asyncio's and uvloop's loops have it."""
 
     def call_soon(self, callback: Callable[[], None], /) -> Timer:
         """Make the call in the next turn of the loop, after what is ready now."""

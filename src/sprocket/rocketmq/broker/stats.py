@@ -1,7 +1,10 @@
 """How much goes through the broker: counters, their rates, and what each topic and group has.
 
 Puts are counted when messages arrive in their queues, once for each topic and round; gets are
-counted once for each answer. The counts are lost when the process ends, as in RocketMQ.
+counted once for each answer. The counts are lost when the process ends, as in RocketMQ. By topic
+and group there is what was counted in the last minute, hour and day (`base.meters`).
+
+Source: RocketMQ `StatsItem`, whose samples are of 10 s, 10 min and 1 h.
 """
 
 from bisect import bisect_left
@@ -12,7 +15,7 @@ from datetime import date, datetime
 from typing import TypeVar
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.broker.stats.meters import ROLL_SECONDS, Count, Meter, MeterWindow
+from sprocket.base.meters import ROLL_SECONDS, Count, Meter, MeterWindow
 from sprocket.rocketmq.codec.bodies import Rate, StatsData
 from sprocket.rocketmq.store.reput import Put
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sprocket.rocketmq.broker.stats.stats import Stats, Totals
+from sprocket.rocketmq.broker.stats import Stats, Totals
 from sprocket.rocketmq.codec.bodies import Rate, StatsData
 from sprocket.rocketmq.store.reput import Put
 from sprocket.testing.clock import FakeClock

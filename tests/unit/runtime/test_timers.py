@@ -2,8 +2,8 @@
 
 import asyncio
 
-from sprocket.rocketmq.broker.timers import Timers
 from sprocket.runtime import driver
+from sprocket.runtime.timers import Timers
 
 
 def test_a_loop_has_what_is_asked_for() -> None:

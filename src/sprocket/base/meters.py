@@ -3,8 +3,6 @@
 Events are counted in one table. Every ten seconds (`roll`) the table is handed to the three windows
 and a new one begins. A window has buckets, each with only the keys that were counted in it: what is
 idle takes no room, and is forgotten after a day.
-
-Source: RocketMQ `StatsItem`, whose samples are of 10 s, 10 min and 1 h.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """What was counted is seen for as long as its window lasts."""
 
-from sprocket.rocketmq.broker.stats.meters import Count, Meter
+from sprocket.base.meters import Count, Meter
 
 
 def rolled(meter: Meter[str], times: int) -> None:
