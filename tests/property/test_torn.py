@@ -12,10 +12,10 @@ import pytest
 from tests.stores import ROOT, SMALL, new
 
 from sprocket.base.disk import read_file
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -240,16 +240,17 @@ def test_a_torn_table(tail: Tail) -> None:
     """The old content or the new one is read, and the file is whole again after that."""
     disk = SimulatedDisk()
     disk.make_folder("/config")
-    file = ConfigFile(disk, "/config/topics.json")
+    path = "/config/topics.json"
+    file = ConfigFile(disk, path)
     old = {"offsetTable": {"t@g": {"0": 5, "1": 7}}}
     made = {"offsetTable": {"t@g": {"0": 6, "1": 7}}}
-    file.replace(file.encode(old))
-    file.replace(file.encode(made))
-    data = read_file(disk, file.path)
+    file.replace(old)
+    file.replace(made)
+    data = read_file(disk, path)
     for cut in range(len(data)):
-        torn = damaged(disk, file.path, tail(data, cut, len(data)))
-        again = ConfigFile(torn, file.path)
+        torn = damaged(disk, path, tail(data, cut, len(data)))
+        again = ConfigFile(torn, path)
         assert again.load(dict) in (old, made)
-        assert read_file(torn, file.path) in (file.encode(old), file.encode(made))
-        again.replace(again.encode(made))
-        assert read_file(torn, file.path + ".bak") in (file.encode(old), file.encode(made))
+        assert read_file(torn, path) in (file.encode(old), file.encode(made))
+        again.replace(made)
+        assert read_file(torn, path + ".bak") in (file.encode(old), file.encode(made))

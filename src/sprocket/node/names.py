@@ -9,7 +9,6 @@ from typing import Any
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.node.listening import Listening, address, told_host
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.nameserver import key_values
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.nameserver import NameServer
@@ -20,6 +19,7 @@ from sprocket.rocketmq.server.handlers.nameserver import (
     NameLookupHandlers,
 )
 from sprocket.rocketmq.settings import Settings
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.runtime.driver import Bound
 
 
@@ -91,6 +91,6 @@ def _key_values(disk: Disk, folder: str) -> KeyValues:
 
     def keep(content: dict[str, Any]) -> None:
         disk.make_folder(folder)
-        file.replace(ConfigFile.encode(content))
+        file.replace(content)
 
     return KeyValues(file.load(key_values.from_json), keep)

@@ -5,6 +5,6 @@ A new entry costs a line of the journal; the snapshot is written piece by piece 
 
 from sprocket.base.tables import journal
 from sprocket.base.tables.journal import Journal, Journaled, JournalSync
-from sprocket.base.tables.snapshot import BACKUP, replace_steps
+from sprocket.base.tables.snapshot import BACKUP, BackedFile
 
-__all__ = ["BACKUP", "Journal", "JournalSync", "Journaled", "journal", "replace_steps"]
+__all__ = ["BACKUP", "BackedFile", "Journal", "JournalSync", "Journaled", "journal"]

@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFailed, DiskFull
-from sprocket.base.tables.snapshot import BACKUP, SYNC_BYTES, replace_steps
+from sprocket.base.tables.snapshot import BACKUP, SYNC_BYTES, BackedFile
 from sprocket.testing.disk import SimulatedDisk
 
 PATH = "/s/table"
@@ -21,7 +21,7 @@ def fresh() -> SimulatedDisk:
 
 def replace(disk: SimulatedDisk, *pieces: bytes) -> None:
     """Replace the file here and now."""
-    steps.run(replace_steps(disk, PATH, pieces))
+    steps.run(BackedFile(disk, PATH).replace_steps(pieces))
 
 
 def found(disk: SimulatedDisk) -> bytes:
@@ -86,7 +86,7 @@ def test_work_that_is_cut_off_leaves_the_old_content() -> None:
     """As when the owner stops between two steps."""
     disk = fresh()
     replace(disk, b"old")
-    work = replace_steps(disk, PATH, [b"new"])
+    work = BackedFile(disk, PATH).replace_steps([b"new"])
     result = steps.advance(work)
     for _ in range(2):
         assert result is not None

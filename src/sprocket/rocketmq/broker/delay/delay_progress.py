@@ -27,8 +27,8 @@ import msgspec
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.tables import Journal
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec.config import DataVersion, JsonObject, tables, values
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
 Line: TypeAlias = tuple[int, int, int, int]

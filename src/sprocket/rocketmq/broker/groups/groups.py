@@ -15,7 +15,6 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import RequestRefused
 from sprocket.base.tables import Journal
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.broker.topics import NAME
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import (
@@ -30,6 +29,7 @@ from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings
 from sprocket.rocketmq.store import config_rdb
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
 GROUP_CHARACTERS_MAX = 255

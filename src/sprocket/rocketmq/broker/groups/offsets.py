@@ -36,9 +36,9 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import DiskFailed, DiskFull, WireError
 from sprocket.base.tables import Journal
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec.config import DataVersion, fastjson, tables
 from sprocket.rocketmq.store import config_rdb
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_logger(__name__)

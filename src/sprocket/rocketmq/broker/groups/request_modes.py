@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec.bodies import PULL, RequestMode, relay_bodies
 from sprocket.rocketmq.codec.config import JsonObject, values
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_logger(__name__)
@@ -51,7 +51,7 @@ class RequestModes:
         old = {topic: dict(groups) for topic, groups in self._table.items()}
         self._table.setdefault(mode.topic, {})[mode.group] = mode
         try:
-            self._file.replace(self._file.encode(relay_bodies.request_modes_json(self._table)))
+            self._file.replace(relay_bodies.request_modes_json(self._table))
         except StoreError:
             self._table = old
             raise

@@ -17,7 +17,6 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import RequestRefused
 from sprocket.base.tables import Journal
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion, JsonObject, TopicLine, fastjson, tables
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
@@ -25,6 +24,7 @@ from sprocket.rocketmq.model.internal import SYSTEM_PREFIX, SYSTEM_TOPICS
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_logger(__name__)

@@ -8,7 +8,6 @@ from tests.recorded import Recorded
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
-from sprocket.rocketmq.broker.config_file import ConfigFile
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.codec.config import (
     fastjson,
@@ -17,6 +16,7 @@ from sprocket.rocketmq.codec.config import (
     topic_from_json,
     topic_to_json,
 )
+from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -62,7 +62,7 @@ def test_what_is_damaged_never_becomes_the_backup() -> None:
     file = ConfigFile(disk, PATH)
     assert file.load(dict) == {"v": 2}
     assert read_file(disk, PATH) == b'{"v":2}'
-    file.replace(file.encode({"v": 3}))
+    file.replace({"v": 3})
     assert read_file(disk, PATH + ".bak") == b'{"v":2}'
 
 
@@ -85,11 +85,11 @@ def test_a_crash_leaves_the_old_or_the_new() -> None:
         file = ConfigFile(disk, PATH)
         count = rng.randrange(1, 4)
         for value in range(count):
-            file.replace(file.encode({"v": value, "pad": "x" * 2000}))
+            file.replace({"v": value, "pad": "x" * 2000})
         assert load(disk.crash(rng.randrange)) == count - 1
         disk.fail("sync", rng.randrange(1, 5))
         try:
-            file.replace(file.encode({"v": count, "pad": "y" * 2000}))
+            file.replace({"v": count, "pad": "y" * 2000})
         except Exception:
             assert load(disk.kill()) in (count - 1, count)
         assert load(disk.crash(rng.randrange)) in (count - 1, count)
@@ -99,7 +99,7 @@ def test_the_text_is_fastjsons() -> None:
     """A tab for each level, no blanks, integer keys without quotes."""
     disk = fresh()
     file = ConfigFile(disk, PATH)
-    file.replace(file.encode({"a": {"b": 1}, "c": {0: 5}}))
+    file.replace({"a": {"b": 1}, "c": {0: 5}})
     text = read_file(disk, PATH)
     assert text.startswith(b'{\n\t"a":{\n\t\t"b":1\n\t},')
     assert b"{0:5" in text
