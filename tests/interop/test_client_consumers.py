@@ -314,7 +314,7 @@ def test_order_outlives_a_consumer_that_crashes(peer: Peer, topic: str) -> None:
 
 def crash(consumer: PushConsumer) -> None:
     """End a consumer as a kill does: its connections are cut, and nothing is stored or said."""
-    lease = consumer._lease
+    lease = consumer._core.lease
     for task in list(lease.tasks._tasks):
         task.cancel()
     for task in list(lease.instance.tasks._tasks):
@@ -538,7 +538,7 @@ def test_an_operator_looks_at_a_consumer_and_tries_a_message(peer: Peer, topic: 
         ):
             await consumer.subscribe(topic)
             await until(lambda: len(got) == 8, "all messages")
-            client_id = consumer._lease.instance.client_id
+            client_id = consumer._core.lease.instance.client_id
             info = await admin.group.running_info(group, client_id)
             assert {queue for queue in info.queues if queue.topic == topic} == set(
                 of(topic, consumer)

@@ -127,6 +127,7 @@ class Assignment:
         settings: Limits of the caches.
         notes_moves: Whether an offset that a queue is moved to counts as the group's; not so where
             only the user says how far the group is.
+        on_leave: Called with a queue that is being given up, before its offset is stored.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class Assignment:
         settings: ConsumerSettings,
         *,
         notes_moves: bool = True,
+        on_leave: Callable[[HeldQueue], None] | None = None,
     ) -> None:
         self._offsets = offsets
         self._starts = starts
@@ -150,9 +152,8 @@ class Assignment:
         self._settings = settings
         self.counts = ConsumeCounts(clock)
         """How the consumer does with each topic."""
-        self.on_leave: Callable[[HeldQueue], None] | None = None
-        """Called with a queue that is being given up, before its offset is stored."""
         self._notes_moves = notes_moves
+        self._on_leave = on_leave
         self._is_suspended = False
         self._held: dict[MessageQueue, HeldQueue] = {}
         self._leaving: set[MessageQueue] = set()
@@ -306,8 +307,8 @@ class Assignment:
     def give_up(self, queue: MessageQueue) -> None:
         """Stop reading a queue."""
         held = self._held.pop(queue)
-        if self.on_leave is not None:
-            self.on_leave(held)
+        if self._on_leave is not None:
+            self._on_leave(held)
         held.is_dropped = True
         self._leaving.add(queue)
         self._share_limits()

@@ -1,6 +1,5 @@
 """Receiving messages by polling: users decide when they read, and may go back."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self, Unpack
@@ -8,13 +7,11 @@ from typing import Self, Unpack
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.assignment import Start
+from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
 from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
-from sprocket.rocketmq.client.consumer.lite_pull_core import LitePlan, LitePullCore
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
-from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
-from sprocket.rocketmq.client.producer import check_group
+from sprocket.rocketmq.client.network import BrokerCalls, ClientOptions, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL
@@ -71,18 +68,15 @@ class LitePullConsumer:
         settings: ConsumerSettings | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        self._plan = LitePlan(
-            group=check_group(group),
+        plan = ConsumerPlan(
+            group=group,
             start=start,
             is_auto_commit=auto_commit,
             strategy=strategy,
             on_rebalance=on_rebalance,
             settings=settings or ConsumerSettings(),
         )
-        self._lease = Lease("consumer", where, options)
-        self._subscriptions = Subscriptions()
-        self._parts: LitePullCore | None = None
-        self._closing = asyncio.Lock()
+        self._core = ConsumerCore(plan, where, options)
         self._is_assigned: bool | None = None
         """Whether queues are assigned by hand; None while neither that nor a subscription was
         asked for."""
@@ -106,15 +100,7 @@ class LitePullConsumer:
             InvalidMessage: `start` is none of what it may be.
             ClientError: The client that is shared has a consumer of this group.
         """
-        self._lease.begin()
-        try:
-            self._parts = LitePullCore(self._plan, self._lease, self._subscriptions)
-            self._parts.begin()
-            for topic in list(self._subscriptions):
-                await self._parts.share_out(topic)
-        except BaseException:
-            await self.close(is_done=False)
-            raise
+        await self._core.start()
 
     async def close(self, *, is_done: bool = True) -> None:
         """Commit what is done, if that is automatic, and take leave of the group.
@@ -124,13 +110,9 @@ class LitePullConsumer:
         Args:
             is_done: Whether what was given last is done as well.
         """
-        async with self._closing:
-            parts, self._parts = self._parts, None
-            if parts is not None:
-                if is_done:
-                    parts.polling.settle()
-                await parts.end()
-            await self._lease.end()
+        if is_done and self._core.is_open:
+            self._core.opened.polling.settle()
+        await self._core.close()
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Read the queues of a topic that fall to this member of the group.
@@ -144,18 +126,11 @@ class LitePullConsumer:
             ClientError: Queues were assigned by hand.
         """
         self._choose(is_assigned=False)
-        clock = None if self._parts is None else self._lease.instance.clock
-        self._subscriptions.add(topic, expression, clock)
-        if self._parts is not None:
-            await self._parts.share_out(topic)
+        await self._core.subscribe(topic, expression)
 
     async def unsubscribe(self, topic: str) -> None:
         """Read nothing more of a topic."""
-        self._subscriptions.remove(topic)
-        if self._parts is not None:
-            for queue in self._parts.assignment.queues(topic):
-                self._parts.assignment.give_up(queue)
-            await self._lease.instance.heartbeat_all()
+        await self._core.unsubscribe(topic)
 
     async def assign(self, queues: Collection[MessageQueue], expression: str = ALL) -> None:
         """Read exactly these queues, whoever else of the group reads them.
@@ -168,18 +143,19 @@ class LitePullConsumer:
             ClientError: There are subscriptions, the consumer is not open, or a broker did not
                 say where to begin.
         """
-        parts = self._open()
+        assignment = self._core.opened.assignment
         self._choose(is_assigned=True)
+        instance = self._core.lease.instance
         topics = {queue.topic for queue in queues}
-        for topic in set(self._subscriptions) - topics:
+        for topic in set(self._core.subscriptions) - topics:
             await self.unsubscribe(topic)
         for topic in sorted(topics):
-            self._subscriptions.add(topic, expression, self._lease.instance.clock)
-            await self._lease.instance.routes.find(topic)
-        await self._lease.instance.heartbeat_all()
+            self._core.subscriptions.add(topic, expression, instance.clock)
+            await instance.routes.find(topic)
+        await instance.heartbeat_all()
         for topic in sorted(topics):
             wanted = sorted(queue for queue in queues if queue.topic == topic)
-            if not await parts.assignment.change(topic, wanted, wanted):
+            if not await assignment.change(topic, wanted, wanted):
                 raise ClientError(f"queues of {topic} could not be read yet; assign them again")
 
     def _choose(self, *, is_assigned: bool) -> None:
@@ -198,12 +174,12 @@ class LitePullConsumer:
         Raises:
             ClientError: The consumer is not open.
         """
-        return await self._open().polling.poll(timeout_ms / 1000)
+        return await self._core.opened.polling.poll(timeout_ms / 1000)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """Give the messages one by one, for ever; each is done when the next is asked for."""
         while True:
-            yield await self._open().polling.next()
+            yield await self._core.opened.polling.next()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on reading a queue at an offset; what was given of others is done no sooner.
@@ -231,7 +207,7 @@ class LitePullConsumer:
             await self._move(queue, await self.max_offset(queue))
 
     async def _move(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        await self._open().assignment.move(queue, offset)
+        await self._core.opened.assignment.move(queue, offset)
 
     def pause(self, *queues: MessageQueue) -> None:
         """Give nothing more of these queues, or of any, until `resume`."""
@@ -242,7 +218,7 @@ class LitePullConsumer:
         """Go on with these queues, or with all."""
         for queue in queues or self.queues:
             self._held(queue).resume()
-        self._open().polling.wake()
+        self._core.opened.polling.wake()
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Store how far the group is; everything that was given is done by this.
@@ -254,7 +230,7 @@ class LitePullConsumer:
         Raises:
             ClientError: A broker did not take them; they are tried again at the next commit.
         """
-        parts = self._open()
+        parts = self._core.opened
         if offsets is None:
             parts.polling.settle()
             parts.note_positions()
@@ -266,7 +242,7 @@ class LitePullConsumer:
 
     async def committed(self, queue: MessageQueue) -> QueueOffset | None:
         """Return what the group has committed for a queue, None if nothing."""
-        return await self._open().offsets.read(queue)
+        return await self._core.opened.offsets.read(queue)
 
     def position(self, queue: MessageQueue) -> QueueOffset:
         """Return the offset from which on messages of a queue will be given next.
@@ -274,17 +250,15 @@ class LitePullConsumer:
         Raises:
             ClientError: This consumer does not read the queue.
         """
-        return self._open().polling.position(self._held(queue))
+        return self._core.opened.polling.position(self._held(queue))
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the lowest offset that a queue still has."""
-        self._open()
-        return await self._lease.instance.brokers.min_offset(queue)
+        return await self._brokers.min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the offset that the next message of a queue will get."""
-        self._open()
-        return await self._lease.instance.brokers.max_offset(queue)
+        return await self._brokers.max_offset(queue)
 
     async def offset_by_time(self, queue: MessageQueue, at_ms: int) -> QueueOffset:
         """Return the offset of the first message stored at or after `at_ms`, else the end.
@@ -293,13 +267,12 @@ class LitePullConsumer:
             queue: Where to look.
             at_ms: Milliseconds since 1970.
         """
-        self._open()
-        return await self._lease.instance.brokers.offset_by_time(queue, at_ms)
+        return await self._brokers.offset_by_time(queue, at_ms)
 
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this consumer reads at the moment."""
-        return [] if self._parts is None else self._parts.assignment.queues()
+        return self._core.queues
 
     async def topic_queues(self, topic: str) -> list[MessageQueue]:
         """Return all queues of a topic that can be read.
@@ -307,9 +280,9 @@ class LitePullConsumer:
         Raises:
             NoRoute: No NameServer answered, or none knows the topic.
         """
-        self._open()
-        await self._lease.instance.routes.refresh(topic)
-        return self._lease.instance.routes.subscribe_queues(topic)
+        routes = self._core.opened.instance.routes
+        await routes.refresh(topic)
+        return routes.subscribe_queues(topic)
 
     async def watch_topic(self, topic: str, changed: OnTopicChange) -> list[MessageQueue]:
         """Have `changed` called whenever the queues of a topic have changed, from now on.
@@ -321,7 +294,7 @@ class LitePullConsumer:
             NoRoute: No NameServer answered, or none knows the topic.
         """
         now = known = await self.topic_queues(topic)
-        routes = self._lease.instance.routes
+        routes = self._core.opened.instance.routes
 
         def look(which: str) -> None:
             nonlocal known
@@ -333,16 +306,15 @@ class LitePullConsumer:
                 except BaseException:  # a user's code; routes are kept up to date anyway
                     _log.exception("the watcher of a topic failed", topic=topic)
 
-        self._lease.watch(routes.on_change, look)
+        self._core.lease.watch(routes.on_change, look)
         return now
 
-    def _open(self) -> LitePullCore:
-        if self._parts is None:
-            raise ClientError("the consumer is not open; use `async with` or `await start()`")
-        return self._parts
+    @property
+    def _brokers(self) -> BrokerCalls:
+        return self._core.opened.instance.brokers
 
     def _held(self, queue: MessageQueue) -> HeldQueue:
-        held = self._open().assignment.held(queue)
+        held = self._core.opened.assignment.held(queue)
         if held is None:
             raise ClientError(f"{queue} is not read by this consumer; it reads `queues`")
         return held

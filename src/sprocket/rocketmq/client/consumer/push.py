@@ -1,20 +1,17 @@
 """Receiving messages: the members of a group divide the queues of its topics."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Self, Unpack
 
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.consumer.assignment import Start
+from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
 from sprocket.rocketmq.client.consumer.handover import Handover
 from sprocket.rocketmq.client.consumer.listener import DeadLetter, DeliverLater, Listener
-from sprocket.rocketmq.client.consumer.push_core import PushCore, PushPlan
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
-from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
-from sprocket.rocketmq.client.producer import check_group
+from sprocket.rocketmq.client.network import ClientOptions, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL
@@ -85,8 +82,8 @@ class PushConsumer:
             self._handover = Handover(self._is_held)
             listener = self._handover.listener
             settings = replace(settings, batch_messages_max=1)
-        self._plan = PushPlan(
-            group=check_group(group),
+        plan = ConsumerPlan(
+            group=group,
             listener=listener,
             is_loop=self._handover is not None,
             is_orderly=orderly,
@@ -96,10 +93,7 @@ class PushConsumer:
             on_rebalance=on_rebalance,
             settings=settings,
         )
-        self._lease = Lease("consumer", where, options)
-        self._subscriptions = Subscriptions()
-        self._open: PushCore | None = None
-        self._closing = asyncio.Lock()
+        self._core = ConsumerCore(plan, where, options)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -116,13 +110,7 @@ class PushConsumer:
             ClientError: The client that is shared has a consumer of this group, or there is no
                 place for the offsets of one that broadcasts.
         """
-        self._lease.begin()
-        try:
-            self._open = PushCore(self._plan, self._lease, self._subscriptions)
-            await self._open.begin()
-        except BaseException:
-            await self.close()
-            raise
+        await self._core.start()
 
     async def close(self) -> None:
         """Let the listener return, store the offsets, and leave the group.
@@ -130,13 +118,9 @@ class PushConsumer:
         A listener, or a loop with a message in hand, is waited for `close_wait_ms` at most. May
         be called again; a second call waits for the first.
         """
-        async with self._closing:
-            pushing, self._open = self._open, None
-            if self._handover is not None:
-                self._handover.close()
-            if pushing is not None:
-                await pushing.end()
-            await self._lease.end()
+        if self._handover is not None:
+            self._handover.close()
+        await self._core.close()
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Receive the messages of a topic; a topic that does not exist yet is read once it does.
@@ -148,18 +132,11 @@ class PushConsumer:
         Raises:
             InvalidMessage: The topic's name is illegal, or the expression has no tag.
         """
-        clock = None if self._open is None else self._lease.instance.clock
-        self._subscriptions.add(topic, expression, clock)
-        if self._open is not None:
-            await self._open.member.announce(topic)
+        await self._core.subscribe(topic, expression)
 
     async def unsubscribe(self, topic: str) -> None:
         """Receive nothing more of a topic."""
-        self._subscriptions.remove(topic)
-        if self._open is not None:
-            for queue in self._open.assignment.queues(topic):
-                self._open.assignment.give_up(queue)
-            await self._lease.instance.heartbeat_all()
+        await self._core.unsubscribe(topic)
 
     def suspend(self) -> None:
         """Pull nothing more, until `resume`; what was pulled is still handed out.
@@ -167,7 +144,7 @@ class PushConsumer:
         Raises:
             ClientError: The consumer is not open.
         """
-        self._pushing().assignment.suspend()
+        self._core.opened.assignment.suspend()
 
     def resume(self) -> None:
         """Pull again after `suspend`.
@@ -175,7 +152,7 @@ class PushConsumer:
         Raises:
             ClientError: The consumer is not open.
         """
-        self._pushing().assignment.resume()
+        self._core.opened.assignment.resume()
 
     def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """Return the messages one by one; they end when the consumer is closed.
@@ -219,12 +196,7 @@ class PushConsumer:
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this consumer reads at the moment."""
-        return [] if self._open is None else self._open.assignment.queues()
-
-    def _pushing(self) -> PushCore:
-        if self._open is None:
-            raise ClientError("the consumer is not open; use `async with` or `await start()`")
-        return self._open
+        return self._core.queues
 
     def _loops(self) -> Handover:
         if self._handover is None:
@@ -232,4 +204,4 @@ class PushConsumer:
         return self._handover
 
     def _is_held(self, queue: MessageQueue) -> bool:
-        return self._open is not None and self._open.assignment.held(queue) is not None
+        return self._core.is_open and self._core.opened.assignment.held(queue) is not None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.client.consumer import rebalance
+from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
 from sprocket.rocketmq.client.consumer.listener import DeadLetter, DeliverLater
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -354,5 +355,65 @@ def test_a_heartbeat_says_what_the_consumer_is(world: Any, tmp_path: Path, broad
         topics = {one.topic: one.expression for one in data.subscriptions}
         retry = {} if broadcast else {"%RETRY%g": "*"}
         assert topics == {"t": "a || b"} | retry
+
+    world.run(main)
+
+
+@pytest.mark.parametrize("automatic", [False, True])
+def test_a_polled_queue_that_goes_is_committed_if_wanted(world: Any, automatic: bool) -> None:
+    """Up to what is done; and brokers know what kind of consumer it is."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        for number in range(3):
+            world.cluster.store("t", 0, b"%d" % number)
+        plan = ConsumerPlan(
+            group="g",
+            start="first",
+            is_auto_commit=automatic,
+            strategy=rebalance.averagely,
+            on_rebalance=None,
+            settings=ConsumerSettings(commit_ms=100_000, batch_messages_max=2),
+        )
+        core = ConsumerCore(plan, world.names, world.reach)
+        await core.start()
+        await core.subscribe("t", "*")
+        assert len(await core.opened.polling.poll(5)) == 2
+        assert len(await core.opened.polling.poll(5)) == 1
+        core.opened.assignment.give_up(world.queue(0))
+        await asyncio.sleep(1)
+        assert world.cluster.committed == ({("g", "t", 0): 2} if automatic else {})
+        sent = [one for one in world.cluster.requests if one.code == RequestCode.HEART_BEAT]
+        (data,) = client_bodies.decode_heartbeat(sent[-1].body).consumers
+        assert (data.consume_type, data.message_model) == ("CONSUME_ACTIVELY", "CLUSTERING")
+        await core.close()
+
+    world.run(main)
+
+
+def test_pulls_for_polls_commit_nothing(world: Any) -> None:
+    """Though a position is noted: what a user has polled is done when they ask for more."""
+
+    async def main() -> None:
+        fill(world, 1)
+        plan = ConsumerPlan(
+            group="g",
+            start="first",
+            strategy=rebalance.averagely,
+            on_rebalance=None,
+            settings=ConsumerSettings(),
+        )
+        core = ConsumerCore(plan, world.names, world.reach)
+        await core.start()
+        await core.subscribe("t", "*")
+        assert len(await core.opened.polling.poll(5)) == 1
+        core.opened.note_positions()
+        world.cluster.store("t", 0, b"1")
+        assert len(await core.opened.polling.poll(5)) == 1
+        await asyncio.sleep(1)
+        pulls = [one for one in world.cluster.requests if one.code == RequestCode.LITE_PULL_MESSAGE]
+        flags = {one.header(headers.PullMessage).sys_flag & 1 for one in pulls}
+        assert (len(pulls) > 2, flags) == (True, {0})
+        await core.close()
 
     world.run(main)
