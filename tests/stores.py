@@ -6,10 +6,12 @@ from typing import Any
 from msgspec import structs
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
-from sprocket.rocketmq.codec.record import properties
+from sprocket.base.disk import Disk, SegmentFiles
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -68,15 +70,32 @@ def batch_of(records: Sequence[NewRecord]) -> NewBatch:
 
 def open_store(disk: Disk, *, clock: Clock | None = None, **settings: Any) -> Store:
     """Open the small store on a disk."""
+    return Store(open_parts(disk, clock=clock, **settings))
+
+
+def open_parts(disk: Disk, *, clock: Clock | None = None, **settings: Any) -> Opened:
+    """Return the parts of the small store on a disk, of which a `Store` is made."""
     settings = {"fill_ahead_bytes": 0, "message_bytes_max": 2048, **settings}
-    return Store.open(disk, ROOT, StoreSettings(**settings), clock or FakeClock(), SMALL)
+    return opening.to_write(disk, ROOT, StoreSettings(**settings), clock or FakeClock(), SMALL)
 
 
 def filled(count: int = 20, **settings: Any) -> tuple[SimulatedDisk, Store]:
     """Return a store with messages in two queues, written, synced and dispatched."""
     disk = SimulatedDisk()
     clock = FakeClock()
-    store = open_store(disk, clock=clock, **settings)
+    return disk, fill(open_store(disk, clock=clock, **settings), clock, count)
+
+
+def filled_parts(count: int = 20, **settings: Any) -> tuple[SimulatedDisk, Store, Opened]:
+    """Return what `filled` does, and what the store was made of."""
+    disk = SimulatedDisk()
+    clock = FakeClock()
+    opened = open_parts(disk, clock=clock, **settings)
+    return disk, fill(Store(opened), clock, count), opened
+
+
+def fill(store: Store, clock: FakeClock, count: int) -> Store:
+    """Put messages into two queues, a second apart; write, sync and dispatch them."""
     for number in range(count):
         store.append(new("topic", number % 2, b"body %d" % number * 10, name=f"N{number}"))
         clock.advance(1000)
@@ -84,9 +103,29 @@ def filled(count: int = 20, **settings: Any) -> tuple[SimulatedDisk, Store]:
     store.sync()
     store.dispatch()
     store.dispatch_index()
-    return disk, store
+    return store
 
 
 def killed(disk: SimulatedDisk) -> SimulatedDisk:
     """Return the disk after the process died."""
     return disk.kill()
+
+
+def log_files(disk: Disk, folder: str = f"{ROOT}/commitlog") -> SegmentFiles:
+    """Return the files of a log, as somebody sees them who has only the disk."""
+    files = SegmentFiles(disk, folder, SMALL.log.segment_bytes)
+    files.load()
+    return files
+
+
+def overwrite(files: SegmentFiles, place: int, data: bytes) -> None:
+    """Change bytes of a log, as a bad disk would."""
+    segment = files.segment(place)
+    segment.file.write([data], place - segment.start)
+
+
+def end_with_a_blank(files: SegmentFiles, end: int) -> int:
+    """End the file in which a log ends as a record does that has no room; return where it ends."""
+    segment = files.segment(end)
+    overwrite(files, end, b"".join(record.finish([record.blank(segment.end - end)])))
+    return segment.end

@@ -312,6 +312,14 @@ class SimulatedDisk:
         """
         self._node(path).spoilt.append((position, position + size))
 
+    def mend(self, path: str) -> None:
+        """Let every read of a file that was spoilt go well again."""
+        self._node(path).spoilt.clear()
+
+    def contents(self) -> dict[str, bytes]:
+        """Return what each file holds, by its path."""
+        return {path: bytes(node.data) for path, node in sorted(self._files.items())}
+
     def crash(self, choose: Choose) -> "SimulatedDisk":
         """Return the disk as it may be found after a loss of power now; this one stays as it is."""
         names = dict(self._durable)

@@ -300,3 +300,15 @@ def test_a_folder_that_was_not_synced_may_be_gone_with_all_it_holds() -> None:
         assert left.crash(lambda count: 1 % count).exists("/a/b/c")
         left.sync_folder("/")
         assert left.crash(lambda _: 0).exists("/a/b/c")
+
+
+def test_a_bad_sector_may_be_read_another_day() -> None:
+    """What lies there was not changed; what each file holds is told all the same."""
+    disk, file = _durable()
+    file.write([b"content"], 0)
+    disk.spoil("/x/a", 3, 1)
+    with pytest.raises(DiskFailed):
+        file.read(0, 7)
+    assert disk.contents() == {"/x/a": b"content"}
+    disk.mend("/x/a")
+    assert file.read(0, 7) == b"content"

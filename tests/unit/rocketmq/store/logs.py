@@ -1,12 +1,14 @@
 """A log in memory with queues, for the tests of what reads them."""
 
-from sprocket.base.disk import SegmentWindow
+from tests.stores import overwrite
+
+from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, Queue
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, FileQueues, OtherKinds, Queue
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.read import GetResult, GetStatus, queue_reader
 from sprocket.testing.disk import SimulatedDisk
@@ -20,8 +22,9 @@ class Log:
     def __init__(self, units_per_file: int = 1000) -> None:
         self.data = bytearray()
         self.first = 0
-        geometry = QueueGeometry(units_per_file=units_per_file)
-        self.queues = FileQueues(SimulatedDisk(), "/q", geometry)
+        self.disk = SimulatedDisk()
+        self.geometry = QueueGeometry(units_per_file=units_per_file)
+        self.queues = FileQueues(self.disk, "/q", self.geometry)
 
     @property
     def end(self) -> PhysicalOffset:
@@ -59,6 +62,13 @@ class Log:
         )
         self.data += data
         self.queues.put_round([record.entry(data)])
+
+    def put_unit(self, offset: int, place: int, size: int, code: int) -> None:
+        """Change a unit of the queue T/0, as a bad disk would."""
+        files = SegmentFiles(self.disk, "/q/T/0", self.geometry.file_bytes)
+        files.load()
+        overwrite(files, offset * UNIT_BYTES, QUEUE_UNIT.pack(place, size, code))
+        self.queue.close()  # what it has read before is forgotten
 
     @property
     def queue(self) -> FileQueue:

@@ -4,7 +4,7 @@ import errno
 import gc
 
 import pytest
-from tests.stores import ROOT, batch_of, filled, new, open_store
+from tests.stores import ROOT, batch_of, filled, log_files, new, open_store, overwrite
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import replace_file
@@ -80,7 +80,7 @@ def test_an_opening_that_fails_can_be_tried_again(call: str) -> None:
         except DiskFailed:
             again = open_store(found)
         else:
-            found._failures.clear()
+            again = open_store(found.kill())  # where nothing fails
         assert list(again.queues()) == expected
         assert again.get_messages("topic", 0, 0).count == 6
         again.close()
@@ -130,11 +130,11 @@ def test_a_reader_finds_keys_of_a_closed_store() -> None:
 def test_a_reader_of_a_killed_store_sees_its_log() -> None:
     """Up to the last intact record, nothing is mended."""
     disk, store = filled(40)
-    segment = store._files.segment(store.end)
-    segment.file.write([b"torn"], store.end - segment.start)
+    overwrite(log_files(disk), store.end, b"torn")
     reader = Store.open_read_only(disk, ROOT)
     assert len(list(reader.records())) == 40
-    assert bytes(segment.view[store.end - segment.start :][:4]) == b"torn"
+    segment = log_files(disk).segment(store.end)
+    assert segment.read(store.end - segment.start, 4) == b"torn"
 
 
 def test_no_store_is_no_store() -> None:

@@ -5,7 +5,7 @@ import pathlib
 from dataclasses import replace
 
 import pytest
-from tests.stores import ROOT, SMALL, batch_of, filled, new, open_store
+from tests.stores import ROOT, SMALL, batch_of, filled, new, open_parts, open_store
 
 from sprocket.base.disk import Attempt, NonblockingDisk, RealDisk, WouldBlock, steps
 from sprocket.base.errors import (
@@ -18,6 +18,7 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import store as module
 from sprocket.rocketmq.store.read import Boundary, GetStatus, queue_reader
+from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -138,14 +139,15 @@ def test_own_records_that_were_given_back_are_asked_for_at_once(
     disk, store = filled(20)
     store.close()
     cold = NonblockingDisk(disk)
-    store = open_store(cold)
+    opened = open_parts(cold)
+    store = Store(opened)
     for number in range(20):
         store.append(new("own", number % 2))
     store.write()
     store.sync()
     store.dispatch()
     whole = store.get_messages("own", 0, 0)
-    warm_from, store._log.warm_from = store._log.warm_from, store.written
+    warm_from, opened.log.warm_from = opened.log.warm_from, store.written
     for name in disk.list(f"{ROOT}/commitlog"):
         disk.open(f"{ROOT}/commitlog/{name}").give_back(0, 1 << 20)
     monkeypatch.setattr(queue_reader, "_collect", None)
@@ -306,18 +308,19 @@ def test_reads_go_on_while_the_disk_is_full() -> None:
 def test_upkeep_indexes_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long backlog does not keep others waiting, and is worked off before anything is kept."""
     monkeypatch.setattr(module, "INDEX_STEP_RECORDS", 2)
-    store = open_store(SimulatedDisk())
+    disk = SimulatedDisk()
+    store = open_store(disk)
     for number in range(5):
-        store.append(new(name=f"K{number}"))
+        last = store.append(new(name=f"K{number}"))
     store.write()
     store.sync()
     work = store.maintain_steps()
     rests = 0
-    while store._dispatch.index_backlog_bytes or not rests:
+    while store.dispatched < store.written:
         call = steps.advance(work)
         assert call is not None
         call()
         rests += 1
     assert rests == 3
     steps.run(work)
-    assert store._keeper.kept_to == store.end
+    assert checkpoint.load(disk, f"{ROOT}/checkpoint").queues_at_ms == last.stored_at_ms

@@ -32,7 +32,7 @@ _AHEAD_UNITS = 256
 """So many are read at once: eight times what a consumer asks for mostly. They are kept for each of
 the files that are open, 5 KiB, and to read them takes no longer than to read a few."""
 _SCAN_BYTES = 64 * KIB // UNIT_BYTES * UNIT_BYTES
-_LAST_BYTES = -(-4 * KIB // UNIT_BYTES) * UNIT_BYTES
+LAST_BYTES = -(-4 * KIB // UNIT_BYTES) * UNIT_BYTES
 """What is looked at of a queue after a crash: mostly the only page that its file has."""
 
 
@@ -314,7 +314,7 @@ class FileQueue:
             first, stop = self._last_units()
             if not clean:
                 first = self._last_page(first, stop)
-                size = min((stop - first) * UNIT_BYTES, _LAST_BYTES)
+                size = min((stop - first) * UNIT_BYTES, LAST_BYTES)
                 self._files.hold(first * UNIT_BYTES, size)
             place = self._scan(first * UNIT_BYTES, stop * UNIT_BYTES)
             if self.end < 0:
@@ -341,7 +341,7 @@ class FileQueue:
 
     def _last_page(self, first: int, stop: int) -> int:
         """Return an offset from which on to look for the end of a file's units."""
-        page = max(first, stop - _LAST_BYTES // UNIT_BYTES)
+        page = max(first, stop - LAST_BYTES // UNIT_BYTES)
         if page > first and not self._is_present(page):
             absent = bisect_left(range(page), True, lo=first, key=lambda n: not self._is_present(n))
             page = max(first, absent - 1)
@@ -419,7 +419,7 @@ class FileQueue:
         after a crash only such units are absent as belong to messages that are not certain yet.
         """
         stop = int(self.max_offset)
-        while stop - first > _LAST_BYTES // UNIT_BYTES:
+        while stop - first > LAST_BYTES // UNIT_BYTES:
             middle = (first + stop) // 2
             at = self._after_fillers(middle)
             place, size, _ = (0, 0, 0) if at >= self.max_offset else self.unit(at)

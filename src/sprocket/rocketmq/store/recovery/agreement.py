@@ -33,7 +33,8 @@ COMPARED_BYTES = {
 """How much of the log to look at, by how the store was left: some ms, or a quarter of a second."""
 READS_MAX = 1000
 """Reads in queues; a store with very many queues is compared in part."""
-_LOOKUPS_MAX = 256
+LOOKUPS_MAX = 256
+"""Keys that are looked up, evenly spread over the part of the log."""
 _FOUND_MAX = 1000
 """Records of one key and one second; with more the lookup says nothing."""
 
@@ -181,7 +182,7 @@ def index_is_wrong(
     if _lacks_a_file(files, index, step):
         return True
     for number, entry in enumerate(_sample(files, start, until, step)):
-        step("keys looked up", number, _LOOKUPS_MAX)
+        step("keys looked up", number, LOOKUPS_MAX)
         if not _is_found(index, entry):
             return True
     return False
@@ -239,7 +240,7 @@ def _sample(files: SegmentFiles, start: int, until: int, step: Step = unwatched)
         numbers = range(-count % every, len(keyed.places), every)
         sample += [keyed.entry(number) for number in numbers]
         count += len(keyed.places)
-        while len(sample) > _LOOKUPS_MAX:
+        while len(sample) > LOOKUPS_MAX:
             sample, every = sample[::2], 2 * every
     return sample
 

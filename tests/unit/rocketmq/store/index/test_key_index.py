@@ -14,8 +14,16 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
-from sprocket.rocketmq.store.index import index_file, key_index
-from sprocket.rocketmq.store.index.key_index import Indexes, key_string
+from sprocket.rocketmq.store.index import (
+    HEADER_BYTES,
+    INDEX_UNIT,
+    SLOT_BYTES,
+    UNIT_BYTES,
+    Indexes,
+    index_file,
+    key_index,
+    key_string,
+)
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -119,21 +127,30 @@ keys = st.text(min_size=1, max_size=12) | st.sampled_from(["k1", "延迟", "😀
 @given(st.lists(st.tuples(st.sampled_from(["T", "Tée", "延迟😀"]), keys), min_size=1, max_size=40))
 def test_hashes_of_a_round_are_javas(pairs: list[tuple[str, str]]) -> None:
     """One by one and all at once, every key string hashes as Java's String does."""
-    numpy = pytest.importorskip("numpy")
     expected = [abs_hash(hash32(key_string(topic, key))) for topic, key in pairs]
-    topic_hashes = [key_index._topic_hash(topic) for topic, _ in pairs]
-    names = [key for _, key in pairs]
-    assert expected == list(map(key_index._key_hash, topic_hashes, names))
-    assert expected == key_index._key_hashes(numpy.array(topic_hashes), names).tolist()
+    for array_keys_min in (1, 1 << 30):
+        assert expected == hashes_put(pairs, array_keys_min)
 
 
-def test_the_hash_that_has_no_absolute_value() -> None:
+@pytest.mark.parametrize("array_keys_min", [1, 1 << 30])
+def test_the_hash_that_has_no_absolute_value(array_keys_min: int) -> None:
     """The key string whose hash is −2³¹ counts as 0 in both ways."""
-    key = "polygenelubricants"
-    assert hash32(key) == -(1 << 31)
-    assert key_index._key_hash(0, key) == 0
-    numpy = pytest.importorskip("numpy")
-    assert key_index._key_hashes(numpy.zeros(2, int), [key, "a"]).tolist() == [0, 97]
+    assert hash32(key_string("T", "jllgvmc")) == -(1 << 31)
+    assert hashes_put([("T", "jllgvmc"), ("T", "a")], array_keys_min) == [0, hash32("T#a")]
+
+
+def hashes_put(pairs: list[tuple[str, str]], array_keys_min: int) -> list[int]:
+    """Return what the units of an index have for the hashes of some keys, put in one round."""
+    disk = SimulatedDisk()
+    geometry = IndexGeometry(slots=8, units=len(pairs) + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_index, "ARRAY_KEYS_MIN", array_keys_min)
+        opened(disk, geometry).put_round(
+            [entry(100 * n, key, topic=topic) for n, (topic, key) in enumerate(pairs)]
+        )
+    (data,) = [data for path, data in disk.contents().items() if path.startswith(FOLDER)]
+    units = data[HEADER_BYTES + 8 * SLOT_BYTES + UNIT_BYTES :]
+    return [found[0] for found in INDEX_UNIT.iter_unpack(units)]
 
 
 @pytest.mark.slow

@@ -5,13 +5,14 @@ from itertools import accumulate, pairwise
 
 import pytest
 from msgspec import structs
-from tests.stores import SMALL, batch_of, filled, new, open_store
+from tests.stores import SMALL, batch_of, filled, new, open_parts, open_store
 
+from sprocket.base.clock import LogClock
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, MessageTooLarge, StoreFailed
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import INNER_BATCH
-from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch
+from sprocket.rocketmq.store.log import Appended, AppendedBatch, Appender, Flusher
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -171,17 +172,20 @@ def test_a_fill_in_flight_forbids_a_write_into_it() -> None:
 
 def test_a_pause_ends_and_a_stop_does_not() -> None:
     """Each says why; nothing is taken meanwhile, and nothing of the offsets is lost."""
-    _, store = filled(4)
-    store._appender.pause("the disk is 91 % full")
+    clock = FakeClock()
+    opened = open_parts(SimulatedDisk(), clock=clock)
+    flusher = Flusher(opened.parts.disk, opened.log, opened.parts.settings, clock)
+    appender = Appender(opened.log, flusher, LogClock(clock, 0), {("topic", 0): 2}, 2048)
+    appender.pause("the disk is 91 % full")
     with pytest.raises(DiskFull, match="91 %"):
-        store.append(new("topic", 0))
-    store._appender.resume()
-    assert store.append(new("topic", 0)).queue_offset == 2
-    store._appender.stop("no more")
-    store._appender.pause("full")
-    store._appender.resume()
+        appender.append(new("topic", 0))
+    appender.resume()
+    assert appender.append(new("topic", 0)).queue_offset == 2
+    appender.stop("no more")
+    appender.pause("full")
+    appender.resume()
     with pytest.raises(StoreFailed, match="no more"):
-        store.append_batch(batch_of([new("topic", 0)]))
+        appender.append_batch(batch_of([new("topic", 0)]))
 
 
 def test_batches_and_light_queues_get_their_places() -> None:
@@ -261,14 +265,19 @@ def test_a_failed_write_takes_all_places_back() -> None:
     )
     store.append_all([inner, light], together=True)
     store.write()
-    before = dict(store._appender._next)
     store.append_all([inner, light], together=True)
     store.append(light)
     disk.fail("write", 1, errno.ENOSPC)
     with pytest.raises(DiskFull):
         store.write()
-    assert before == store._appender._next
     assert [e.queue_offset for e in (store.append(inner), store.append(light))] == [3, 1]
+    store.write()
+    store.sync()
+    assert {(a.topic, a.next_offset) for a in store.dispatch().arrivals} == {
+        ("batches", 6),
+        ("topic", 2),
+        ("%LMQ%a", 2),
+    }
 
 
 def test_limits_of_light_records_and_batches() -> None:

@@ -1,43 +1,39 @@
 """After mending, nothing lies behind the end and a record lies wherever one is expected."""
 
 import pytest
-from tests.stores import filled
+from tests.stores import filled, log_files, overwrite
 
+from sprocket.base.disk import SegmentFiles
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.log import mend
-from sprocket.rocketmq.store.log.log_scanner import Damage, LogScanner
-from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store.log import Damage, LogScanner, mend
 
 
-def _walk(store: Store) -> LogScanner:
-    walk = LogScanner(store._files.segments, 0, check_crc=True)
+def _walk(files: SegmentFiles) -> LogScanner:
+    walk = LogScanner(files.segments, 0, check_crc=True)
     for _ in walk:
         pass
     return walk
 
 
-def _overwrite(store: Store, offset: int, data: bytes) -> None:
-    segment = store._files.segment(offset)
-    segment.file.write([data], offset - segment.start)
-
-
 def test_a_whole_log_is_left_alone() -> None:
     """No byte is written."""
-    disk, store = filled(40)
+    disk, _ = filled(40)
+    files = log_files(disk)
     writes = disk.calls["write"]
-    walk = _walk(store)
-    assert mend.cut(store._files, walk) == 0
-    mend.pad(store._files, walk.damage)
+    walk = _walk(files)
+    assert mend.cut(files, walk) == 0
+    mend.pad(files, walk.damage)
     assert disk.calls["write"] == writes
 
 
 def test_what_lies_behind_the_end_is_zeroed_and_counted() -> None:
     """Later files are deleted, all of it durably."""
     disk, store = filled(10)
-    store._files.add(4096)
-    _overwrite(store, store.end + 5, b"torn")
-    _overwrite(store, 4096 + 100, b"later")
-    assert mend.cut(store._files, _walk(store)) == 4096 + 105 - store.end
+    files = log_files(disk)
+    files.add(4096)
+    overwrite(files, store.end + 5, b"torn")
+    overwrite(files, 4096 + 100, b"later")
+    assert mend.cut(files, _walk(files)) == 4096 + 105 - store.end
     for choice in (0, 2):
         found = disk.crash(lambda count, choice=choice: min(choice, count - 1))  # type: ignore[misc]
         assert found.list("/store/commitlog") == ["0" * 20]
@@ -47,35 +43,35 @@ def test_what_lies_behind_the_end_is_zeroed_and_counted() -> None:
 
 def test_a_blank_at_the_end_stays() -> None:
     """Whether the next file is there or not."""
-    _, store = filled(40)
-    store._files.drop_from(4096)
-    blank_at = _walk(store).end
-    assert mend.cut(store._files, _walk(store)) == 0
-    assert bytes(store._files.segment(0).view[blank_at + 4 : blank_at + 8]) == b"\xcb\xd4\x31\x94"
-    store._files.add(4096)
-    assert _walk(store).end == 4096
-    assert mend.cut(store._files, _walk(store)) == 0
-    assert len(store._files) == 2
+    disk, _ = filled(40)
+    files = log_files(disk)
+    files.drop_from(4096)
+    blank_at = _walk(files).end
+    assert mend.cut(files, _walk(files)) == 0
+    assert bytes(files.segment(0).view[blank_at + 4 : blank_at + 8]) == b"\xcb\xd4\x31\x94"
+    files.add(4096)
+    assert _walk(files).end == 4096
+    assert mend.cut(files, _walk(files)) == 0
+    assert len(files) == 2
 
 
 @pytest.mark.parametrize("first", [0, 3, 19])
 def test_damage_becomes_a_record_in_no_queue(first: int) -> None:
     """One or two damaged records, a walk then finds nothing wrong."""
-    _, store = filled(20)
+    disk, store = filled(20)
+    files = log_files(disk)
     places = [(offset, len(data)) for offset, data in store.records()]
     damaged = places[first : first + 2]
     for offset, _ in damaged[:1] if first == 19 else damaged:
-        _overwrite(store, offset + 8, b"????")
-    before = _walk(store)
-    mend.pad(store._files, before.damage)
-    after = _walk(store)
+        overwrite(files, offset + 8, b"????")
+    before = _walk(files)
+    mend.pad(files, before.damage)
+    after = _walk(files)
     assert after.damage == []
     if first == 19:  # the last one: that is no damage but the end
         assert after.end == before.end == damaged[0][0]
         return
-    (padding,) = [
-        e for e in LogScanner(store._files.segments, 0, check_crc=True) if e.sys_flag == 12
-    ]
+    (padding,) = [e for e in LogScanner(files.segments, 0, check_crc=True) if e.sys_flag == 12]
     assert padding.topic == mend.PADDING_TOPIC
     assert (padding.physical_offset, padding.size) == (damaged[0][0], sum(s for _, s in damaged))
     assert not padding.queueable
@@ -84,12 +80,13 @@ def test_damage_becomes_a_record_in_no_queue(first: int) -> None:
 @pytest.mark.parametrize("size", [91, 92, 93, 99, 150])
 def test_any_damage_that_held_a_record_can_be_padded(size: int) -> None:
     """The shortest record has a topic of one byte; nothing is written for less."""
-    _, store = filled(20)
-    mend.pad(store._files, [Damage(0, size, "", 5)])
+    disk, _ = filled(20)
+    files = log_files(disk)
+    mend.pad(files, [Damage(0, size, "", 5)])
     if size == 91:
-        assert bytes(store._files.segment(0).view[28:36]) == bytes(8)
+        assert bytes(files.segment(0).view[28:36]) == bytes(8)
         return
-    padding = record.decode(store._files.segment(0).view[:size])
+    padding = record.decode(files.segment(0).view[:size])
     assert (padding.store_size, padding.stored_at_ms) == (size, 5)
     assert padding.topic == mend.PADDING_TOPIC[: size - 91]
 
@@ -97,7 +94,8 @@ def test_any_damage_that_held_a_record_can_be_padded(size: int) -> None:
 @pytest.mark.parametrize(("left", "padded"), [(8, True), (7, False)])
 def test_damage_up_to_the_end_of_a_file_becomes_a_blank(left: int, padded: bool) -> None:
     """If there is room for one; every writer leaves that much."""
-    disk, store = filled(40)
+    disk, _ = filled(40)
+    files = log_files(disk)
     writes = disk.calls["write"]
-    mend.pad(store._files, [Damage(4096 - left, 4096, "", 5)])
+    mend.pad(files, [Damage(4096 - left, 4096, "", 5)])
     assert (disk.calls["write"] > writes) == padded

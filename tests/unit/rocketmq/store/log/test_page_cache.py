@@ -1,5 +1,7 @@
 """What is old and synced is dropped from memory, but not ahead of a reader."""
 
+import weakref
+
 import pytest
 from tests.stores import new
 
@@ -14,7 +16,6 @@ from sprocket.rocketmq.store.log.page_cache import (
     READER_SECONDS,
     READERS_MAX,
     PageCache,
-    _Reader,
     memory_bytes,
 )
 from sprocket.testing.clock import FakeClock
@@ -153,9 +154,10 @@ def test_the_furthest_back_of_many_readers_counts() -> None:
     lab = Lab(segment_bytes=64 * MIB)
     lab.write(24)
     first = lab.kept_from()
+    readers = Readers()
     places = range(first, first + 3 * MIB, 3 * MIB // 100 + 1)
-    for number, place in enumerate(places):
-        lab.cache.note(("group", number), place)
+    for place in places:
+        readers.note(lab, place)
         lab.clock.advance(READER_MS // 200)
     lab.write(16)
     assert lab.kept_from() == first
@@ -163,28 +165,45 @@ def test_the_furthest_back_of_many_readers_counts() -> None:
         lab.clock.advance(READER_MS // 5)
         lab.write(1)
         gone = sum(not lab.is_kept(place) for place in places)
-        alive = sum(one.at > lab.clock.monotonic() - READER_SECONDS for one in readers(lab))
-        assert len(readers(lab)) == alive
-        assert gone <= len(places) - alive
+        assert len(readers.alive) == readers.came_after(lab.clock.monotonic() - READER_SECONDS)
+        assert gone <= len(places) - len(readers.alive)
     lab.clock.advance(READER_MS)
     lab.write(4)
     assert not lab.is_kept(places[-1])
-    assert readers(lab) == []
+    assert len(readers.alive) == 0
 
 
-def readers(lab: Lab) -> list[_Reader]:
-    """Return everyone who is remembered."""
-    return list(lab.cache._readers.values())
+class Readers:
+    """Readers that come once; who is forgotten by the cache is alive no more."""
+
+    def __init__(self) -> None:
+        self.alive: weakref.WeakSet[Reader] = weakref.WeakSet()
+        self._came_at: list[float] = []
+
+    def note(self, lab: Lab, place: int) -> None:
+        """Let the next one read."""
+        reader = Reader()
+        self.alive.add(reader)
+        self._came_at.append(lab.clock.monotonic())
+        lab.cache.note(reader, place)
+
+    def came_after(self, at: float) -> int:
+        """Return how many came later than that."""
+        return sum(came > at for came in self._came_at)
+
+
+class Reader:
+    """Somebody who reads."""
 
 
 def test_readers_do_not_gather_where_nothing_is_written() -> None:
     """Who is gone is forgotten when many more have come."""
-    lab = Lab()
+    lab, readers = Lab(), Readers()
     for number in range(3 * READERS_MAX):
-        lab.cache.note(number, 0)
+        readers.note(lab, 0)
         if number % 100 == 0:
             lab.clock.advance(LOOK_MS)
-    assert len(readers(lab)) <= READERS_MAX + 1
+    assert len(readers.alive) <= READERS_MAX + 1
 
 
 @pytest.mark.parametrize("cached_bytes", [0, 1])

@@ -1,14 +1,16 @@
 """One queue in files: units stand where they belong, whatever is lost."""
 
+import os
+from pathlib import Path
 from random import Random
 
 import pytest
 from tests.unit.rocketmq.store.queue.given import FIRST, FOLDER, SMALL, entry, only, opened
 
-from sprocket.base.disk import read_file
+from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue import file_queue
+from sprocket.rocketmq.store.queue import FileQueues, file_queue
 from sprocket.rocketmq.store.queue.engine import (
     FILLER,
     FILLER_SIZE,
@@ -135,7 +137,7 @@ def test_after_a_crash_only_the_end_is_looked_at(
     disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, page: int, has_holes: bool
 ) -> None:
     """However many units lie before it, and also where a disk cannot tell holes from data."""
-    monkeypatch.setattr(file_queue, "_LAST_BYTES", page)
+    monkeypatch.setattr(file_queue, "LAST_BYTES", page)
     disk.has_holes = has_holes
     for count in range(1, 35):
         queues = opened(disk)
@@ -155,7 +157,7 @@ def test_units_that_a_crash_took_out_of_the_middle(
     disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, page: int, has_holes: bool
 ) -> None:
     """Whatever is found behind them: cut to what is certain, nothing uncertain is left."""
-    monkeypatch.setattr(file_queue, "_LAST_BYTES", page)
+    monkeypatch.setattr(file_queue, "LAST_BYTES", page)
     disk.has_holes = has_holes
     random = Random(1)
     for _ in range(100):
@@ -226,9 +228,14 @@ def test_the_minimum_follows_the_log(disk: SimulatedDisk) -> None:
     assert only(queues).min_offset == 25
 
 
-def test_a_loaded_queue_holds_no_handle(disk: SimulatedDisk) -> None:
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts by /proc")
+def test_a_loaded_queue_holds_no_handle(tmp_path: Path) -> None:
     """A store of many queues opens with few handles."""
-    queues = opened(disk)
+    queues = FileQueues(RealDisk(), str(tmp_path), SMALL)
     queues.put_round([entry(n) for n in range(100)])
-    again = only(opened(disk))
-    assert not any(segment.is_open for segment in again._files.segments)
+    queues.close()
+    before = os.listdir("/proc/self/fd")
+    again = FileQueues(RealDisk(), str(tmp_path), SMALL)
+    again.load(clean=True)
+    assert before == os.listdir("/proc/self/fd")
+    assert again.max_offset("T", 0) == 100

@@ -1,7 +1,7 @@
 """Which units records get: one, one with a time, several, one with bits."""
 
 import pytest
-from tests.stores import filled, new
+from tests.stores import filled, log_files, new
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.bloom import Bloom
@@ -68,15 +68,15 @@ def test_offsets_that_nobody_can_have_given_are_left_out() -> None:
 
 def test_registered_filters_are_tried_on_the_properties() -> None:
     """The bits of those that pass are set; topics without filters are left alone."""
-    _, store = filled(1)
+    disk, store = filled(1)
     store.append(new("other", name="N1"))
     store.write()
-    files = store._files
+    files = log_files(disk)
     bloom = Bloom()
     subscriptions: dict[str, list[GroupFilter]] = {}
     units = UnitAssigner(files, subscriptions=subscriptions)
     entries = [record.entry(data) for _, data in store.records()][1:]
-    first = Entry("topic", 0, 0, 0, store._log.record_at(0).nbytes, 1, 1000)
+    first = Entry("topic", 0, 0, 0, store.record_at(0).nbytes, 1, 1000)
     assert units.of([first]) == [first]
     subscriptions["topic"] = [
         GroupFilter((0, 9), lambda properties: properties["UNIQ_KEY"] == "N0"),
@@ -91,14 +91,15 @@ def test_registered_filters_are_tried_on_the_properties() -> None:
 
 def test_columns_are_units_where_no_filter_is_registered() -> None:
     """For any of their topics; a filter of another one does not matter."""
-    _, store = filled(3)
-    (batch,) = LogScanner(store._files.segments, 0, check_crc=False).batches()
+    disk, store = filled(3)
+    files = log_files(disk)
+    (batch,) = LogScanner(files.segments, 0, check_crc=False).batches()
     assert isinstance(batch, RecordBatch)
     subscriptions: dict[str, list[GroupFilter]] = {
         "topic": [],
         "other": [GroupFilter((0,), bool)],
     }
-    units = UnitAssigner(store._files, subscriptions=subscriptions)
+    units = UnitAssigner(files, subscriptions=subscriptions)
     assert units.are_records(batch)
     subscriptions["topic"] = [GroupFilter((0,), bool)]
     assert not units.are_records(batch)

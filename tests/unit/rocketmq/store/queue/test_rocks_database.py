@@ -4,8 +4,10 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import rocksdict
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, StoreLocked
@@ -135,10 +137,19 @@ def test_damage_is_told(folder: str) -> None:
         Database(DISK, folder, write=True)
 
 
-def test_every_call_says_what_it_could_not_do(folder: str) -> None:
+def test_every_call_says_what_it_could_not_do(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that is closed under somebody's hands fails like a disk."""
+    real = rocksdict.Rdict
+    families: list[Any] = []
+
+    def told(*arguments: Any) -> Any:
+        families.append(real(*arguments))
+        return families[0]
+
+    monkeypatch.setattr(rocksdict, "Rdict", told)
     opened = made(folder)
-    for family in opened._families.values():
+    families += [families[0].get_column_family("more")]
+    for family in families:
         family.close()
     calls = (
         lambda: opened.get([b"k"]),
@@ -152,10 +163,15 @@ def test_every_call_says_what_it_could_not_do(folder: str) -> None:
             call()
 
 
-def test_a_full_disk_is_known() -> None:
+def test_a_full_disk_is_known(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what RocksDB says of it."""
-    with pytest.raises(DiskFull, match=r"write /f: IO error: No space left on device"):
-        rocks_database._refuse(Exception("IO error: No space left on device: x.sst"), "write", "/f")
+
+    def refuse(*_arguments: Any) -> None:
+        raise Exception("IO error: No space left on device: x.sst")
+
+    monkeypatch.setattr(rocksdict, "Rdict", refuse)
+    with pytest.raises(DiskFull, match=f"open {folder}: IO error: No space left on device"):
+        Database(DISK, folder, write=True)
 
 
 def test_it_needs_its_package(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,21 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooSmall
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT
+from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 
 
 @pytest.fixture
-def queues(tmp_path: Path) -> Iterator[RocksQueues]:
+def folder(tmp_path: Path) -> str:
+    """The folder of the queues."""
+    return str(tmp_path / "consumequeue")
+
+
+@pytest.fixture
+def queues(folder: str) -> Iterator[RocksQueues]:
     """Give queues of which T/0 has twenty messages, and its neighbours one each."""
-    made = RocksQueues(RealDisk(), str(tmp_path / "consumequeue"))
+    made = RocksQueues(RealDisk(), folder)
     made.put_round([Entry("T", 0, n, 100 * n, 100, 7, 0) for n in range(20)])
     made.put_round([Entry("S", 0, 0, 2000, 100, 7, 0), Entry("T", 1, 0, 2100, 100, 7, 0)])
     yield made
@@ -30,17 +37,22 @@ def only(queues: RocksQueues) -> RocksQueue:
     return queue
 
 
-def lose(queues: RocksQueues, *offsets: int) -> None:
-    """Delete units behind the queue's back."""
-    batch = queues._database.batch()
-    for offset in offsets:
-        batch.delete(only(queues).key(offset))
-    queues._database.write(batch)
+def lose(queues: RocksQueues, folder: str, *offsets: int) -> None:
+    """Delete units as somebody else would, while the queues are closed."""
+    keys = [only(queues).key(offset) for offset in offsets]
+    queues.close()
+    database = Database(RealDisk(), folder, write=True)
+    batch = database.batch()
+    for key in keys:
+        batch.delete(key)
+    database.write(batch)
+    database.close()
+    queues.load(clean=True)
 
 
-def test_a_hole_is_not_read_over(queues: RocksQueues) -> None:
+def test_a_hole_is_not_read_over(queues: RocksQueues, folder: str) -> None:
     """What lies before it is given, then an error, and a reader goes on behind it."""
-    lose(queues, 9)
+    lose(queues, folder, 9)
     queue = only(queues)
     assert len(queue.read(2, 18)) == 7 * QUEUE_UNIT.size
     for count in (1, 11):
@@ -50,24 +62,25 @@ def test_a_hole_is_not_read_over(queues: RocksQueues) -> None:
     assert len(queue.read(10, 18)) == 10 * QUEUE_UNIT.size
 
 
-def test_places_are_found_over_holes_and_fillers(queues: RocksQueues) -> None:
+def test_places_are_found_over_holes_and_fillers(queues: RocksQueues, folder: str) -> None:
     """In both directions, and never in another queue."""
-    queue = only(queues)
-    lose(queues, 4, 5)
+    lose(queues, folder, 4, 5)
     queues.fill_to("T", 0, 23)
+    queue = only(queues)
     found = [queue.place_from(offset) for offset in (3, 4, 19, 20, 23)]
     assert [place and place.offset for place in found] == [3, 6, 19, None, None]
     found = [queue.place_before(offset) for offset in (23, 20, 6, 1, 0)]
     assert [place and place.offset for place in found] == [19, 19, 3, 0, None]
-    lose(queues, 0)
+    lose(queues, folder, 0)
+    queue = only(queues)
     assert queue.place_before(1) is None
     assert [queue.end_before(offset) for offset in (23, 6, 1, 0)] == [23, 4, 1, 0]
 
 
-def test_messages_are_found_by_their_place(queues: RocksQueues) -> None:
+def test_messages_are_found_by_their_place(queues: RocksQueues, folder: str) -> None:
     """The first at a place or later; what is not there counts as the next one that is."""
+    lose(queues, folder, 4, 5, 10)
     queue = only(queues)
-    lose(queues, 4, 5, 10)
     for place in range(0, 2000, 50):
         wanted = next(n for n in range(20) if (n not in (4, 5, 10) and 100 * n >= place) or n == 19)
         first = queue.first_at(place)

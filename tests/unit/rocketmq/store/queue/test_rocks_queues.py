@@ -11,7 +11,7 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT
-from sprocket.rocketmq.store.queue.rocks_database import Database
+from sprocket.rocketmq.store.queue.rocks_database import DEFAULT, Database
 from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 
@@ -44,17 +44,21 @@ def only(queues: RocksQueues) -> RocksQueue:
     return queue
 
 
-def offsets(queues: RocksQueues) -> dict[bytes, bytes]:
-    """Return the family `offset`."""
-    return dict(queues._database.all(keys.OFFSETS))
+def content(folder: str, family: str = DEFAULT) -> dict[bytes, bytes]:
+    """Return what a reader finds in a family."""
+    database = Database(DISK, folder, (DEFAULT, keys.OFFSETS), write=False)
+    try:
+        return dict(database.all(family))
+    finally:
+        database.close()
 
 
-def change(folder: str, **records: tuple[bytes, bytes | None]) -> None:
-    """Change the family `offset` as somebody else would; None deletes."""
+def change(folder: str, *changes: tuple[bytes, bytes | None], family: str = keys.OFFSETS) -> None:
+    """Change a family as somebody else would; None deletes."""
     database = Database(DISK, folder, (keys.UNITS, keys.OFFSETS), write=True)
     batch = database.batch()
-    handle = database.handle(keys.OFFSETS)
-    for key, value in records.values():
+    handle = database.handle(family)
+    for key, value in changes:
         if value is None:
             batch.delete(key, handle)
         else:
@@ -68,17 +72,17 @@ def test_a_round_is_rocketmqs_records(folder: str) -> None:
     """Units with their store times, last and first unit, and how far the log is dispatched."""
     queues = opened(folder)
     queues.put_round([entry(3), entry(4)])
+    queues.close()
     prefix = keys.unit_prefix("T", 0)
-    assert dict(queues._database.all()) == {
+    assert content(folder) == {
         prefix + keys.I64.pack(3): keys.VALUE.pack(300, 100, 7, 1_003),
         prefix + keys.I64.pack(4): keys.VALUE.pack(400, 100, 7, 1_004),
     }
-    assert offsets(queues) == {
+    assert content(folder, keys.OFFSETS) == {
         keys.offset_key("T", 0, keys.MAX): keys.OFFSET_VALUE.pack(400, 4),
         keys.offset_key("T", 0, keys.MIN): keys.OFFSET_VALUE.pack(300, 3),
         keys.CHECKPOINT_KEY: keys.I64.pack(500),
     }
-    queues.close()
 
 
 def test_a_round_that_fails_changes_nothing(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +107,7 @@ def test_a_minimum_that_was_never_written_is_found(folder: str) -> None:
     queues = opened(folder)
     queues.put_round([entry(n) for n in range(5, 20)])
     queues.close()
-    change(folder, low=(keys.offset_key("T", 0, keys.MIN), None))
+    change(folder, (keys.offset_key("T", 0, keys.MIN), None))
     queues = opened(folder)
     assert queues.min_offset("T", 0) == 0
     queues.correct_min(PhysicalOffset(0))
@@ -118,7 +122,7 @@ def test_records_of_empty_queues_are_no_queues(folder: str) -> None:
     queues.put_round([entry(0)])
     queues.close()
     low = (keys.offset_key("SCHEDULE_TOPIC_XXXX", 3, keys.MIN), bytes(16))
-    change(folder, low=low)
+    change(folder, low)
     queues = opened(folder)
     assert queues.next_offsets() == {("T", 0): 1}
     queues.close()
@@ -130,7 +134,7 @@ def test_units_behind_the_last_one_are_not_there(folder: str) -> None:
     queues.put_round([entry(n) for n in range(20)])
     queues.close()
     last = keys.offset_key("T", 0, keys.MAX), keys.OFFSET_VALUE.pack(1100, 11)
-    change(folder, last=last)
+    change(folder, last)
     queues = opened(folder)
     assert only(queues).max_offset == 12
     assert len(only(queues).read(10, 50)) == 2 * QUEUE_UNIT.size
@@ -144,16 +148,15 @@ def test_a_record_ahead_of_its_units_is_corrected(folder: str) -> None:
     """A crash in the middle of a flush leaves it so."""
     queues = opened(folder)
     queues.put_round([entry(n) for n in range(20)])
-    batch = queues._database.batch()
-    batch.delete_range(only(queues).key(12), only(queues).key(20))
-    queues._database.write(batch)
+    lost = [(only(queues).key(offset), None) for offset in range(12, 20)]
+    queues.close()
+    change(folder, *lost, family=keys.UNITS)
+    queues.load(clean=True)
     queues.truncate(PhysicalOffset(1500))
     assert (only(queues).max_offset, only(queues).last_place) == (12, 1100)
     queues.put_round([entry(n) for n in range(12, 20)])
-    batch = queues._database.batch()
-    batch.delete_range(only(queues).key(12), only(queues).key(20))
-    queues._database.write(batch)
     queues.close()
+    change(folder, *lost, family=keys.UNITS)
     queues.load(clean=False)
     assert (only(queues).max_offset, only(queues).last_place, queues.end) == (12, 1100, 1200)
     queues.close()
@@ -172,7 +175,7 @@ def test_a_damaged_database_is_deleted_by_who_may(folder: str, record: tuple[byt
     queues = opened(folder)
     queues.put_round([entry(0)])
     queues.close()
-    change(folder, bad=record)
+    change(folder, record)
     with pytest.raises(CorruptRecord):
         opened(folder, write=False)
     queues = opened(folder)
@@ -210,6 +213,6 @@ def test_cleaning_deletes_units(folder: str) -> None:
     queues.put_round([entry(n) for n in range(20)])
     for _ in range(2):
         steps.run(queues.clean_steps(PhysicalOffset(750)))
-    assert len(list(queues._database.all())) == 12
     queues.close()
+    assert len(content(folder)) == 12
     shutil.rmtree(folder)

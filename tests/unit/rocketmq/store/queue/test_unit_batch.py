@@ -77,5 +77,4 @@ def test_gathered_units_make_the_queues_that_batches_make() -> None:
         else:
             assert sum(map(queues.put_batch, _batches())) == 8
         disks.append(disk)
-    one, other = ({path: bytes(node.data) for path, node in disk._files.items()} for disk in disks)
-    assert one == other
+    assert disks[0].contents() == disks[1].contents()

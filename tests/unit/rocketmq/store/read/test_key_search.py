@@ -1,7 +1,7 @@
 """A query by key gives what the log still has, oldest first."""
 
 import pytest
-from tests.stores import HOST, ROOT, filled, new
+from tests.stores import HOST, ROOT, filled, filled_parts, new
 
 from sprocket.base.disk import steps
 from sprocket.base.errors import WireError
@@ -37,9 +37,9 @@ def test_times_limit_it() -> None:
 
 def test_what_was_cleaned_away_is_not_given() -> None:
     """The index may outlive the log's oldest file."""
-    _, store = filled(40)
+    _, store, opened = filled_parts(40)
     assert len(store.find("topic", "N0").offsets) == 1
-    steps.run(store._files.drop_before_steps(4096))
+    steps.run(opened.parts.files.drop_before_steps(4096))
     assert store.find("topic", "N0").offsets == []
 
 

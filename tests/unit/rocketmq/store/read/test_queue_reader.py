@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size, outcome, unit_of
 
-from sprocket.base.disk import SegmentWindow, steps
+from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, record
@@ -23,12 +23,13 @@ from sprocket.rocketmq.store.queue import (
     FileQueues,
     OtherKinds,
     Queue,
+    QueueFiles,
     UnitAssigner,
 )
+from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.read import queue_reader
 from sprocket.rocketmq.store.read.filters import PropertyFilter
 from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, head_of
-from sprocket.testing.disk import SimulatedDisk
 
 
 def test_no_such_queue_and_none_ever_filled() -> None:
@@ -105,7 +106,7 @@ def test_a_record_is_given_once_though_two_units_point_at_it() -> None:
     """By the unit whose place in the queue it has."""
     log = filled(6)
     place, size, code = log.queue.unit(4)
-    log.queue._files.write(2 * QUEUE_UNIT.size, QUEUE_UNIT.pack(place, size, code))
+    log.put_unit(2, place, size, code)
     result = log.get(0)
     assert [record.decode(one).queue_offset for one in result.records] == [0, 1, 3, 4, 5]
 
@@ -113,7 +114,7 @@ def test_a_record_is_given_once_though_two_units_point_at_it() -> None:
 def test_no_head_is_looked_for_where_none_has_room() -> None:
     """Behind a unit of fewer bytes than a record has, at the end of what is there."""
     log = filled(6)
-    log.queue._files.write(2 * QUEUE_UNIT.size, QUEUE_UNIT.pack(log.end - 5, 5, 0))
+    log.put_unit(2, log.end - 5, 5, 0)
     result = log.get(0)
     assert [record.decode(one).queue_offset for one in result.records] == [0, 1, 3, 4, 5]
     assert log.get(2, max_count=1, own_from=0) == log.get(2, max_count=1)
@@ -125,7 +126,7 @@ def test_own_records_lie_in_the_order_of_their_queue() -> None:
     log.data += bytes(7)
     log.add()
     place, size, code = log.queue.unit(1)
-    log.queue._files.write(3 * QUEUE_UNIT.size, QUEUE_UNIT.pack(place, size, code))
+    log.put_unit(3, place, size, code)
     assert log.get(0, own_from=0) == log.get(0)
     assert log.get(0).count == 6
 
@@ -270,7 +271,7 @@ def test_wrong_units_of_own_records_give_nothing_that_lies_elsewhere(seed: int) 
         twin, *_ = log.queue.unit(rng.randrange(20))
         wrong = rng.choice((place, place, twin, twin, place + 1, 1 << 40, -5))
         size = rng.choice((*[size] * 4, size - 1, size - 1, 5, -1, -500, FILLER_SIZE, 1 << 30))
-        log.queue._files.write(at * QUEUE_UNIT.size, QUEUE_UNIT.pack(wrong, size, code))
+        log.put_unit(at, wrong, size, code)
     asked = some_question(rng, log)
     if seed % 2:
         log = cold(log)
@@ -410,8 +411,11 @@ def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
 def test_a_unit_that_cannot_be_read_sends_on_to_the_next_file() -> None:
     """The queue's first file is gone although the minimum lies in it."""
     log = filled(25, units_per_file=10)
-    steps.run(log.queue._files.drop_before_steps(200))
-    assert outcome(log.get(4)) == (GetStatus.OFFSET_FOUND_NULL, 10, 0)
+    files = QueueFiles(SegmentFiles(log.disk, log.queue.folder, log.geometry.file_bytes))
+    queue = FileQueue("T", 0, files, log.geometry.units_per_file)
+    queue.resume(log.queue.ends()._replace(first_file=log.geometry.file_bytes))
+    found = queue_reader.get_messages(queue, log, 4)
+    assert outcome(found) == (GetStatus.OFFSET_FOUND_NULL, 10, 0)
 
 
 class Extended(Log):
@@ -420,7 +424,7 @@ class Extended(Log):
     def __init__(self) -> None:
         super().__init__()
         others = OtherKinds("/ext", "/batches", extend=True)
-        self.queues = FileQueues(SimulatedDisk(), "/q", QueueGeometry(), others=others)
+        self.queues = FileQueues(self.disk, "/q", QueueGeometry(), others=others)
         self.queues.load()
 
 
@@ -451,9 +455,9 @@ def test_extended_units_are_filtered_by_their_own_code() -> None:
     log = extended()
     only_b = log.get(0, tags=frozenset({tags_code("B")}))
     assert outcome(only_b) == (GetStatus.FOUND, 6, 3)
-    extension = log.queue._extension
-    assert extension is not None
-    extension.end = 0
+    (path,) = [path for path in log.disk.contents() if path.startswith("/ext/T/0/")]
+    log.disk.open(path, write=True).write([bytes(log.disk.size(path))], 0)
+    log.queue.close()
     assert log.get(0, tags=frozenset({tags_code("B")})).count == 6
 
 
@@ -609,7 +613,7 @@ def test_a_wrong_place_of_the_last_own_record_is_no_error(place: int) -> None:
     """Nothing before the log is looked at."""
     log = filled(6)
     _, size, code = log.queue.unit(1)
-    log.queue._files.write(QUEUE_UNIT.size, QUEUE_UNIT.pack(place, size, code))
+    log.put_unit(1, place, size, code)
     assert log.get(0, max_count=2, own_from=0) == log.get(0, max_count=2)
 
 

@@ -113,10 +113,14 @@ def test_a_store_without_messages_closes_cleanly_too() -> None:
 def test_doubt_is_noted_even_if_the_disk_refuses() -> None:
     """The note is worth a try, no more."""
     disk, store = filled(3)
+    store.append(new())
+    store.write()
+    disk.fail("sync", 1, errno.EIO)
     disk.fail("write", 1, errno.EIO)
-    store._keeper.doubt()
-    assert b"failed" not in disk.open("/store/abort").read(0, 99)
-    store._keeper.doubt()
+    for _ in range(2):
+        assert b"failed" not in disk.open("/store/abort").read(0, 99)
+        with pytest.raises(StoreFailed):
+            store.sync()
     assert b"failed" in disk.open("/store/abort").read(0, 99)
 
 

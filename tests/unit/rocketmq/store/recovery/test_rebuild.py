@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from msgspec import structs
-from tests.stores import filled, new
+from tests.stores import filled, filled_parts, log_files, new
 
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
@@ -115,8 +115,8 @@ def test_an_empty_queue_that_goes_on_behind_what_the_log_has_begins_anew(
     many: bool, from_first: bool
 ) -> None:
     """A crash took its first files and left a later one; a hole in the log is filled in it."""
-    _, store = filled(40)
-    (batch,) = LogScanner(store._files.segments[:1], 0, check_crc=True).batches()
+    disk, _ = filled(40)
+    (batch,) = LogScanner(log_files(disk).segments[:1], 0, check_crc=True).batches()
     assert isinstance(batch, RecordBatch)
     queues, _, _ = _make(from_first=from_first)
     for queue_id in (0, 1):
@@ -168,8 +168,8 @@ def test_the_last_indexed_record_is_put_again_only_if_asked() -> None:
 
 def test_missing_queues_and_the_index_are_made_from_the_whole_log() -> None:
     """They are then what they were before; other queues stay as they are."""
-    _, store = filled(40)
-    parts = store._keeper._parts
+    _, store, opened = filled_parts(40)
+    parts = opened.parts
     assert parts.index is not None
     expected = list(store.queues())
     parts.index.reset()
@@ -183,8 +183,8 @@ def test_missing_queues_and_the_index_are_made_from_the_whole_log() -> None:
 
 def test_nothing_missing_costs_nothing() -> None:
     """The log is not even looked at."""
-    disk, store = filled(5)
-    parts = store._keeper._parts
+    disk, _, opened = filled_parts(5)
+    parts = opened.parts
     again = Rebuild(parts.queues, parts.index, from_first=False)
     reads = disk.calls["read"]
     again.from_whole_log((), index_too=False)
@@ -194,7 +194,7 @@ def test_nothing_missing_costs_nothing() -> None:
 
 def test_light_queues_are_put_with_their_records() -> None:
     """One that lacks units is missing and made from the whole log; the others are not."""
-    _, store = filled(0, light_queues=True)
+    _, store, opened = filled_parts(0, light_queues=True)
     pairs = properties.encode({"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"})
     for _ in range(5):
         store.append(structs.replace(new(), properties=pairs))
@@ -203,7 +203,7 @@ def test_light_queues_are_put_with_their_records() -> None:
     store.sync()
     expected = list(store.queues())
     assert ("%LMQ%a", 0, (0, 5)) in expected
-    parts = store._keeper._parts
+    parts = opened.parts
     parts.queues.remove("%LMQ%a", 0)
     entries = [record.entry(stored) for _, stored in store.records()]
     again = Rebuild(parts.queues, None, from_first=False)
@@ -223,16 +223,17 @@ def test_inner_batches_take_all_their_places() -> None:
     again.add(first, after_damage=False)
     again.add(_entry(5, 100), after_damage=False)
     assert again.missing == set()
-    assert again._next["t", 0] == 6
     assert queues.queue("t", 0) is None
+    again.add(_entry(7, 200), after_damage=False)
+    assert again.missing == {("t", 0)}
 
 
 @pytest.mark.parametrize("gone", [(), (3,), (4, 5), (10,)])
 @pytest.mark.parametrize("from_first", [True, False])
 def test_many_at_a_time_are_put_as_one_by_one(gone: tuple[int, ...], from_first: bool) -> None:
     """Whether all simply goes on, or records are missing between."""
-    _, store = filled(40)
-    (batch,) = LogScanner(store._files.segments[:1], 0, check_crc=True).batches()
+    disk, _ = filled(40)
+    (batch,) = LogScanner(log_files(disk).segments[:1], 0, check_crc=True).batches()
     assert isinstance(batch, RecordBatch)
     mask = np.array([number not in gone for number in range(len(batch))])
     made = []

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from tests.stores import ROOT, filled, new, open_store
+from tests.stores import ROOT, filled, log_files, new, open_store, overwrite
 
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
@@ -159,8 +159,7 @@ def test_one_bad_byte_loses_one_message(young: bool) -> None:
         store.maintain()
     places = [offset for offset, _ in store.records()]
     bad = 20 if young else COUNT - 2
-    segment = store._files.segment(places[bad])
-    segment.file.write([b"#"], places[bad] - segment.start + 95)
+    overwrite(log_files(disk), places[bad] + 95, b"#")
     disk = disk.kill()
     store = open_store(disk)
     report = store.report
@@ -190,7 +189,7 @@ def test_queues_with_only_their_last_files_and_a_log_with_a_hole(hole: int) -> N
     disk, store = filled(COUNT, flush="async")
     places = [offset for offset, _ in store.records()]
     lost = range(hole, hole + 5)
-    store._files.segment(0).file.write([bytes(places[lost.stop] - places[hole])], places[hole])
+    overwrite(log_files(disk), places[hole], bytes(places[lost.stop] - places[hole]))
     disk = disk.kill()
     for queue_id in (0, 1):
         folder = f"{ROOT}/consumequeue/topic/{queue_id}"
@@ -211,14 +210,14 @@ def test_what_was_torn_is_cut_and_counted() -> None:
     """And it is zero afterwards."""
     disk, store = filled(8)
     last = max(offset for offset, _ in store.records())
-    segment = store._files.segment(last)
-    segment.file.write([bytes(30)], last + 100)
+    overwrite(log_files(disk), last + 100, bytes(30))
     end = store.end
     disk = disk.kill()
     again = open_store(disk)
     assert again.end == last
     assert again.report.bytes_cut == end - last
-    assert not any(again._files.segment(last).view[last - segment.start :])
+    segment = log_files(disk).segment(last)
+    assert not any(segment.view[last - segment.start :])
     assert "checksum" in again.report.why or "lengths" in again.report.why
     assert again.queue_range("topic", 1).max == 3
     assert again.append(new("topic", 1)).queue_offset == 3
@@ -273,7 +272,11 @@ def test_after_a_failed_sync_the_young_part_is_written_again() -> None:
 def test_the_doubt_outlives_a_recovery_that_failed() -> None:
     """The note is there until the log was written again."""
     disk, store = filled(4)
-    store._keeper.doubt()
+    disk.fail("sync")
+    store.append(new())
+    store.write()
+    with pytest.raises(StoreFailed):
+        store.sync()
     disk = disk.kill()
     calls = disk.calls["rename"]
     disk.fail("sync", 3)

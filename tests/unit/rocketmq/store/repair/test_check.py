@@ -87,7 +87,7 @@ def test_without_numpy_the_same_is_found(name: str, monkeypatch: pytest.MonkeyPa
     recorded = Recorded(name)
     disk = recorded.in_memory()
     draw = random.Random(3)
-    files = [path for path in sorted(disk._files) if "/commitlog/" in path or "queue/" in path]
+    files = [path for path in disk.contents() if "/commitlog/" in path or "queue/" in path]
     for _ in range(20):
         file = disk.open(draw.choice(files), write=True)
         position = draw.randrange(file.data_end() or 1)
@@ -127,10 +127,10 @@ def test_what_is_no_store_is_refused() -> None:
 def test_it_changes_nothing() -> None:
     """Every file is as it was, and no file is new."""
     disk = closed()
-    before = {path: (bytes(node.data), node.modified_at_ms) for path, node in disk._files.items()}
+    before = {path: (data, disk.modified_at_ms(path)) for path, data in disk.contents().items()}
     calls = {name: disk.calls[name] for name in CHANGES}
     assert findings(disk) == []
-    after = {path: (bytes(node.data), node.modified_at_ms) for path, node in disk._files.items()}
+    after = {path: (data, disk.modified_at_ms(path)) for path, data in disk.contents().items()}
     assert before == after
     assert calls == {name: disk.calls[name] for name in calls}
 

@@ -14,7 +14,9 @@ from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLoc
 from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Engine, Geometry, StoreSettings
-from sprocket.rocketmq.store import geometry
+from sprocket.rocketmq.store import geometry, opening
+from sprocket.rocketmq.store.opening import Opened
+from sprocket.rocketmq.store.queue import read_all
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.repair.converter import ConvertReport, convert
 from sprocket.rocketmq.store.store import Store
@@ -27,26 +29,33 @@ ENGINES: tuple[tuple[Engine, Engine], ...] = (("files", "rocksdb"), ("rocksdb", 
 
 def opened(root: str, engine: Engine | None = None, clock: FakeClock | None = None) -> Store:
     """Open a small store; an engine is insisted on if one is named."""
+    return Store(parts(root, engine, clock))
+
+
+def parts(root: str, engine: Engine | None, clock: FakeClock | None) -> Opened:
+    """Return what a store is made of."""
     wanted: Geometry | None = None if engine is None else geometry.with_engine(SMALL, engine)
     settings = StoreSettings(fill_ahead_bytes=0, message_bytes_max=2048)
-    return Store.open(DISK, root, settings, clock or FakeClock(), wanted)
+    return opening.to_write(DISK, root, settings, clock or FakeClock(), wanted)
 
 
 def made(root: str, engine: Engine) -> dict[Any, Any]:
     """Make a store whose queues have every feature; return what is in them."""
     clock = FakeClock()
-    store = opened(root, engine, clock)
-    store._queues.begin("gone", 3, 77)
-    store._appender._next["late", 0] = 13
+    made_of = parts(root, engine, clock)
+    made_of.parts.queues.begin("gone", 3, 77)
+    made_of.parts.queues.begin("late", 0, 13)
+    store = Store(made_of)
     for number in range(60):
         store.append(new("topic", number % 2, b"body %d" % number))
         clock.advance(10)
     store.append(new("late", 0))
     store.write()
     store.sync()
-    store.dispatch()
-    store._queues.fill_to("topic", 1, 35)
-    store._appender._next["topic", 1] = 35
+    store.close()
+    made_of = parts(root, engine, clock)
+    made_of.parts.queues.fill_to("topic", 1, 35)
+    store = Store(made_of)
     store.append(new("topic", 1))
     expected_end = store.write()
     store.close()
@@ -62,11 +71,11 @@ def made(root: str, engine: Engine) -> dict[Any, Any]:
 def content(store: Store) -> dict[Any, Any]:
     """Return range and units of every queue."""
     found: dict[Any, Any] = {}
-    for queue in store._queues:
+    for topic, queue_id, (first, end) in store.queues():
         units: list[Any] = []
-        while queue.min_offset + len(units) < queue.max_offset:
-            units += [unit[1:4] for unit in queue.units(queue.min_offset + len(units), 1000)]
-        found[queue.topic, queue.queue_id] = (queue.min_offset, queue.max_offset, units)
+        while first + len(units) < end:
+            units += [unit[1:4] for unit in store.units(topic, queue_id, first + len(units), 1000)]
+        found[topic, queue_id] = (first, end, units)
     return found
 
 
@@ -101,8 +110,8 @@ def test_units_get_their_store_times(tmp_path: Path) -> None:
     root = str(tmp_path / "s")
     made(root, "files")
     convert(DISK, root, "rocksdb")
+    units = read_all(DISK, f"{root}/consumequeue")
     store = opened(root)
-    units: dict[bytes, bytes] = dict(store._queues._database.all())  # type: ignore[attr-defined]
     for offset in range(30):
         value = units[keys.unit_prefix("topic", 0) + keys.I64.pack(offset)]
         assert keys.VALUE.unpack(value)[3] == store.stored_at_ms("topic", 0, offset) > 0

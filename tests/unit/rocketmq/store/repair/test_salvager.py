@@ -39,9 +39,9 @@ def records(disk: SimulatedDisk, root: str = ROOT) -> dict[int, bytes]:
 
 def salvaged(disk: SimulatedDisk) -> SalvageReport:
     """Salvage the store; nothing is wrong with the new one, and nothing new with the old one."""
-    before = {path: bytes(node.data) for path, node in disk._files.items()}
+    before = disk.contents()
     report = salvage(disk, ROOT, NEW, FakeClock())
-    assert before == {path: bytes(disk._files[path].data) for path in before}
+    assert before == {path: data for path, data in disk.contents().items() if path in before}
     assert list(check(disk, NEW)) == []
     return report
 

@@ -2,7 +2,16 @@
 
 import pytest
 from msgspec import structs
-from tests.stores import ROOT, SMALL, filled, new, open_store
+from tests.stores import (
+    ROOT,
+    SMALL,
+    end_with_a_blank,
+    filled,
+    log_files,
+    new,
+    open_store,
+    overwrite,
+)
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import CorruptRecord, OffsetTooSmall
@@ -10,7 +19,6 @@ from sprocket.rocketmq.codec.record import PHYSICAL_OFFSET_AT, Entry
 from sprocket.rocketmq.store.log import Tail
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart
-from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -23,11 +31,11 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-def _parts(store: Store, start: int, limit: int, count_max: int = 1 << 30) -> list[LogPart]:
+def _parts(disk: SimulatedDisk, start: int, limit: int, count_max: int = 1 << 30) -> list[LogPart]:
     """Return all parts between two places."""
     parts = []
     while part := log_follower.next_part(
-        Tail(store._files), start, limit, count_max, with_keys=True
+        Tail(log_files(disk)), start, limit, count_max, with_keys=True
     ):
         parts.append(part)
         start = part.end
@@ -43,10 +51,10 @@ def _entries(parts: list[LogPart]) -> list[Entry]:
 
 def test_every_record_is_given_once(form: str) -> None:
     """From file to file, with what a walk gives of it."""
-    _, store = filled(40)
-    assert len(store._files) > 1
-    parts = _parts(store, 0, store.end)
-    assert len(parts) == len(store._files)
+    disk, store = filled(40)
+    assert len(log_files(disk)) > 1
+    parts = _parts(disk, 0, store.end)
+    assert len(parts) == len(log_files(disk))
     assert [isinstance(part.records, list) for part in parts] == [form != "columns"] * len(parts)
     offsets = [offset for offset, _ in store.records()]
     assert [entry.physical_offset for entry in _entries(parts)] == offsets
@@ -58,46 +66,45 @@ def test_every_record_is_given_once(form: str) -> None:
 
 def test_a_part_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """By who asks, and for all."""
-    _, store = filled(10)
+    disk, store = filled(10)
     offsets = [offset for offset, _ in store.records()]
-    whole = _parts(store, offsets[2], offsets[7], 2)
+    whole = _parts(disk, offsets[2], offsets[7], 2)
     assert [len(part.records) for part in whole] == [2, 2, 1]
     assert [entry.physical_offset for entry in _entries(whole)] == offsets[2:7]
     monkeypatch.setattr(log_follower, "PART_MAX", 3)
-    assert [len(part.records) for part in _parts(store, 0, offsets[7])] == [3, 3, 1]
+    assert [len(part.records) for part in _parts(disk, 0, offsets[7])] == [3, 3, 1]
 
 
 def test_a_few_are_entries_and_many_are_columns(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the limit on; without numpy never."""
     monkeypatch.setattr(log_follower, "COLUMNS_MIN", 4)
-    _, store = filled(10)
+    disk, store = filled(10)
     offsets = [offset for offset, _ in store.records()]
     for count, columns in ((3, False), (4, True), (9, True)):
-        (part,) = _parts(store, 0, offsets[count])
+        (part,) = _parts(disk, 0, offsets[count])
         assert len(part.records) == count
         assert isinstance(part.records, list) == (not columns or form == "light")
 
 
 def test_between_equal_places_lies_nothing() -> None:
     """Nor in a file that is yet to be made, nor behind a blank."""
-    _, store = filled(10)
-    assert _parts(store, store.end, store.end) == []
-    assert _parts(open_store(SimulatedDisk()), 0, 0) == []
-    store._log._roll()
-    end = store._log.write()
+    disk, store = filled(10)
+    assert _parts(disk, store.end, store.end) == []
+    assert _parts(SimulatedDisk(), 0, 0) == []
+    end = end_with_a_blank(log_files(disk), store.end)
     assert end == SMALL.log.segment_bytes
-    last = _parts(store, 0, end)[-1].end
-    assert _parts(store, last, end) == []
+    last = _parts(disk, 0, end)[-1].end
+    assert _parts(disk, last, end) == []
 
 
 def test_keys_of_entries_are_left_out_if_nobody_asks(form: str) -> None:
     """Queues need none; columns look for them when asked."""
-    _, store = filled(1)
-    part = log_follower.next_part(Tail(store._files), 0, store.end, 1, with_keys=False)
+    disk, store = filled(1)
+    part = log_follower.next_part(Tail(log_files(disk)), 0, store.end, 1, with_keys=False)
     assert part is not None
     (entry,) = _entries([part])
     assert entry.keys == (("N0",) if form == "columns" else ())
-    (whole,) = _entries(_parts(store, 0, store.end))
+    (whole,) = _entries(_parts(disk, 0, store.end))
     assert structs.replace(whole, keys=entry.keys, unique=entry.unique) == entry
 
 
@@ -115,13 +122,14 @@ def test_keys_of_entries_are_left_out_if_nobody_asks(form: str) -> None:
 )
 def test_what_was_not_written_there_is_an_error(at: int, data: bytes) -> None:
     """Rather than passed over: nobody would ever get what lies behind it."""
-    store = open_store(SimulatedDisk())
+    disk = SimulatedDisk()
+    store = open_store(disk)
     for number in range(3):
         last = store.append(new(body=b"b" * 60, name=f"N{number}"))
     store.write()
-    store._files.segment(0).file.write([data], last.physical_offset + at)
+    overwrite(log_files(disk), last.physical_offset + at, data)
     with pytest.raises(CorruptRecord, match=f"{last.physical_offset}"):
-        _parts(store, 0, store.end)
+        _parts(disk, 0, store.end)
 
 
 def test_what_is_gone_is_an_error() -> None:
