@@ -24,8 +24,8 @@ from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher
-from sprocket.runtime.driver import Peer
+from sprocket.rocketmq.codec.headers import Header, NoFields
+from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, row
 from sprocket.testing.frames import KINDS, good_frames, mutated_frames
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))
@@ -35,7 +35,7 @@ GROWTH_BYTES_MAX = 8 * MIB
 """What the process may have more after the last nine tenths: the allocator's, not ours."""
 FRAME_BYTES_MAX = 1 << 20
 
-READERS: dict[int, Callable[[bytes], Any]] = {
+READERS: dict[RequestCode, Callable[[bytes], Any]] = {
     RequestCode.HEART_BEAT: client_bodies.decode_heartbeat,
     RequestCode.CHECK_CLIENT_CONFIG: client_bodies.decode_client_check,
     RequestCode.LOCK_BATCH_MQ: client_bodies.decode_lock,
@@ -59,12 +59,11 @@ class Escaped(BaseException):
     """What a reader must not raise; not an Exception, so that nobody on the way catches it."""
 
 
-def handle(_peer: Peer, request: Command) -> Answer:
+def handle(asked: Request, header: Header) -> Answer:
     """Read everything that a real handler would read."""
+    request = asked.command
     try:
-        kind = KINDS.get(RequestCode(request.code))
-        header = None if kind is None else request.header(kind)
-        if (reader := READERS.get(request.code)) is not None:
+        if (reader := READERS.get(RequestCode(request.code))) is not None:
             reader(request.body)
         return Answer(0, header, request.remark, [request.body], request.ext_map())
     except (RequestRefused, WireError):
@@ -73,7 +72,7 @@ def handle(_peer: Peer, request: Command) -> Answer:
         raise Escaped(repr(error)) from error
 
 
-DISPATCHER = Dispatcher(dict.fromkeys([*KINDS, *READERS], handle))
+DISPATCHER = Dispatcher(row(code, KINDS.get(code, NoFields), handle) for code in {*KINDS, *READERS})
 
 
 class Caught:

@@ -1,6 +1,4 @@
-"""Requests of tools to a broker: makes the parts that they need, and a handler for each code."""
-
-from collections.abc import Callable
+"""Requests of tools to a broker: makes the parts that they need, and a row for each code."""
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
@@ -8,36 +6,31 @@ from sprocket.rocketmq.broker.admin import BrokerConfig, Room, RuntimeInfo, Wait
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
+from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.codec.bodies import DelayOffsets
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
-from sprocket.rocketmq.remoting import Handler
-from sprocket.rocketmq.server.handlers.admin import ConfigHandlers, StatusHandlers, TopicHandlers
+from sprocket.rocketmq.remoting import Row
+from sprocket.rocketmq.server.handlers.admin import StatusHandlers, TopicHandlers
 from sprocket.rocketmq.server.handlers.groups import GroupHandlers, ProgressHandlers
-from sprocket.rocketmq.server.slicing import slicing
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime.slices import Slices
 
-Told = Callable[[Callable[[], None]], None]
-"""Calls back when the NameServers know of all changes."""
 
-
-def handlers(
+def rows(
     broker: Broker,
+    registration: Registration,
     settings: Settings,
-    address: str,
-    when_told: Told,
     clock: Clock,
     disk: Disk,
     folder: str,
     slices: Slices,
-) -> dict[int, Handler]:
-    """Return the handlers of every code that administrators use.
+) -> list[Row]:
+    """Return the rows of every code that administrators use.
 
     Args:
         broker: The broker.
+        registration: Tells NameServers of new topics.
         settings: All groups.
-        address: Where clients reach the broker.
-        when_told: See `broker.registration`.
         clock: For everything that has a time.
         disk: Where the store lies.
         folder: The store's folder.
@@ -47,7 +40,7 @@ def handlers(
     progress = Progress(
         store, broker.topics, broker.groups, broker.members, broker.offsets, broker.stats, name
     )
-    delays, when_durable = broker.delay_progress, broker.snapshots.when_durable
+    delays, snapshots, reads = broker.delay_progress, broker.snapshots, broker.reads
 
     def delay_offsets() -> DelayOffsets:
         return DelayOffsets(version=delays.version, levels=delays.all())
@@ -81,24 +74,25 @@ def handlers(
         delay_ranges,
     )
     topics = TopicHandlers(
-        store, broker.topics, broker.removal, broker.stats, name, when_told, when_durable
+        store, broker.topics, broker.removal, broker.stats, name, registration, snapshots
     )
-    groups = GroupHandlers(broker.groups, broker.members, broker.removal, clock, when_durable)
+    groups = GroupHandlers(broker.groups, broker.members, broker.removal, clock, snapshots)
     progresses = ProgressHandlers(
-        progress, broker.topics, broker.members, broker.offsets, delay_offsets, address, clock
+        progress,
+        broker.topics,
+        broker.members,
+        broker.offsets,
+        delay_offsets,
+        registration.identity.address,
+        clock,
     )
-    sliced = {
-        code: handler
-        for one in (topics, groups, progresses)
-        for code, handler in one.sliced_table().items()
-    }
-    return {
-        **topics.table(),
-        **groups.table(),
-        **progresses.table(),
-        **slicing(sliced, slices),
-        **StatusHandlers(
-            store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster
-        ).table(),
-        **ConfigHandlers(BrokerConfig(settings, folder, clock, broker.settings_users())).table(),
-    }
+    config = BrokerConfig(settings, folder, clock, broker.settings_users())
+    status = StatusHandlers(
+        store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster, config
+    )
+    return [
+        *topics.rows(reads, slices),
+        *groups.rows(slices),
+        *progresses.rows(reads, slices),
+        *status.rows(reads),
+    ]

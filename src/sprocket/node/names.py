@@ -63,13 +63,13 @@ class NameServerNode:
         async with AsyncExitStack() as parts:
             kept = _key_values(disk, folder)
             nameserver = NameServer(clock, settings.nameserver, settings.server, kept)
-            dispatcher = Dispatcher({})
-            for handlers in (
-                NameHandlers(nameserver.routes, kept, nameserver.config),
-                NameLookupHandlers(nameserver.lookup, nameserver.config),
-                NameConfigHandlers(kept, nameserver.config),
-            ):
-                dispatcher.add(handlers.table())
+            dispatcher = Dispatcher(
+                [
+                    *NameHandlers(nameserver.routes, kept, nameserver.config).rows(),
+                    *NameLookupHandlers(nameserver.lookup, nameserver.config).rows(),
+                    *NameConfigHandlers(kept, nameserver.config).rows(),
+                ]
+            )
             nameserver.start()
             parts.push_async_callback(nameserver.stop)
             listening = Listening.of(settings, disk, clock)

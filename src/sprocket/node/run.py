@@ -22,13 +22,12 @@ from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.record import ids
-from sprocket.rocketmq.remoting import Dispatcher
+from sprocket.rocketmq.remoting import Dispatcher, Row
 from sprocket.rocketmq.server.calls import ClientCalls
 from sprocket.rocketmq.server.handlers.groups import (
     AssignmentHandlers,
     ClientHandlers,
     OffsetHandlers,
-    PermissionHandlers,
     RelayHandlers,
     ResetHandlers,
     notify_ids_changed,
@@ -40,9 +39,7 @@ from sprocket.rocketmq.server.handlers.messages import (
     RetryHandlers,
     SendHandlers,
 )
-from sprocket.rocketmq.server.reading import reading
 from sprocket.rocketmq.server.route_lookup import RouteLookup
-from sprocket.rocketmq.server.watch import Watch
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
@@ -171,7 +168,6 @@ class Node:
                 )
                 parts.push_async_callback(names.stop)
             calls = ClientCalls(asyncio.get_running_loop())
-            dispatcher = Dispatcher({}, calls.answered)
             pressure = _pressure(settings)
             store_host = ids.host_bytes(stored_host, port.port)
             reads = ColdReads(warm, settings.limits.cold_reads_max)
@@ -193,16 +189,25 @@ class Node:
             nameservers = _nameservers(settings, names)
             registration = _registration(settings, broker, addresses.broker, nameservers)
             slices = Slices(reads, asyncio.get_running_loop().call_soon, clock)
-            _serve(dispatcher, broker, registration, settings, clock, disk, folder, slices)
-            routes = _serve_clients(dispatcher, broker, calls, nameservers, settings, clock)
+            routes = RouteLookup(
+                [split_address(one) for one in nameservers],
+                calls,
+                clock,
+                client_context(settings.tls),
+            )
             parts.push_async_callback(routes.stop)
+            rows = _rows(broker, calls, routes, settings.broker.name, clock)
+            rows += administration.rows(broker, registration, settings, clock, disk, folder, slices)
+            dispatcher = Dispatcher(rows, calls.answered)
             broker.start()
             parts.push_async_callback(broker.stop)
             parts.callback(slices.stop)
             remoting = await listening.open(dispatcher, port, pressure)
             parts.push_async_callback(remoting.close)
             if vip_port is not None:
-                allowed = Dispatcher(dispatcher.without(NOT_ON_VIP), calls.answered)
+                allowed = Dispatcher(
+                    [row for row in rows if row.code not in NOT_ON_VIP], calls.answered
+                )
                 vip = await listening.open(allowed, vip_port, pressure)
                 parts.push_async_callback(vip.close)
             parts.push_async_callback(broker.settle)
@@ -247,70 +252,32 @@ def _registration(
     )
 
 
-def _serve(
-    dispatcher: Dispatcher,
-    broker: Broker,
-    registration: Registration,
-    settings: Settings,
-    clock: Clock,
-    disk: Disk,
-    folder: str,
-    slices: Slices,
-) -> None:
-    """Give every code of the broker its handler, each handler the parts that it needs."""
-    store = broker.store
-    watch, reads = Watch(broker.left), broker.reads
-    for handlers in (
-        SendHandlers(broker.sender, broker.durable, broker.store_host),
-        PermissionHandlers(broker.groups, broker.snapshots.when_durable),
-        RetryHandlers(broker.send_back, broker.durable, broker.stats, broker.topics),
-        PullHandlers(broker.puller, broker.hold, reads, broker.stats, watch),
-        OffsetHandlers(store, broker.topics, broker.groups, broker.offsets),
-        ClientHandlers(broker.members, broker.groups, broker.topics, broker.locks, watch),
-        QueryHandlers(broker.queries, broker.members),
-    ):
-        dispatcher.add(reading(handlers.table(), reads))
-    told = administration.handlers(
-        broker,
-        settings,
-        registration.identity.address,
-        registration.when_told,
-        clock,
-        disk,
-        folder,
-        slices,
-    )
-    dispatcher.add(reading(told, reads))
-
-
-def _serve_clients(
-    dispatcher: Dispatcher,
-    broker: Broker,
-    calls: ClientCalls,
-    nameservers: list[str],
-    settings: Settings,
-    clock: Clock,
-) -> RouteLookup:
-    """Add the handlers that ask clients something, or tell them what to do.
-
-    Returns:
-        What asks NameServers for them; the caller stops it.
-    """
-    store, topics, members = broker.store, broker.topics, broker.members
-    name = settings.broker.name
-    routes = RouteLookup(
-        [split_address(one) for one in nameservers], calls, clock, client_context(settings.tls)
-    )
-    for handlers in (
-        ReplyHandlers(
-            broker.sender, broker.durable, members, calls, broker.store_host, clock.now_ms
+def _rows(
+    broker: Broker, calls: ClientCalls, routes: RouteLookup, name: str, clock: Clock
+) -> list[Row]:
+    """Return what clients may ask of a broker, each handler with the parts that it needs."""
+    store, topics, groups = broker.store, broker.topics, broker.groups
+    members, reads, host = broker.members, broker.reads, broker.store_host
+    return [
+        *SendHandlers(broker.sender, broker.durable, host).rows(),
+        *RetryHandlers(broker.send_back, broker.durable, broker.stats, topics).rows(reads),
+        *PullHandlers(
+            broker.puller,
+            broker.hold,
+            reads,
+            broker.stats,
+            lambda peer: peer.when_closed(broker.left),
+        ).rows(),
+        *OffsetHandlers(store, topics, groups, broker.offsets).rows(reads),
+        *ClientHandlers(members, groups, topics, broker.locks, broker.left).rows(),
+        *QueryHandlers(broker.queries, members).rows(reads),
+        *ReplyHandlers(broker.sender, broker.durable, members, calls, host, clock.now_ms).rows(),
+        *RelayHandlers(members, topics, groups, store, calls, name).rows(reads),
+        *ResetHandlers(store, topics, groups, members, broker.offsets, broker.hold, name).rows(
+            reads
         ),
-        RelayHandlers(members, topics, broker.groups, store, calls, name),
-        ResetHandlers(store, topics, broker.groups, members, broker.offsets, broker.hold, name),
-        AssignmentHandlers(members, topics, broker.request_modes, routes, name),
-    ):
-        dispatcher.add(reading(handlers.table(), broker.reads))
-    return routes
+        *AssignmentHandlers(members, topics, broker.request_modes, routes, name).rows(),
+    ]
 
 
 def _refuse_foreign(disk: Disk, folder: str) -> None:

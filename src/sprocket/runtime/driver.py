@@ -180,6 +180,11 @@ class Peer(asyncio.Protocol):
             self._queue += buffers
             self.flush()
 
+    def when_closed(self, callback: "Callable[[Peer], None]") -> None:
+        """Have something called once when the connection is gone, however often this is asked."""
+        if callback not in self.on_close:
+            self.on_close.append(callback)
+
     def close(self) -> None:
         """Write what is queued, then close; later sends are dropped."""
         if self.is_open:

@@ -132,3 +132,23 @@ def test_asyncio_serves_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch)
         return type(asyncio.get_running_loop()).__module__
 
     assert driver.run(main()).startswith("asyncio")
+
+
+def test_who_asks_twice_to_be_told_of_the_end_is_told_once() -> None:
+    """And not of other connections."""
+
+    async def main() -> None:
+        gone: list[driver.Peer] = []
+        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        first = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
+        second = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
+        for peer in (first, first, second):
+            peer.when_closed(gone.append)
+        first.close()
+        while not gone:
+            await asyncio.sleep(0)
+        assert gone == [first]
+        second.close()
+        await server.close()
+
+    driver.run(main())

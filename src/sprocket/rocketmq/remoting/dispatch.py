@@ -1,7 +1,8 @@
-"""Finds the handler of a request, and makes an answer of what the handler returns or raises.
+"""Finds what handles a request, and makes an answer of what that returns or raises.
 
-A handler is a plain function. It returns an `Answer`, or None if it answers later or not at all;
-then it keeps the request and calls `answer` when the time has come.
+Handlers stand in a table, one `Row` for each code: code, header of its requests, function. The
+function is given the request and its header. It returns an `Answer`, or None if it answers later,
+by the request's methods, or not at all.
 
 What goes wrong in a handler concerns its request only; the connection goes on:
 
@@ -16,15 +17,18 @@ Frames that cannot be read never come here: the connection is closed (`runtime.d
 Source: `NettyRemotingAbstract.processRequestCommand`.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
+from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
-from sprocket.rocketmq.codec.frame import Buffer
+from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, Buffer
 from sprocket.rocketmq.codec.headers import (
     FieldUnreadable,
     Header,
@@ -32,10 +36,16 @@ from sprocket.rocketmq.codec.headers import (
     QueryMessageAnswer,
     Region,
 )
+from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
+from sprocket.runtime.slices import Sliced, Slices
 
 _log = log.get_logger(__name__)
 
+H = TypeVar("H", bound=Header)
+
+BODY_BYTES_MAX = FRAME_BYTES_MAX - 64 * KIB
+"""The longest body that a frame takes with any header."""
 
 REFUSED_FIELDS: Mapping[int, Header] = {
     **dict.fromkeys(
@@ -78,74 +88,137 @@ class Answer(Struct, gc=False):
     extra: Mapping[str, str] | None = None
 
 
-Handler = Callable[[Peer, Command], Answer | None]
-"""Handles one request; None means that it is answered later, with `answer`, or never."""
+class Request(Struct, gc=False):
+    """A request, and who waits for its answer."""
+
+    peer: Peer
+    command: Command
+
+    @property
+    def body(self) -> bytes:
+        """What came after its header."""
+        return self.command.body
+
+    def answer(self, what: Answer) -> None:
+        """Send an answer, unless nobody waits for it."""
+        answer(self.peer, self.command, what)
+
+    def fail(self, error: Exception) -> None:
+        """Answer what a handler raised, now or in a later turn of the loop."""
+        self.answer(failed(self.peer, self.command, error))
+
+    def done(self, error: StoreError | None, what: Answer | None = None) -> None:
+        """Answer once the work is done: with `what`, by default a success, or why it is not."""
+        if error is None:
+            self.answer(what or Answer())
+        else:
+            self.fail(error)
 
 
-def encoded(request: Command, what: Answer) -> Sequence[Buffer]:
+def encoded(command: Command, what: Answer) -> Sequence[Buffer]:
     """Return the frame of an answer, nothing if the request was one-way: nobody waits for it."""
-    if request.is_oneway:
+    if command.is_oneway:
         return ()
-    return response(request, what.code, what.header, what.remark, what.body, what.extra)
+    return response(command, what.code, what.header, what.remark, what.body, what.extra)
 
 
-def answer(peer: Peer, request: Command, what: Answer) -> None:
+def answer(peer: Peer, command: Command, what: Answer) -> None:
     """Send an answer, unless nobody waits for it."""
-    buffers = encoded(request, what)
+    buffers = encoded(command, what)
     if buffers:
         peer.send(buffers)
 
 
-def answering(
-    peer: Peer, request: Command, what: Answer | None = None
-) -> Callable[[StoreError | None], None]:
-    """Return what answers a request once its work is done, with why it could not be done.
+Handler = Callable[[Peer, Command], Answer | None]
+"""Handles one request, whatever its header is."""
+
+
+class Row(Struct, frozen=True):
+    """A code, and what handles its requests."""
+
+    code: RequestCode
+    handle: Handler
+
+
+def row(
+    code: RequestCode,
+    kind: type[H],
+    function: Callable[[Request, H], Answer | None],
+    reads: ColdReads | None = None,
+) -> Row:
+    """Return a row of the table.
 
     Args:
-        peer: Who asked.
-        request: What for.
-        what: The answer to work that was done; None: that it was.
+        code: The request's.
+        kind: The header of such requests; `NoFields` if they have none.
+        function: Handles them.
+        reads: It reads what may be on the disk only, so it may end at any read and be begun anew
+            by this; None: it does not.
     """
 
-    def done(error: StoreError | None) -> None:
-        found = (what or Answer()) if error is None else failed(peer, request, error)
-        answer(peer, request, found)
+    def handle(peer: Peer, command: Command) -> Answer | None:
+        return function(Request(peer, command), command.header(kind))
 
-    return done
+    def read(peer: Peer, command: Command) -> None:
+        request, header = Request(peer, command), command.header(kind)
+
+        def work() -> None:
+            found = function(request, header)
+            if found is not None:
+                request.answer(found)
+
+        assert reads is not None
+        reads.run(work, request.fail)
+
+    return Row(code, handle if reads is None else read)
+
+
+def sliced_row(
+    code: RequestCode,
+    kind: type[H],
+    function: Callable[[Request, H], Sliced[Answer]],
+    slices: Slices,
+) -> Row:
+    """Return a row whose answer is about everything there is, and is made in slices.
+
+    Args:
+        code: The request's.
+        kind: The header of such requests; `NoFields` if they have none.
+        function: Handles them.
+        slices: Does what it says on the loop.
+    """
+
+    def handle(peer: Peer, command: Command) -> None:
+        request = Request(peer, command)
+        slices.run(function(request, command.header(kind)), request.answer, request.fail)
+
+    return Row(code, handle)
 
 
 class Dispatcher:
-    """A table of handlers by request code.
+    """The table.
 
     Args:
-        handlers: Code → handler.
-        on_response: Gets answers to requests that this side sent; without it they are dropped,
-            as are answers that nobody waits for.
+        rows: One for each code.
+        answered: Gets answers to requests that this side sent; without it they are dropped.
 
     Threads: event loop only.
     """
 
     def __init__(
-        self,
-        handlers: Mapping[int, Handler],
-        on_response: Callable[[Peer, Command], None] | None = None,
+        self, rows: Iterable[Row], answered: Callable[[Peer, Command], None] | None = None
     ) -> None:
-        self._handlers = {int(code): handler for code, handler in handlers.items()}
-        self._on_response = on_response
-
-    def add(self, handlers: Mapping[int, Handler]) -> None:
-        """Add handlers, or replace them: for a server whose port must be known to its parts."""
-        self._handlers.update({int(code): handler for code, handler in handlers.items()})
-
-    def without(self, codes: Container[int]) -> dict[int, Handler]:
-        """Return the table as it is now, less some codes."""
-        return {code: one for code, one in self._handlers.items() if code not in codes}
+        self._handlers: dict[int, Handler] = {}
+        for one in rows:
+            assert one.code not in self._handlers, f"two rows for {one.code!r}"
+            self._handlers[int(one.code)] = one.handle
+        self._answered = answered
 
     def __call__(self, peer: Peer, command: Command) -> None:
         """Handle one command; what `runtime.driver.serve` wants for its events."""
         if command.flag & RESPONSE_FLAG:
-            if self._on_response is not None:
-                self._on_response(peer, command)
+            if self._answered is not None:
+                self._answered(peer, command)
             return
         handler = self._handlers.get(command.code)
         try:
@@ -154,6 +227,45 @@ class Dispatcher:
                 answer(peer, command, found)
         except Exception as error:
             answer(peer, command, failed(peer, command, error))
+
+
+class Body:
+    """A body in the making.
+
+    Attributes:
+        pieces: What it is made of so far.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self._bytes = 0
+
+    def add(self, piece: bytes) -> None:
+        """Add a piece.
+
+        Raises:
+            RequestRefused: No frame takes so much, so no client could read it.
+        """
+        self.pieces.append(piece)
+        self._bytes += len(piece)
+        if self._bytes > BODY_BYTES_MAX:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the answer is longer than the {FRAME_BYTES_MAX} bytes that a frame may have; "
+                "ask about one topic or group at a time",
+            )
+
+
+def body(pieces: Iterator[bytes]) -> Sliced[list[bytes]]:
+    """Make a body of pieces, of which each is one call.
+
+    Raises:
+        RequestRefused: No frame takes it.
+    """
+    made = Body()
+    while (piece := (yield partial(next, pieces, None))) is not None:
+        made.add(piece)
+    return made.pieces
 
 
 def busy() -> RequestRefused:

@@ -1,6 +1,7 @@
 """From requests to handlers to answers."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -8,10 +9,10 @@ import structlog
 
 from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import headers
-from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, dispatch
+from sprocket.rocketmq.codec.headers import NoFields, QueryConsumerOffset, headers
+from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, Row, row
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.pipe import PipeNetwork
@@ -49,7 +50,15 @@ def request(code: int, opaque: int, *, oneway: bool = False) -> bytes:
     return b"".join(command.request(code, opaque, oneway=oneway))
 
 
-def ok(_peer: Peer, _command: Command) -> Answer:
+Function = Callable[[Request, NoFields], Answer | None]
+
+
+def table(functions: Mapping[int, Function]) -> list[Row]:
+    """Return rows for requests without fields."""
+    return [row(RequestCode(code), NoFields, one) for code, one in functions.items()]
+
+
+def ok(_request: Request, _header: NoFields) -> Answer:
     """Handle anything."""
     return Answer()
 
@@ -69,31 +78,33 @@ def test_what_a_handler_raises_is_answered_and_the_connection_goes_on(
 ) -> None:
     """The next request of the same connection is served."""
 
-    def fail(_peer: Peer, _command: Command) -> Answer:
+    def fail(_request: Request, _header: NoFields) -> Answer:
         raise error
 
-    answers = exchange(Dispatcher({10: fail, 11: ok}), [request(10, 1), request(11, 2)], 2)
+    answers = exchange(Dispatcher(table({10: fail, 11: ok})), [request(10, 1), request(11, 2)], 2)
     assert answers == [(1, code, remark), (2, 0, None)]
 
 
 def test_an_answer_that_cannot_be_written_is_an_error_of_its_request() -> None:
     """Our own mistake costs one request, not the connection."""
 
-    def too_large(_peer: Peer, _command: Command) -> Answer:
+    def too_large(_request: Request, _header: NoFields) -> Answer:
         return Answer(0, None, None, [bytes(1 << 24)])
 
-    answers = exchange(Dispatcher({10: too_large, 11: ok}), [request(10, 1), request(11, 2)], 2)
+    answers = exchange(
+        Dispatcher(table({10: too_large, 11: ok})), [request(10, 1), request(11, 2)], 2
+    )
     assert [(opaque, code) for opaque, code, _ in answers] == [(1, 1), (2, 0)]
 
 
 def test_an_unexpected_error_is_logged_with_its_request() -> None:
     """Who asked for what, so that the bug can be found."""
 
-    def fail(_peer: Peer, _command: Command) -> Answer:
+    def fail(_request: Request, _header: NoFields) -> Answer:
         raise KeyError("bug")
 
     with structlog.testing.capture_logs() as logs:
-        exchange(Dispatcher({310: fail}), [request(310, 7)], 1)
+        exchange(Dispatcher(table({310: fail})), [request(310, 7)], 1)
     (entry,) = [one for one in logs if one["log_level"] == "error"]
     assert (entry["code"], entry["request"], entry["opaque"]) == (310, "SEND_MESSAGE_V2", 7)
     assert isinstance(entry["exc_info"], KeyError)
@@ -111,31 +122,31 @@ def test_an_unexpected_error_is_logged_with_its_request() -> None:
 )
 def test_an_unknown_code_is_refused_by_name(code: int, remark: str) -> None:
     """Code 3, beginning as RocketMQ's remark does."""
-    answers = exchange(Dispatcher({}), [request(code, 5)], 1)
+    answers = exchange(Dispatcher([]), [request(code, 5)], 1)
     assert answers == [(5, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)]
 
 
 def test_one_way_requests_are_never_answered() -> None:
     """Neither success, nor refusal, nor an error; the answer after them is the first."""
 
-    def fail(_peer: Peer, _command: Command) -> Answer:
+    def fail(_request: Request, _header: NoFields) -> Answer:
         raise ValueError
 
     requests = [request(code, 1, oneway=True) for code in (10, 11, 9999)] + [request(10, 2)]
-    assert exchange(Dispatcher({10: ok, 11: fail}), requests, 1) == [(2, 0, None)]
+    assert exchange(Dispatcher(table({10: ok, 11: fail})), requests, 1) == [(2, 0, None)]
 
 
 def test_a_handler_may_answer_later() -> None:
     """It returns nothing and keeps the request."""
     kept: list[Any] = []
 
-    def later(peer: Peer, command: Command) -> None:
-        kept.append(command)
+    def later(request: Request, _header: NoFields) -> None:
+        kept.append(request)
         if len(kept) == 2:
             for one in reversed(kept):
-                dispatch.answer(peer, one, Answer(19, None, "late"))
+                one.answer(Answer(19, None, "late"))
 
-    answers = exchange(Dispatcher({11: later}), [request(11, 1), request(11, 2)], 2)
+    answers = exchange(Dispatcher(table({11: later})), [request(11, 1), request(11, 2)], 2)
     assert answers == [(2, 19, "late"), (1, 19, "late")]
 
 
@@ -149,10 +160,10 @@ def test_an_answer_carries_everything() -> None:
         def send(self, buffers: list[Any]) -> None:
             sent.extend(buffers)
 
-    def handle(_peer: Peer, _command: Command) -> Answer:
+    def handle(_request: Request, _header: NoFields) -> Answer:
         return Answer(0, headers.OffsetAnswer(offset=5), None, [b"bo", b"dy"], {"x": "y"})
 
-    Dispatcher({30: handle})(FakePeer(), Command(30, 8))  # type: ignore[arg-type]
+    Dispatcher(table({30: handle}))(FakePeer(), Command(30, 8))  # type: ignore[arg-type]
     (found,) = Connection().receive(b"".join(sent))
     assert (found.ext_map(), found.body) == ({"offset": "5", "x": "y"}, b"body")
 
@@ -165,7 +176,7 @@ def test_responses_go_to_who_waits_for_them_or_nowhere() -> None:
     def waiting(_peer: Peer, command: Command) -> None:
         got.append(command.opaque)
 
-    for dispatcher in (Dispatcher({10: ok}), Dispatcher({10: ok}, waiting)):
+    for dispatcher in (Dispatcher(table({10: ok})), Dispatcher(table({10: ok}), waiting)):
         assert exchange(dispatcher, [response, request(10, 4)], 1) == [(4, 0, None)]
     assert got == [3]
 
@@ -175,7 +186,7 @@ def test_frames_that_are_none_close_the_connection_and_the_server_goes_on() -> N
 
     async def main() -> None:
         server = await driver.serve(
-            lambda: Connection(frame_bytes_max=1000), Dispatcher({10: ok}), "127.0.0.1", 0
+            lambda: Connection(frame_bytes_max=1000), Dispatcher(table({10: ok})), "127.0.0.1", 0
         )
         for bad in (b"\xff" * 12, b"GET / HTTP/1.1\r\n", (997).to_bytes(4, "big") + b"\0" * 8):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -192,9 +203,28 @@ def test_frames_that_are_none_close_the_connection_and_the_server_goes_on() -> N
     driver.run(main())
 
 
-def test_a_table_without_some_codes() -> None:
-    """A copy: what is added later is not in it."""
-    dispatcher = Dispatcher({1: lambda *_: None, 2: lambda *_: None})
-    less = dispatcher.without({2, 3})
-    dispatcher.add({4: lambda *_: None})
-    assert list(less) == [1]
+def test_a_handler_is_given_the_header_of_its_row() -> None:
+    """Typed; one that cannot be read is refused, and the handler is not called."""
+    given: list[QueryConsumerOffset] = []
+
+    def handle(request: Request, header: QueryConsumerOffset) -> Answer:
+        given.append(header)
+        return Answer(remark=request.body.decode())
+
+    code = RequestCode.QUERY_CONSUMER_OFFSET
+    header = QueryConsumerOffset(consumer_group="g", topic="T", queue_id=3)
+    requests = [
+        b"".join(command.request(code, 1, header, b"body")),
+        b"".join(command.request(code, 2, None, extra={"topic": "T"})),
+    ]
+    answers = exchange(Dispatcher([row(code, QueryConsumerOffset, handle)]), requests, 2)
+    assert given == [header]
+    assert answers[0] == (1, 0, "body")
+    assert answers[1][:2] == (2, ResponseCode.SYSTEM_ERROR)
+    assert "is missing" in (answers[1][2] or "")
+
+
+def test_two_rows_for_a_code_are_a_mistake() -> None:
+    """One of them would never be asked."""
+    with pytest.raises(AssertionError, match="two rows"):
+        Dispatcher([*table({10: ok}), *table({10: ok})])

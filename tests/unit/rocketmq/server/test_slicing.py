@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.server import slicing
+from sprocket.rocketmq.remoting import dispatch
 from sprocket.runtime import slices
 from sprocket.runtime.slices import Slices
 
@@ -60,7 +60,7 @@ def test_an_answer_that_no_frame_takes_is_refused(
     on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its client would have to close the connection."""
-    monkeypatch.setattr(slicing, "BODY_BYTES_MAX", 100)
+    monkeypatch.setattr(dispatch, "BODY_BYTES_MAX", 100)
 
     async def scenario(lab: Any) -> None:
         answer = await lab.broker.call(21, {})

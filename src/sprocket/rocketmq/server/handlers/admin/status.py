@@ -1,54 +1,65 @@
-"""Requests about the broker itself: 28, 315, 907; and to clean up: 306, 316, 329."""
+"""Requests about the broker itself: 25, 26, 28, 315, 907; and to clean up: 306, 316, 329."""
+
+from dataclasses import dataclass
+
+import msgspec
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.admin import Removal, RuntimeInfo, Upkeep
+from sprocket.rocketmq.broker.admin import BrokerConfig, Removal, RuntimeInfo, Upkeep
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.bodies import ReplicaStatus, broker_bodies, stats_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import ViewStats
-from sprocket.rocketmq.remoting import Answer, Handler, answering
+from sprocket.rocketmq.codec.config import java_properties
+from sprocket.rocketmq.codec.headers import BrokerConfigAnswer, NoFields, ViewStats
+from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.store.store import Store
-from sprocket.runtime.driver import Peer
+from sprocket.runtime.cold_reads import ColdReads
 
 
+@dataclass(frozen=True, slots=True)
 class StatusHandlers:
-    """The broker's figures and its upkeep."""
+    """The broker's settings, its figures and its upkeep."""
 
-    def __init__(
-        self,
-        store: Store,
-        info: RuntimeInfo,
-        stats: Stats,
-        upkeep: Upkeep,
-        removal: Removal,
-        cluster: str,
-    ) -> None:
-        self._store = store
-        self._info = info
-        self._stats = stats
-        self._upkeep = upkeep
-        self._removal = removal
-        self._cluster = cluster
+    _store: Store
+    _info: RuntimeInfo
+    _stats: Stats
+    _upkeep: Upkeep
+    _removal: Removal
+    _cluster: str
+    _config: BrokerConfig
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
-            RequestCode.VIEW_BROKER_STATS_DATA: self.view,
-            RequestCode.GET_BROKER_HA_STATUS: self.replicas,
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean,
-            RequestCode.DELETE_EXPIRED_COMMITLOG: self.clean,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused,
-        }
+    def rows(self, reads: ColdReads) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.UPDATE_BROKER_CONFIG, NoFields, self.update),
+            row(RequestCode.GET_BROKER_CONFIG, NoFields, self.told),
+            row(RequestCode.GET_BROKER_RUNTIME_INFO, NoFields, self.runtime, reads),
+            row(RequestCode.VIEW_BROKER_STATS_DATA, ViewStats, self.view),
+            row(RequestCode.GET_BROKER_HA_STATUS, NoFields, self.replicas),
+            row(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, NoFields, self.clean),
+            row(RequestCode.DELETE_EXPIRED_COMMITLOG, NoFields, self.clean),
+            row(RequestCode.CLEAN_UNUSED_TOPIC, NoFields, self.clean_unused),
+        ]
 
-    def runtime(self, _: Peer, _request: Command) -> Answer:
+    def update(self, request: Request, _header: NoFields) -> Answer:
+        """Change settings; no body is a success, as in RocketMQ."""
+        self._config.update(java_properties.read(request.body))
+        return Answer()
+
+    def told(self, _: Request, _header: NoFields) -> Answer:
+        """Answer all settings, in RocketMQ's words."""
+        version = msgspec.json.encode(self._config.version.to_json()).decode()
+        return Answer(
+            header=BrokerConfigAnswer(version=version),
+            body=(java_properties.write(self._config.told()),),
+        )
+
+    def runtime(self, _: Request, _header: NoFields) -> Answer:
         """Answer the figures as texts by name."""
         return Answer(body=(broker_bodies.encode_key_values(self._info.table()),))
 
-    def view(self, _: Peer, request: Command) -> Answer:
+    def view(self, _: Request, header: ViewStats) -> Answer:
         """Answer one statistic."""
-        header = request.header(ViewStats)
         found = self._stats.view(header.stats_name, header.stats_key, self._cluster)
         if found is None:
             raise RequestRefused(
@@ -57,18 +68,18 @@ class StatusHandlers:
             )
         return Answer(body=(stats_bodies.encode_stats(found),))
 
-    def replicas(self, _: Peer, _request: Command) -> Answer:
+    def replicas(self, _: Request, _header: NoFields) -> Answer:
         """Answer how slaves keep up: this master has none."""
         status = ReplicaStatus(log_end=self._store.end)
         return Answer(body=(stats_bodies.encode_replica_status(status),))
 
-    def clean(self, peer: Peer, request: Command) -> None:
+    def clean(self, request: Request, _header: NoFields) -> None:
         """Delete old log files that have expired, with the units and keys of their messages.
 
         A queue that has no message left keeps its place: consumers go on where they were.
         """
-        self._upkeep.clean(answering(peer, request))
+        self._upkeep.clean(request.done)
 
-    def clean_unused(self, peer: Peer, request: Command) -> None:
+    def clean_unused(self, request: Request, _header: NoFields) -> None:
         """Delete queues whose topic is not there any more."""
-        self._removal.delete_unused(answering(peer, request))
+        self._removal.delete_unused(request.done)

@@ -1,12 +1,12 @@
 """Requests about topics: 17, 18, 21, 202, 215, 305 and 351."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sprocket.base.disk import gather
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.broker.admin import Removal
+from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics, attributes, check_name
 from sprocket.rocketmq.codec.bodies import (
@@ -17,16 +17,15 @@ from sprocket.rocketmq.codec.bodies import (
     broker_bodies,
 )
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.remoting import Answer, Handler, answer, answering, failed
-from sprocket.rocketmq.server.slicing import SlicedHandler, body
+from sprocket.rocketmq.remoting import Answer, Request, Row, body, row, sliced_row
 from sprocket.rocketmq.store.store import Store
-from sprocket.runtime.driver import Peer
-from sprocket.runtime.slices import Sliced
+from sprocket.runtime.cold_reads import ColdReads
+from sprocket.runtime.slices import Sliced, Slices
+from sprocket.runtime.snapshots import Snapshots
 
 QUEUES_MAX = 65_536
 """Most queues of a topic; each costs a folder and a file once it is used."""
@@ -34,49 +33,36 @@ QUEUES_MAX = 65_536
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
+@dataclass(frozen=True, slots=True)
 class TopicHandlers:
     """Making topics, deleting them, and looking at them."""
 
-    def __init__(
-        self,
-        store: Store,
-        topics: Topics,
-        removal: Removal,
-        stats: Stats,
-        broker_name: str,
-        when_told: Callable[[Callable[[], None]], None],
-        when_durable: Callable[[Callable[[StoreError | None], None]], None],
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._removal = removal
-        self._stats = stats
-        self._broker_name = broker_name
-        self._when_told = when_told
-        self._when_durable = when_durable
+    _store: Store
+    _topics: Topics
+    _removal: Removal
+    _stats: Stats
+    _broker_name: str
+    _registration: Registration
+    _snapshots: Snapshots
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
-            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.put_all,
-            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
-            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
-            RequestCode.GET_TOPIC_CONFIG: self.config,
-        }
+    def rows(self, reads: ColdReads, slices: Slices) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopic, self.put),
+            row(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, NoFields, self.put_all),
+            row(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopic, self.delete),
+            row(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, NoFields, self.system),
+            row(RequestCode.GET_TOPIC_STATS_INFO, TopicOnly, self.stats, reads),
+            row(RequestCode.GET_TOPIC_CONFIG, TopicOnly, self.config),
+            sliced_row(RequestCode.GET_ALL_TOPIC_CONFIG, NoFields, self.all, slices),
+        ]
 
-    def sliced_table(self) -> dict[int, SlicedHandler]:
-        """Return the handler of the code that is answered in slices."""
-        return {RequestCode.GET_ALL_TOPIC_CONFIG: self.all}
-
-    def put(self, peer: Peer, request: Command) -> None:
+    def put(self, request: Request, header: CreateTopic) -> None:
         """Make or change a topic.
 
         It is answered when it is on the disk and the NameServers know it, those that answer within
         a second.
         """
-        header = request.header(CreateTopic)
         topic = TopicConfig(
             name=header.topic,
             read_queues=header.read_queue_nums,
@@ -88,35 +74,35 @@ class TopicHandlers:
             attributes=attributes.parse(header.attributes),
         )
         self._put([self._checked(topic)])
-        self._answer_when_kept(peer, request)
+        self._answer_when_kept(request)
 
-    def put_all(self, peer: Peer, request: Command) -> None:
+    def put_all(self, request: Request, _header: NoFields) -> None:
         """Make or change topics, all of them or none; answer as `put`."""
         wanted = admin_bodies.decode_topic_configs(request.body)
         self._put([self._checked(topic) for topic in wanted])
-        self._answer_when_kept(peer, request)
+        self._answer_when_kept(request)
 
-    def delete(self, peer: Peer, request: Command) -> None:
+    def delete(self, request: Request, header: DeleteTopic) -> None:
         """Delete a topic with everything in it; one that is not there is a success."""
-        name = request.header(DeleteTopic).topic
+        name = header.topic
         if not name.strip():
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._refuse_system(name)
-        self._removal.delete_topic(name, answering(peer, request))
+        self._removal.delete_topic(name, request.done)
 
-    def all(self, _: Peer, _request: Command) -> Sliced[Answer]:
+    def all(self, _: Request, _header: NoFields) -> Sliced[Answer]:
         """Answer the whole table."""
         table = TopicTable(version=self._topics.version, topics=list(self._topics.all()))
         made = yield from body(admin_bodies.topic_table_pieces(table))
         return Answer(header=NoFields(), body=made)
 
-    def system(self, _: Peer, _request: Command) -> Answer:
+    def system(self, _: Request, _header: NoFields) -> Answer:
         """Answer the names of the system's topics."""
         return Answer(body=(broker_bodies.encode_topic_list(self._topics.system()),))
 
-    def stats(self, _: Peer, request: Command) -> Answer:
+    def stats(self, _: Request, header: TopicOnly) -> Answer:
         """Answer the range of each queue of a topic."""
-        name = request.header(TopicOnly).topic
+        name = header.topic
         topic = self._topics.get(name)
         if topic is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
@@ -136,9 +122,9 @@ class TopicHandlers:
             min_offset=span.min, max_offset=span.max, last_update_at_ms=max(0, last_at_ms)
         )
 
-    def config(self, _: Peer, request: Command) -> Answer:
+    def config(self, _: Request, header: TopicOnly) -> Answer:
         """Answer how a topic is set up."""
-        name = request.header(TopicOnly).topic
+        name = header.topic
         topic = self._topics.get(name)
         if topic is None:
             raise RequestRefused(
@@ -153,14 +139,14 @@ class TopicHandlers:
             if topic.takes_batches:
                 self._store.take_batches(topic.name)
 
-    def _answer_when_kept(self, peer: Peer, request: Command) -> None:
+    def _answer_when_kept(self, request: Request) -> None:
         def kept(error: StoreError | None) -> None:
             if error is not None:
-                answer(peer, request, failed(peer, request, error))
+                request.fail(error)
                 return
-            self._when_told(lambda: answer(peer, request, Answer(remark=NOT_SET)))
+            self._registration.when_told(lambda: request.answer(Answer(remark=NOT_SET)))
 
-        self._when_durable(kept)
+        self._snapshots.when_durable(kept)
 
     def _checked(self, topic: TopicConfig) -> TopicConfig:
         """Return a topic with its attributes as they shall be; those given are changes."""

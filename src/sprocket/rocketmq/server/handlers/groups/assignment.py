@@ -7,6 +7,7 @@ Source: RocketMQ `QueryAssignmentProcessor`. POP is not offered: a request to se
 and everybody is told to pull.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.errors import RequestRefused
@@ -14,49 +15,41 @@ from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
 from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
 from sprocket.rocketmq.codec.bodies import PULL, AssignmentQuery, relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.codec.record import LIGHT_PREFIX
 from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.remoting import Answer, Handler, answer
+from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.server.route_lookup import RouteLookup
-from sprocket.runtime.driver import Peer
 
 
+@dataclass(frozen=True, slots=True)
 class AssignmentHandlers:
     """Who reads what, and how."""
 
-    def __init__(
-        self,
-        members: ClientManager,
-        topics: Topics,
-        modes: RequestModes,
-        routes: RouteLookup,
-        broker_name: str,
-    ) -> None:
-        self._members = members
-        self._topics = topics
-        self._modes = modes
-        self._routes = routes
-        self._broker_name = broker_name
+    _members: ClientManager
+    _topics: Topics
+    _modes: RequestModes
+    _routes: RouteLookup
+    _broker_name: str
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.QUERY_ASSIGNMENT: self.query,
-            RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
-            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.modes,
-        }
+    def rows(self) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.QUERY_ASSIGNMENT, NoFields, self.query),
+            row(RequestCode.SET_MESSAGE_REQUEST_MODE, NoFields, self.set_mode),
+            row(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, NoFields, self.modes),
+        ]
 
-    def query(self, peer: Peer, request: Command) -> None:
+    def query(self, request: Request, _header: NoFields) -> None:
         """Answer which queues of a topic a consumer is to read."""
         query = relay_bodies.decode_assignment_query(request.body)
         if not query.topic:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the query names no topic")
-        self._routes.queues(query.topic, partial(self._answer, peer, request, query))
+        self._routes.queues(query.topic, partial(self._answer, request, query))
 
-    def set_mode(self, _: Peer, request: Command) -> Answer:
+    def set_mode(self, request: Request, _header: NoFields) -> Answer:
         """Note how a group gets the messages of a topic."""
         mode = relay_bodies.decode_request_mode(request.body)
         if mode.topic.startswith(RETRY_PREFIX):
@@ -72,19 +65,15 @@ class AssignmentHandlers:
         self._modes.put(mode)
         return Answer()
 
-    def modes(self, _: Peer, _request: Command) -> Answer:
+    def modes(self, _: Request, _header: NoFields) -> Answer:
         """Answer every mode that was set."""
         return Answer(body=(relay_bodies.encode_request_modes(self._modes.all()),))
 
     def _answer(
-        self,
-        peer: Peer,
-        request: Command,
-        query: AssignmentQuery,
-        queues: list[MessageQueue] | None,
+        self, request: Request, query: AssignmentQuery, queues: list[MessageQueue] | None
     ) -> None:
         share = self._share(query, self._own_queues(query.topic) if queues is None else queues)
-        answer(peer, request, Answer(body=(relay_bodies.encode_assignment(share),)))
+        request.answer(Answer(body=(relay_bodies.encode_assignment(share),)))
 
     def _share(
         self, query: AssignmentQuery, queues: list[MessageQueue]

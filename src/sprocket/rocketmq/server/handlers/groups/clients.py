@@ -1,6 +1,7 @@
 """Requests by which clients are known: 34, 35, 38, 46, and the queue locks 41 and 42."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
@@ -8,7 +9,6 @@ from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.bodies import ConsumerData, client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     GetConsumerList,
     HeartbeatAnswer,
@@ -18,57 +18,49 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.model.group import TAG
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
-from sprocket.rocketmq.remoting import Answer, Connection, Handler
+from sprocket.rocketmq.remoting import Answer, Connection, Request, Row, row
 from sprocket.runtime.driver import Peer
 
 
+@dataclass(frozen=True, slots=True)
 class ClientHandlers:
     """Who is there, and who consumes what alone."""
 
-    def __init__(
-        self,
-        members: ClientManager,
-        groups: Groups,
-        topics: Topics,
-        locks: QueueLocks,
-        watch: Callable[[Peer], None],
-    ) -> None:
-        self._members = members
-        self._groups = groups
-        self._topics = topics
-        self._locks = locks
-        self._watch = watch
+    _members: ClientManager
+    _groups: Groups
+    _topics: Topics
+    _locks: QueueLocks
+    _left: Callable[[Peer], None]
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.HEART_BEAT: self.heartbeat,
-            RequestCode.UNREGISTER_CLIENT: self.unregister,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumers,
-            RequestCode.CHECK_CLIENT_CONFIG: self.check,
-            RequestCode.LOCK_BATCH_MQ: self.lock,
-            RequestCode.UNLOCK_BATCH_MQ: self.unlock,
-        }
+    def rows(self) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.HEART_BEAT, NoFields, self.heartbeat),
+            row(RequestCode.UNREGISTER_CLIENT, UnregisterClient, self.unregister),
+            row(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerList, self.consumers),
+            row(RequestCode.CHECK_CLIENT_CONFIG, NoFields, self.check),
+            row(RequestCode.LOCK_BATCH_MQ, NoFields, self.lock),
+            row(RequestCode.UNLOCK_BATCH_MQ, NoFields, self.unlock),
+        ]
 
-    def heartbeat(self, peer: Peer, request: Command) -> Answer:
+    def heartbeat(self, request: Request, _header: NoFields) -> Answer:
         """Note a client's groups; each consumer group gets its retry topic."""
         data = client_bodies.decode_heartbeat(request.body)
-        self._watch(peer)
+        request.peer.when_closed(self._left)
         consumers = [one for one in data.consumers if self._prepare(one)]
         has_changed = self._members.heartbeat(
-            peer, data, request.language, request.version, consumers
+            request.peer, data, request.command.language, request.command.version, consumers
         )
         return Answer(header=HeartbeatAnswer(has_changed=has_changed))
 
-    def unregister(self, peer: Peer, request: Command) -> Answer:
+    def unregister(self, request: Request, header: UnregisterClient) -> Answer:
         """Take a client out of the groups it names."""
-        header = request.header(UnregisterClient)
-        self._members.unregister(peer, header.producer_group, header.consumer_group)
+        self._members.unregister(request.peer, header.producer_group, header.consumer_group)
         return Answer(header=NoFields())
 
-    def consumers(self, _: Peer, request: Command) -> Answer:
+    def consumers(self, _: Request, header: GetConsumerList) -> Answer:
         """Answer the ids of a group's consumers."""
-        name = request.header(GetConsumerList).consumer_group
+        name = header.consumer_group
         group = self._members.consumers(name)
         client_ids = [] if group is None else group.client_ids()
         if not client_ids:
@@ -76,7 +68,7 @@ class ClientHandlers:
         body = client_bodies.encode_consumer_list(client_ids)
         return Answer(header=NoFields(), body=(body,))
 
-    def check(self, _: Peer, request: Command) -> Answer:
+    def check(self, request: Request, _header: NoFields) -> Answer:
         """Say whether the broker can filter as a consumer wants: by tag only."""
         if not request.body:
             return Answer()  # nothing that could fail
@@ -88,13 +80,13 @@ class ClientHandlers:
             )
         return Answer()
 
-    def lock(self, _: Peer, request: Command) -> Answer:
+    def lock(self, request: Request, _header: NoFields) -> Answer:
         """Give a client the queues that nobody else holds."""
         wanted = client_bodies.decode_lock(request.body)
         held = self._locks.lock(wanted.group, wanted.client_id, wanted.queues)
         return Answer(body=(client_bodies.encode_locked(held),))
 
-    def unlock(self, _: Peer, request: Command) -> Answer:
+    def unlock(self, request: Request, _header: NoFields) -> Answer:
         """Take queues back from a client."""
         wanted = client_bodies.decode_lock(request.body, is_group_needed=True)
         self._locks.unlock(wanted.group, wanted.client_id, wanted.queues)

@@ -1,9 +1,11 @@
-"""Requests about groups: 200, 201, 203, 204, 207, 225, 328 and 352."""
+"""Requests about groups: 200, 201, 203, 204, 207, 225, 328, 352 and 353."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.admin import Removal
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedClient, Groups, Link
 from sprocket.rocketmq.codec.bodies import (
@@ -12,71 +14,62 @@ from sprocket.rocketmq.codec.bodies import (
     GroupTable,
     ProducerInfo,
     group_bodies,
+    relay_bodies,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     ConsumerConnections,
     DeleteGroup,
+    GroupForbidden,
     GroupOnly,
+    NoFields,
     ProducerConnections,
 )
-from sprocket.rocketmq.remoting import Answer, Handler, answering
-from sprocket.rocketmq.server.slicing import SlicedHandler, body
-from sprocket.runtime.driver import Peer
-from sprocket.runtime.slices import Sliced
+from sprocket.rocketmq.remoting import Answer, Request, Row, body, row, sliced_row
+from sprocket.runtime.slices import Sliced, Slices
+from sprocket.runtime.snapshots import Snapshots
 
 
+@dataclass(frozen=True, slots=True)
 class GroupHandlers:
     """How groups are set up, and who is in them."""
 
-    def __init__(
-        self,
-        groups: Groups,
-        members: ClientManager,
-        removal: Removal,
-        clock: Clock,
-        when_durable: Callable[[Callable[[StoreError | None], None]], None],
-    ) -> None:
-        self._groups = groups
-        self._members = members
-        self._removal = removal
-        self._clock = clock
-        self._when_durable = when_durable
+    _groups: Groups
+    _members: ClientManager
+    _removal: Removal
+    _clock: Clock
+    _snapshots: Snapshots
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.put,
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.put_all,
-            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
-            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.config,
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
-            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
-            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
-        }
+    def rows(self, slices: Slices) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, NoFields, self.put),
+            row(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, NoFields, self.put_all),
+            row(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup, self.delete),
+            row(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupOnly, self.config),
+            row(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerConnections, self.consumers),
+            row(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerConnections, self.producers),
+            row(RequestCode.GET_ALL_PRODUCER_INFO, NoFields, self.all_producers),
+            row(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, GroupForbidden, self.forbid),
+            sliced_row(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, NoFields, self.all, slices),
+        ]
 
-    def sliced_table(self) -> dict[int, SlicedHandler]:
-        """Return the handler of the code that is answered in slices."""
-        return {RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all}
-
-    def put(self, peer: Peer, request: Command) -> None:
+    def put(self, request: Request, _header: NoFields) -> None:
         """Make or change a group; RocketMQ takes any name here, an empty one too."""
         self._groups.put([group_bodies.decode_group(request.body)])
-        self._when_durable(answering(peer, request))
+        self._snapshots.when_durable(request.done)
 
-    def put_all(self, peer: Peer, request: Command) -> None:
+    def put_all(self, request: Request, _header: NoFields) -> None:
         """Make or change groups, all of them or none."""
         self._groups.put(group_bodies.decode_group_list(request.body))
-        self._when_durable(answering(peer, request))
+        self._snapshots.when_durable(request.done)
 
-    def delete(self, peer: Peer, request: Command) -> None:
+    def delete(self, request: Request, header: DeleteGroup) -> None:
         """Delete a group; one that is not there is a success."""
-        header = request.header(DeleteGroup)
         self._removal.delete_group(header.group_name, clean_offset=header.clean_offset)
-        self._when_durable(answering(peer, request))
+        self._snapshots.when_durable(request.done)
 
-    def all(self, _: Peer, _request: Command) -> Sliced[Answer]:
+    def all(self, _: Request, _header: NoFields) -> Sliced[Answer]:
         """Answer the whole table."""
         table = GroupTable(
             version=self._groups.version,
@@ -85,14 +78,14 @@ class GroupHandlers:
         )
         return Answer(body=(yield from body(group_bodies.group_table_pieces(table))))
 
-    def config(self, _: Peer, request: Command) -> Answer:
+    def config(self, _: Request, header: GroupOnly) -> Answer:
         """Answer how a group is set up; one that may be made is made."""
-        group = self._groups.find(request.header(GroupOnly).group)
+        group = self._groups.find(header.group)
         return Answer(body=(group_bodies.encode_group(group),))
 
-    def consumers(self, _: Peer, request: Command) -> Answer:
+    def consumers(self, _: Request, header: ConsumerConnections) -> Answer:
         """Answer who consumes in a group, and what."""
-        name = request.header(ConsumerConnections).consumer_group
+        name = header.consumer_group
         group = self._members.consumers(name)
         if group is None or not group.clients:
             raise RequestRefused(
@@ -107,16 +100,16 @@ class GroupHandlers:
         )
         return Answer(body=(group_bodies.encode_consumer_connection(found),))
 
-    def producers(self, _: Peer, request: Command) -> Answer:
+    def producers(self, _: Request, header: ProducerConnections) -> Answer:
         """Answer who produces in a group."""
-        name = request.header(ProducerConnections).producer_group
+        name = header.producer_group
         clients = self._members.producers(name)
         if not clients:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
         found = _connections(clients.items())
         return Answer(body=(group_bodies.encode_producer_connection(found),))
 
-    def all_producers(self, _: Peer, _request: Command) -> Answer:
+    def all_producers(self, _: Request, _header: NoFields) -> Answer:
         """Answer every producer by group."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         found = {
@@ -133,6 +126,15 @@ class GroupHandlers:
             for group in self._members.producer_groups()
         }
         return Answer(body=(group_bodies.encode_producers(found),))
+
+    def forbid(self, request: Request, header: GroupForbidden) -> None:
+        """Open or close a topic to a group, if asked to, and answer how it is, durably."""
+        if header.readable is not None:
+            self._groups.forbid(header.group, header.topic, is_readable=header.readable)
+        is_readable = not self._groups.is_forbidden(header.group, header.topic)
+        body = relay_bodies.encode_permission(header.group, header.topic, is_readable=is_readable)
+        said = Answer(remark="", body=(body,))  # as RocketMQ has it
+        self._snapshots.when_durable(partial(request.done, what=said))
 
 
 def _connections(clients: Iterable[tuple[Link, ConnectedClient]]) -> list[ClientConnection]:

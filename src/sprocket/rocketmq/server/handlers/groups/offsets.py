@@ -1,10 +1,11 @@
 """Requests about offsets: 14, 15 and 29 to 32."""
 
+from dataclasses import dataclass
+
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     NoFields,
     OffsetAnswer,
@@ -15,40 +16,37 @@ from sprocket.rocketmq.codec.headers import (
     UpdateConsumerOffset,
 )
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.remoting import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
-from sprocket.runtime.driver import Peer
+from sprocket.runtime.cold_reads import ColdReads
 
 
+@dataclass(frozen=True, slots=True)
 class OffsetHandlers:
     """Where groups are, and where queues begin and end."""
 
-    def __init__(
-        self, store: Store, topics: Topics, groups: Groups, offsets: ConsumerOffsets
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+    _store: Store
+    _topics: Topics
+    _groups: Groups
+    _offsets: ConsumerOffsets
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
-            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
-            RequestCode.GET_MAX_OFFSET: self.get_max,
-            RequestCode.GET_MIN_OFFSET: self.get_min,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: self.get_earliest,
-        }
+    def rows(self, reads: ColdReads) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffset, self.query, reads),
+            row(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffset, self.update),
+            row(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffset, self.search, reads),
+            row(RequestCode.GET_MAX_OFFSET, TopicQueue, self.get_max),
+            row(RequestCode.GET_MIN_OFFSET, TopicQueue, self.get_min),
+            row(RequestCode.GET_EARLIEST_MSG_STORETIME, TopicQueue, self.get_earliest, reads),
+        ]
 
-    def query(self, _: Peer, request: Command) -> Answer:
+    def query(self, _: Request, header: QueryConsumerOffset) -> Answer:
         """Answer where a group goes on; a new one may be sent to 0 while that is cheap.
 
         No group is made, and none has to be there.
         """
-        header = request.header(QueryConsumerOffset)
         offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
         if offset is None or offset < 0:
             if not header.set_zero_if_not_found:
@@ -64,9 +62,8 @@ class OffsetHandlers:
             offset = 0
         return Answer(header=OffsetAnswer(offset=offset))
 
-    def update(self, _: Peer, request: Command) -> Answer:
+    def update(self, _: Request, header: UpdateConsumerOffset) -> Answer:
         """Note where a group is; on return it outlives the process."""
-        header = request.header(UpdateConsumerOffset)
         if not header.consumer_group.strip() or self._groups.get(header.consumer_group) is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -89,9 +86,8 @@ class OffsetHandlers:
             header=NoFields(), remark=None if is_taken else "Offset has been previously reset"
         )
 
-    def search(self, _: Peer, request: Command) -> Answer:
+    def search(self, _: Request, header: SearchOffset) -> Answer:
         """Answer the offset for a point in time."""
-        header = request.header(SearchOffset)
         offset = self._store.offset_by_time(
             header.topic,
             header.queue_id,
@@ -100,21 +96,18 @@ class OffsetHandlers:
         )
         return Answer(header=OffsetAnswer(offset=offset))
 
-    def get_max(self, _: Peer, request: Command) -> Answer:
+    def get_max(self, _: Request, header: TopicQueue) -> Answer:
         """Answer where the queue's next message goes."""
-        header = request.header(TopicQueue)
         offset = self._store.queue_range(header.topic, header.queue_id).max
         return Answer(header=OffsetAnswer(offset=offset))
 
-    def get_min(self, _: Peer, request: Command) -> Answer:
+    def get_min(self, _: Request, header: TopicQueue) -> Answer:
         """Answer where the queue's first message is; the remark is empty, as RocketMQ has it."""
-        header = request.header(TopicQueue)
         offset = self._store.queue_range(header.topic, header.queue_id).min
         return Answer(header=OffsetAnswer(offset=offset), remark="")
 
-    def get_earliest(self, _: Peer, request: Command) -> Answer:
+    def get_earliest(self, _: Request, header: TopicQueue) -> Answer:
         """Answer when the queue's first message was stored; −1 for an empty one."""
-        header = request.header(TopicQueue)
         first = self._store.queue_range(header.topic, header.queue_id).min
         at_ms = self._store.stored_at_ms(header.topic, header.queue_id, first)
         return Answer(header=TimestampAnswer(timestamp=at_ms))

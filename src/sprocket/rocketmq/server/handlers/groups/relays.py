@@ -6,6 +6,7 @@ Source: RocketMQ `AdminBrokerProcessor.callConsumer`, `Broker2Client.getConsumeS
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.disk import Buffer
@@ -14,7 +15,6 @@ from sprocket.rocketmq.broker.groups import ClientManager, ConnectedGroup, Group
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
     ConsumerStatusOfGroup,
@@ -23,9 +23,10 @@ from sprocket.rocketmq.codec.headers import (
     Header,
 )
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.remoting import Answer, Handler, answer
+from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
 RELAY_SECONDS = 10.0
@@ -36,6 +37,7 @@ RELAY_VERSION_MIN = 62
 """3.1.8: older clients do not know what they are asked."""
 
 
+@dataclass(frozen=True, slots=True)
 class RelayHandlers:
     """Questions on their way to consumers.
 
@@ -48,39 +50,30 @@ class RelayHandlers:
         broker_name: Goes along with a message.
     """
 
-    def __init__(
-        self,
-        members: ClientManager,
-        topics: Topics,
-        groups: Groups,
-        store: Store,
-        calls: ClientCalls,
-        broker_name: str,
-    ) -> None:
-        self._members = members
-        self._topics = topics
-        self._groups = groups
-        self._store = store
-        self._calls = calls
-        self._broker_name = broker_name
+    _members: ClientManager
+    _topics: Topics
+    _groups: Groups
+    _store: Store
+    _calls: ClientCalls
+    _broker_name: str
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume,
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.status,
-        }
+    def rows(self, reads: ColdReads) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfo, self.running_info),
+            row(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectly, self.consume, reads),
+            row(
+                RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ConsumerStatusOfGroup, self.status
+            ),
+        ]
 
-    def running_info(self, peer: Peer, request: Command) -> None:
+    def running_info(self, request: Request, header: GetConsumerRunningInfo) -> None:
         """Have a consumer say what it is doing."""
-        header = request.header(GetConsumerRunningInfo)
         consumer = self._consumer(header.consumer_group, header.client_id)
-        self._relay(peer, request, consumer, header)
+        self._relay(request, consumer, header)
 
-    def consume(self, peer: Peer, request: Command) -> None:
+    def consume(self, request: Request, header: ConsumeMessageDirectly) -> None:
         """Have a consumer's listener try one message."""
-        header = request.header(ConsumeMessageDirectly)
         consumer = self._consumer(header.consumer_group, header.client_id or "")
         stored = self._message(header.msg_id)
         topic = None if header.topic is None else self._topics.get(header.topic)
@@ -94,11 +87,10 @@ class RelayHandlers:
             topic_sys_flag=None if topic is None else topic.sys_flag,
             group_sys_flag=None if group is None else group.sys_flag,
         )
-        self._relay(peer, request, consumer, passed_on, stored)
+        self._relay(request, consumer, passed_on, stored)
 
-    def status(self, peer: Peer, request: Command) -> None:
+    def status(self, request: Request, header: ConsumerStatusOfGroup) -> None:
         """Have the members of a group say where they are in a topic."""
-        header = request.header(ConsumerStatusOfGroup)
         group = self._members.consumers(header.group)
         members = {} if group is None else _peers_by_id(group)
         if group is None or not members:
@@ -121,7 +113,7 @@ class RelayHandlers:
 
         def done() -> None:
             body = relay_bodies.encode_statuses(statuses)
-            answer(peer, request, Answer(remark=NOT_SET, body=(body,)))
+            request.answer(Answer(remark=NOT_SET, body=(body,)))
 
         question = GetConsumerStatus(topic=header.topic, group=header.group)
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
@@ -163,9 +155,7 @@ class RelayHandlers:
             )
         return stored
 
-    def _relay(
-        self, peer: Peer, request: Command, consumer: Peer, header: Header, body: Buffer = b""
-    ) -> None:
+    def _relay(self, request: Request, consumer: Peer, header: Header, body: Buffer = b"") -> None:
         def done(ended: Ended) -> None:
             found = ended.answer
             if found is not None:
@@ -178,9 +168,9 @@ class RelayHandlers:
                 told = Answer(
                     ResponseCode.SYSTEM_ERROR, None, f"the consumer could not be asked: {ended.why}"
                 )
-            answer(peer, request, told)
+            request.answer(told)
 
-        self._calls.call(consumer, request.code, header, body, RELAY_SECONDS, done)
+        self._calls.call(consumer, request.command.code, header, body, RELAY_SECONDS, done)
 
 
 def _peers_by_id(group: ConnectedGroup) -> dict[str, Peer]:

@@ -8,6 +8,7 @@ Source: RocketMQ `AdminBrokerProcessor`. Unlike there, a clone without a topic c
 and the pull that learns of a reset does not overwrite it with what it would commit itself.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.disk import gather
@@ -17,7 +18,6 @@ from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Grou
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     CloneOffsets,
     CorrectionOffsets,
@@ -25,44 +25,34 @@ from sprocket.rocketmq.codec.headers import (
     ResetOffset,
 )
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.remoting import Answer, Handler
+from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import Boundary
 from sprocket.rocketmq.store.store import Store
-from sprocket.runtime.driver import Peer
+from sprocket.runtime.cold_reads import ColdReads
 
 
+@dataclass(frozen=True, slots=True)
 class ResetHandlers:
     """Where groups go on, as administrators want it."""
 
-    def __init__(
-        self,
-        store: Store,
-        topics: Topics,
-        groups: Groups,
-        members: ClientManager,
-        offsets: ConsumerOffsets,
-        hold: PullHold,
-        broker_name: str,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._members = members
-        self._offsets = offsets
-        self._hold = hold
-        self._broker_name = broker_name
+    _store: Store
+    _topics: Topics
+    _groups: Groups
+    _members: ClientManager
+    _offsets: ConsumerOffsets
+    _hold: PullHold
+    _broker_name: str
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
-            RequestCode.QUERY_CORRECTION_OFFSET: self.corrections,
-            RequestCode.CLONE_GROUP_OFFSET: self.clone,
-        }
+    def rows(self, reads: ColdReads) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffset, self.reset, reads),
+            row(RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsets, self.corrections),
+            row(RequestCode.CLONE_GROUP_OFFSET, CloneOffsets, self.clone),
+        ]
 
-    def reset(self, _: Peer, request: Command) -> Answer:
+    def reset(self, _: Request, header: ResetOffset) -> Answer:
         """Send a group to a time, to the end, or in one queue to an offset."""
-        header = request.header(ResetOffset)
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RequestRefused(
@@ -91,9 +81,8 @@ class ResetHandlers:
         }
         return Answer(body=(consumer_bodies.encode_offsets(told),))
 
-    def corrections(self, _: Peer, request: Command) -> Answer:
+    def corrections(self, _: Request, header: CorrectionOffsets) -> Answer:
         """Answer the smallest offset of any group by queue, some groups forgotten first."""
-        header = request.header(CorrectionOffsets)
         for group in (header.filter_groups or "").split(","):
             if group.strip():
                 self._offsets.forget(group.strip())
@@ -106,9 +95,8 @@ class ResetHandlers:
                 smallest[queue_id] = min(there)
         return Answer(body=(relay_bodies.encode_corrections(smallest),))
 
-    def clone(self, _: Peer, request: Command) -> Answer:
+    def clone(self, _: Request, header: CloneOffsets) -> Answer:
         """Give one group the offsets of another; nothing happens if either is not named."""
-        header = request.header(CloneOffsets)
         if header.src_group is None and not header.topic:
             raise FieldUnreadable("neither a group nor a topic is named to be cloned")
         if not header.src_group or not header.dest_group:

@@ -1,6 +1,6 @@
 """Requests that store messages or read them: sends, replies, what comes back, pulls, queries.
 
-Each class has a table of request codes, the header of each, and the function that answers.
+Each class has a table: a row for each code, with the header and the function that answers.
 """
 
 from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers

@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullForbiddenAnswer, PullMessage, PullMessageAnswer
-from sprocket.rocketmq.remoting import Answer, Handler, answer, failed
+from sprocket.rocketmq.remoting import Answer, Request, Row, answer, failed, row
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
@@ -49,16 +49,16 @@ class PullHandlers:
         self._stats = stats
         self._watch = watch
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.PULL_MESSAGE: self.pull,
-            RequestCode.LITE_PULL_MESSAGE: self.pull,
-        }
+    def rows(self) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.PULL_MESSAGE, PullMessage, self.pull),
+            row(RequestCode.LITE_PULL_MESSAGE, PullMessage, self.pull),
+        ]
 
-    def pull(self, peer: Peer, request: Command) -> None:
+    def pull(self, request: Request, header: PullMessage) -> None:
         """Answer a pull, or let it wait."""
-        self._run(peer, request, request.header(PullMessage), is_first=True)
+        self._run(request.peer, request.command, header, is_first=True)
 
     def _run(self, peer: Peer, request: Command, header: PullMessage, *, is_first: bool) -> None:
         """Run a pull, which may wait for the disk.

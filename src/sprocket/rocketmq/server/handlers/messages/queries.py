@@ -1,20 +1,22 @@
 """Requests that find messages: 12 by key, 33 by id, 321 by queue offset."""
 
+from dataclasses import dataclass
+
 from sprocket.rocketmq.broker.delivery import Queries
 from sprocket.rocketmq.broker.groups import ClientManager
 from sprocket.rocketmq.codec.bodies import admin_bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode
-from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     QueryConsumeQueue,
     QueryMessage,
     QueryMessageAnswer,
     ViewMessage,
 )
-from sprocket.rocketmq.remoting import Answer, Handler
-from sprocket.runtime.driver import Peer
+from sprocket.rocketmq.remoting import Answer, Request, Row, row
+from sprocket.runtime.cold_reads import ColdReads
 
 
+@dataclass(frozen=True, slots=True)
 class QueryHandlers:
     """Answers with stored records, unchanged.
 
@@ -23,21 +25,20 @@ class QueryHandlers:
         members: Say what a group wants.
     """
 
-    def __init__(self, queries: Queries, members: ClientManager) -> None:
-        self._queries = queries
-        self._members = members
+    _queries: Queries
+    _members: ClientManager
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.QUERY_MESSAGE: self.by_key,
-            RequestCode.VIEW_MESSAGE_BY_ID: self.by_offset,
-            RequestCode.QUERY_CONSUME_QUEUE: self.units,
-        }
+    def rows(self, reads: ColdReads) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.QUERY_MESSAGE, QueryMessage, self.by_key, reads),
+            row(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage, self.by_offset, reads),
+            row(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueue, self.units, reads),
+        ]
 
-    def by_key(self, _: Peer, request: Command) -> Answer:
+    def by_key(self, _: Request, header: QueryMessage) -> Answer:
         """Answer the newest messages with a key."""
-        found = self._queries.by_key(request.header(QueryMessage))
+        found = self._queries.by_key(header)
         return Answer(
             header=QueryMessageAnswer(
                 index_last_update_timestamp=found.index_updated_at_ms,
@@ -46,9 +47,8 @@ class QueryHandlers:
             body=found.records,
         )
 
-    def units(self, _: Peer, request: Command) -> Answer:
+    def units(self, _: Request, header: QueryConsumeQueue) -> Answer:
         """Answer what a queue has for some messages, and which of them a group wants."""
-        header = request.header(QueryConsumeQueue)
         subscription = None
         if header.consumer_group:
             members = self._members.consumers(header.consumer_group)
@@ -59,6 +59,6 @@ class QueryHandlers:
             return Answer(remark=remark)
         return Answer(remark=NOT_SET, body=(admin_bodies.encode_queue_units(found),))
 
-    def by_offset(self, _: Peer, request: Command) -> Answer:
+    def by_offset(self, _: Request, header: ViewMessage) -> Answer:
         """Answer the message at a physical offset."""
-        return Answer(body=(self._queries.by_offset(request.header(ViewMessage).offset),))
+        return Answer(body=(self._queries.by_offset(header.offset),))

@@ -12,6 +12,7 @@ Source: RocketMQ `ReplyMessageProcessor`.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -33,7 +34,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.remoting import Answer, Handler, busy, encoded
+from sprocket.rocketmq.remoting import Answer, Request, Row, busy, encoded, row
 from sprocket.rocketmq.server.calls import ClientCalls, Ended
 from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
 from sprocket.rocketmq.store.log import Appended
@@ -51,6 +52,7 @@ _Asked: TypeAlias = tuple[Command, int, str]
 _log = log.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class ReplyHandlers:
     """Replies on their way back.
 
@@ -63,47 +65,30 @@ class ReplyHandlers:
         now_ms: The broker's clock.
     """
 
-    def __init__(
-        self,
-        sender: Sender,
-        durable: GroupCommit,
-        members: ClientManager,
-        calls: ClientCalls,
-        store_host: bytes,
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._sender = sender
-        self._durable = durable
-        self._members = members
-        self._calls = calls
-        self._id_prefix = store_host.hex().upper()
-        self._store_host = ids.host_text(store_host)
-        self._now_ms = now_ms
+    _sender: Sender
+    _durable: GroupCommit
+    _members: ClientManager
+    _calls: ClientCalls
+    _store_host: bytes
+    _now_ms: Callable[[], int]
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.SEND_REPLY_MESSAGE: self.reply,
-            RequestCode.SEND_REPLY_MESSAGE_V2: self.reply_v2,
-        }
+    def rows(self) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.SEND_REPLY_MESSAGE, SendReply, self.reply),
+            row(RequestCode.SEND_REPLY_MESSAGE_V2, SendReplyV2, self.reply),
+        ]
 
-    def reply(self, peer: Peer, request: Command) -> None:
-        """Push a reply whose header has long field names."""
-        self._reply(peer, request, request.header(SendReply))
-
-    def reply_v2(self, peer: Peer, request: Command) -> None:
-        """Push a reply whose header has short field names."""
-        self._reply(peer, request, request.header(SendReplyV2))
-
-    def _reply(self, peer: Peer, request: Command, header: SendMessage) -> None:
-        record = self._sender.record(
-            header, request.body, ids.parse_host(peer.address), request.version
-        )
+    def reply(self, request: Request, header: SendMessage) -> None:
+        """Push a reply, and have it stored after that."""
+        peer, version = request.peer, request.command.version
+        born_host = ids.parse_host(peer.address)
+        record = self._sender.record(header, request.body, born_host, version)
         # A reply is stored without the cluster, which would make it look like a request.
         record = structs.replace(
             record, properties=properties.remove(record.properties, properties.CLUSTER)
         )
-        store = partial(self._store, peer, request, record, real_queue_id(record, header))
+        store = partial(self._store, request, record, real_queue_id(record, header))
         client_id = properties.decode(header.properties).get(properties.REPLY_TO_CLIENT)
         if client_id is None:
             store("reply message properties[REPLY_TO_CLIENT] is null")
@@ -144,15 +129,13 @@ class ReplyHandlers:
             reconsume_times=header.reconsume_times,
             unit_mode=header.unit_mode,
             born_host=peer.address,
-            store_host=self._store_host,
+            store_host=ids.host_text(self._store_host),
             store_timestamp=now_ms,
         )
 
-    def _store(
-        self, peer: Peer, request: Command, record: NewRecord, queue_id: int, why: str
-    ) -> None:
+    def _store(self, request: Request, record: NewRecord, queue_id: int, why: str) -> None:
         """Store a reply whose push has ended."""
-        asked = request, queue_id, why
+        peer, asked = request.peer, (request.command, queue_id, why)
         if self._durable.pressure.is_full:
             peer.send(self._stored(peer, asked, None, busy()))
         else:
@@ -169,13 +152,13 @@ class ReplyHandlers:
         request, queue_id, why = asked
         if stored is None:
             _log.warning("a reply was not stored", why=str(error))
+        message_id = NOT_STORED
+        if stored is not None:
+            message_id = ids.offset_message_id(self._store_host, stored.physical_offset)
         header = SendMessageAnswer(
-            msg_id=NOT_STORED if stored is None else self._message_id(stored),
+            msg_id=message_id,
             queue_id=queue_id,
             queue_offset=0 if stored is None else stored.queue_offset,
         )
         code = ResponseCode.SYSTEM_ERROR if why else ResponseCode.SUCCESS
         return encoded(request, Answer(code, header, why or None))
-
-    def _message_id(self, stored: Appended) -> str:
-        return f"{self._id_prefix}{stored.physical_offset:016X}"

@@ -5,6 +5,7 @@ its checks. A client keeps what was refused and sends it back later.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.messages import GroupCommit, RetryService
@@ -14,38 +15,36 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageBack
-from sprocket.rocketmq.remoting import Answer, Handler, busy, encoded
+from sprocket.rocketmq.remoting import Answer, Request, Row, busy, encoded, row
 from sprocket.rocketmq.store.log import Appended
+from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
 
+@dataclass(frozen=True, slots=True)
 class RetryHandlers:
     """Messages that consumers could not handle."""
 
-    def __init__(
-        self, send_back: RetryService, durable: GroupCommit, stats: Stats, topics: Topics
-    ) -> None:
-        self._send_back = send_back
-        self._durable = durable
-        self._stats = stats
-        self._topics = topics
+    _send_back: RetryService
+    _durable: GroupCommit
+    _stats: Stats
+    _topics: Topics
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
+    def rows(self, reads: ColdReads) -> list[Row]:
+        """Return the table."""
+        return [row(RequestCode.CONSUMER_SEND_MSG_BACK, SendMessageBack, self.send_back, reads)]
 
-    def send_back(self, peer: Peer, request: Command) -> Answer | None:
+    def send_back(self, request: Request, header: SendMessageBack) -> Answer | None:
         """Store a message for another try, or among the dead letters."""
         if self._durable.pressure.is_full:
             raise busy()
-        header = request.header(SendMessageBack)
-        record = self._send_back.record(header, request.version)
+        record = self._send_back.record(header, request.command.version)
         if record is None:
             return Answer()
         # A name that a client made up would stay in the table, and so would the next one.
         origin = self._topics.get(header.origin_topic or "")
         self._stats.sent_back(record.topic if origin is None else origin.name, header.group)
-        self._durable.append(record, self._stored, peer, request)
+        self._durable.append(record, self._stored, request.peer, request.command)
         return None
 
     def _stored(

@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnsw
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, parse_host, properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.remoting import Answer, Handler, answer, busy, encoded, failed
+from sprocket.rocketmq.remoting import Answer, Request, Row, answer, busy, encoded, failed, row
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 
@@ -43,25 +43,19 @@ class SendHandlers:
         self._id_start = self._id_prefix.encode()
         durable.take_up = self._take_up
 
-    def table(self) -> dict[int, Handler]:
-        """Return the handler of each code."""
-        return {
-            RequestCode.SEND_MESSAGE: self.send,
-            RequestCode.SEND_MESSAGE_V2: self.send_v2,
-            RequestCode.SEND_BATCH_MESSAGE: self.send_v2,
-        }
+    def rows(self) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.SEND_MESSAGE, SendMessage, self.send),
+            row(RequestCode.SEND_MESSAGE_V2, SendMessageV2, self.send),
+            row(RequestCode.SEND_BATCH_MESSAGE, SendMessageV2, self.send),
+        ]
 
-    def send(self, peer: Peer, request: Command) -> None:
-        """Store what a request with long field names carries."""
-        self._send(peer, request, request.header(SendMessage))
-
-    def send_v2(self, peer: Peer, request: Command) -> None:
-        """Store what a request with short field names carries."""
-        self._send(peer, request, request.header(SendMessageV2))
-
-    def _send(self, peer: Peer, request: Command, header: SendMessage) -> None:
+    def send(self, asked: Request, header: SendMessage) -> None:
+        """Store what a request carries."""
         if self._pressure.is_full:
             raise busy()
+        peer, request = asked.peer, asked.command
         if not header.batch:
             self._durable.ask((peer, request, header))
             if not self._sender.knows(header.topic):
@@ -70,11 +64,11 @@ class SendHandlers:
         self._durable.take_up_now()
         batch = self._sender.batch(header, request.body, parse_host(peer.address))
         if isinstance(batch, NewRecord):
-            asked = (peer, request, batch.queue_id, batch.unique_key)
-            self._durable.append_all([batch], self._stored_inner_batch, [asked])
+            one = (peer, request, batch.queue_id, batch.unique_key)
+            self._durable.append_all([batch], self._stored_inner_batch, [one])
         else:
-            asked = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
-            self._durable.append_batch(batch, self._stored_batch, [asked])
+            one = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
+            self._durable.append_batch(batch, self._stored_batch, [one])
 
     def _take_up(self, sends: list[Sent]) -> None:
         """Append what was sent in some turns of the loop."""

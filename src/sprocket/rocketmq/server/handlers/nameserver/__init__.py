@@ -1,6 +1,6 @@
 """The NameServer's requests: what brokers tell it, what clients and tools ask.
 
-Each class has a table of request codes, the header of each, and the function that answers.
+Each class has a table: a row for each code, with the header and the function that answers.
 """
 
 from sprocket.rocketmq.server.handlers.nameserver.config import NameConfigHandlers
