@@ -10,9 +10,8 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.consume_counts import ConsumeCounts
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
+from sprocket.rocketmq.client.consumer.process_queue import NEVER, ProcessQueue
 from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
 from sprocket.rocketmq.client.network import BrokerCalls
 from sprocket.rocketmq.client.received import RETRY_PREFIX
@@ -121,10 +120,10 @@ class Assignment:
         offsets: Stored when a queue goes.
         starts: Say where to begin.
         locks: None for a consumer that is not orderly.
-        pulling: Fills the caches.
+        pulling: Fills the queues.
         tasks: Own the pulling.
         clock: Dates locks, and samples the counts.
-        settings: Limits of the caches.
+        settings: Limits of the queues.
         notes_moves: Whether an offset that a queue is moved to counts as the group's; not so where
             only the user says how far the group is.
         on_leave: Called with a queue that is being given up, before its offset is stored.
@@ -141,7 +140,7 @@ class Assignment:
         settings: ConsumerSettings,
         *,
         notes_moves: bool = True,
-        on_leave: Callable[[HeldQueue], None] | None = None,
+        on_leave: Callable[[ProcessQueue], None] | None = None,
     ) -> None:
         self._offsets = offsets
         self._starts = starts
@@ -155,7 +154,7 @@ class Assignment:
         self._notes_moves = notes_moves
         self._on_leave = on_leave
         self._is_suspended = False
-        self._held: dict[MessageQueue, HeldQueue] = {}
+        self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: set[MessageQueue] = set()
         self._seen: dict[str, set[MessageQueue]] = {}
         self._changing = asyncio.Lock()
@@ -164,11 +163,11 @@ class Assignment:
         """Return the queues held, of one topic or of all."""
         return sorted(queue for queue in self._held if topic is None or queue.topic == topic)
 
-    def held(self, queue: MessageQueue) -> HeldQueue | None:
+    def held(self, queue: MessageQueue) -> ProcessQueue | None:
         """Return a queue that is held, or None."""
         return self._held.get(queue)
 
-    def all_held(self) -> list[HeldQueue]:
+    def all_held(self) -> list[ProcessQueue]:
         """Return every queue that is held, in order."""
         return [self._held[queue] for queue in self.queues()]
 
@@ -218,7 +217,7 @@ class Assignment:
         if self._locks is not None and takable:
             locked = await self._locks.acquire(takable)
             takable = [queue for queue in takable if locked.get(queue)]
-        locked_at = float("-inf") if self._locks is None else self._clock.monotonic()
+        locked_at = NEVER if self._locks is None else self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
             for queue in takable:
                 group.create_task(self._take(queue, queue not in seen, locked_at))
@@ -236,16 +235,13 @@ class Assignment:
 
     def _begin(self, queue: MessageQueue, start: QueueOffset, locked_at: float) -> None:
         settings = self._settings
-        span_max = settings.span_messages_max if self._locks is None else 1 << 62
-        held = HeldQueue(
+        held = ProcessQueue(
             queue,
-            ProcessQueue(
-                start,
-                messages_max=settings.cached_messages_max,
-                bytes_max=settings.cached_bytes_max,
-                span_max=span_max,
-            ),
-            self.counts.of(queue.topic),
+            start,
+            messages_max=settings.cached_messages_max,
+            bytes_max=settings.cached_bytes_max,
+            span_max=settings.span_messages_max if self._locks is None else 1 << 62,
+            counts=self.counts.of(queue.topic),
         )
         held.locked_at = locked_at
         if self._is_suspended:
@@ -265,7 +261,7 @@ class Assignment:
         if settings.all_cached_bytes_max is not None:
             bytes_max = min(bytes_max, max(1, settings.all_cached_bytes_max // max(count, 1)))
         for held in self._held.values():
-            held.cache.limit(messages_max, bytes_max)
+            held.limit(messages_max, bytes_max)
 
     async def move(self, queue: MessageQueue, offset: QueueOffset) -> bool:
         """Read a queue from another offset on, once the listener has returned what it has of it.
@@ -280,11 +276,11 @@ class Assignment:
                 return True
         return False
 
-    async def _moved(self, held: HeldQueue, offset: QueueOffset) -> None:
+    async def _moved(self, held: ProcessQueue, offset: QueueOffset) -> None:
         """Go on at the nearest offset that a queue has, unless it was moved or given up."""
         await self._began_anew(held, offset)
 
-    async def _began_anew(self, held: HeldQueue, offset: QueueOffset) -> bool:
+    async def _began_anew(self, held: ProcessQueue, offset: QueueOffset) -> bool:
         """Begin a queue anew at another offset, once the listener has returned.
 
         Returns:
@@ -315,7 +311,7 @@ class Assignment:
         _log.debug("queue given up", queue=str(queue))
         self._tasks.spawn(self._leave(held), f"leave {queue}")
 
-    async def _leave(self, held: HeldQueue) -> None:
+    async def _leave(self, held: ProcessQueue) -> None:
         try:
             if self._locks is not None:
                 await held.idle()
@@ -343,7 +339,7 @@ class Assignment:
                 held.locked_at = asked_at
             elif held.is_locked(asked_at):
                 _log.warning("lock lost", queue=str(queue))
-                held.locked_at = float("-inf")
+                held.locked_at = NEVER
         now = self._clock.monotonic()
         return all(held.is_locked(now) for held in self._held.values())
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.listener import (
     DEAD_LETTER_LEVEL,
     Failure,
@@ -14,7 +13,7 @@ from sprocket.rocketmq.client.consumer.listener import (
     report,
 )
 from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.consumer.process_queue import Chunk
+from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.runtime.tasks import Tasks
@@ -32,11 +31,11 @@ _SUSPEND_MS_MAX = 30_000
 class Consumption(Protocol):
     """One way to hand out what was pulled."""
 
-    def began(self, held: HeldQueue) -> None:
+    def began(self, held: ProcessQueue) -> None:
         """Take notice of a queue that is held from now on."""
 
-    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
-        """Take chunks that were put into the cache of `held`."""
+    def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
+        """Take chunks that were put into `held`."""
 
 
 class ListenerCalls:
@@ -51,7 +50,7 @@ class ListenerCalls:
         self._listener = listener
         self._clock = clock
 
-    async def call(self, held: HeldQueue, chunk: Chunk) -> Failure | None:
+    async def call(self, held: ProcessQueue, chunk: Chunk) -> Failure | None:
         """Hand out one chunk; return what of it is not done, None if everything is."""
         began = chunk.begun_at = self._clock.monotonic()
         count = len(chunk.messages)
@@ -103,14 +102,14 @@ class ConcurrentConsumption:
         self._offsets = offsets
         self._give_back = give_back
         self._settings = settings
-        self._ready: asyncio.Queue[tuple[HeldQueue, Chunk]] = asyncio.Queue()
+        self._ready: asyncio.Queue[tuple[ProcessQueue, Chunk]] = asyncio.Queue()
         for number in range(settings.call_count_max):
             tasks.spawn(self._work(), f"listener {number}")
 
-    def began(self, held: HeldQueue) -> None:
+    def began(self, held: ProcessQueue) -> None:
         """Do nothing; workers are shared by all queues."""
 
-    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
+    def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
         """Queue chunks for the next free worker."""
         for chunk in chunks:
             self._ready.put_nowait((held, chunk))
@@ -129,12 +128,12 @@ class ConcurrentConsumption:
                 await self._failed(held, chunk, failure)
             await asyncio.sleep(0)
 
-    def _done(self, held: HeldQueue, chunk: Chunk) -> None:
-        held.cache.done(chunk)
-        self._offsets.note(held.queue, held.cache.commit_offset)
+    def _done(self, held: ProcessQueue, chunk: Chunk) -> None:
+        held.done(chunk)
+        self._offsets.note(held.queue, held.commit_offset)
 
-    async def _failed(self, held: HeldQueue, chunk: Chunk, failure: Failure) -> None:
-        held.cache.keep(chunk, list(failure.rest))
+    async def _failed(self, held: ProcessQueue, chunk: Chunk, failure: Failure) -> None:
+        held.keep(chunk, list(failure.rest))
         await self._return(held, chunk, failure.level)
         if chunk.is_done or held.is_dropped:
             return
@@ -144,7 +143,7 @@ class ConcurrentConsumption:
             self._settings.redeliver_ms / 1000, self._ready.put_nowait, (held, chunk)
         )
 
-    async def _return(self, held: HeldQueue, chunk: Chunk, level: int) -> None:
+    async def _return(self, held: ProcessQueue, chunk: Chunk, level: int) -> None:
         """Give the messages of a chunk back, and keep those that the broker did not take."""
         chunk.begun_at = None
         held.call_begins()
@@ -155,18 +154,18 @@ class ConcurrentConsumption:
         if chunk.is_done or held.is_dropped:
             return
         if rest:
-            held.cache.keep(chunk, rest)
+            held.keep(chunk, rest)
         else:
             self._done(held, chunk)
 
-    async def give_back_late(self, helds: Iterable[HeldQueue]) -> None:
+    async def give_back_late(self, helds: Iterable[ProcessQueue]) -> None:
         """Give back what a listener has had for longer than `consume_timeout_ms`.
 
         What the broker does not take stays with the listener.
         """
         latest = self._calls.now() - self._settings.consume_timeout_ms / 1000
         for held in helds:
-            for chunk in held.cache.begun_before(latest):
+            for chunk in held.begun_before(latest):
                 await self._return(held, chunk, TIMEOUT_LEVEL)
 
 
@@ -202,17 +201,17 @@ class OrderlyConsumption:
         self._settings = settings
         self._needs_locks = needs_locks
 
-    def began(self, held: HeldQueue) -> None:
+    def began(self, held: ProcessQueue) -> None:
         """Give the queue a worker of its own."""
         held.listener_task = self._tasks.spawn(self._work(held), f"listener {held.queue}")
 
-    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
-        """Do nothing; the queue's worker waits for its cache."""
+    def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
+        """Do nothing; the queue's worker waits for them."""
 
-    async def _work(self, held: HeldQueue) -> None:
+    async def _work(self, held: ProcessQueue) -> None:
         while True:
-            await held.cache.arrival()
-            chunk = held.cache.head
+            await held.arrival()
+            chunk = held.head
             assert chunk is not None, "a chunk has arrived"
             if held.is_dropped or held.is_stopping:
                 return
@@ -230,13 +229,13 @@ class OrderlyConsumption:
             else:
                 await self._failed(held, chunk, failure)
 
-    def _done(self, held: HeldQueue, chunk: Chunk) -> None:
-        held.cache.done(chunk)
-        self._offsets.overwrite(held.queue, held.cache.commit_offset)
+    def _done(self, held: ProcessQueue, chunk: Chunk) -> None:
+        held.done(chunk)
+        self._offsets.overwrite(held.queue, held.commit_offset)
 
-    async def _failed(self, held: HeldQueue, chunk: Chunk, failure: Failure) -> None:
-        held.cache.keep(chunk, list(failure.rest))
-        self._offsets.overwrite(held.queue, held.cache.commit_offset)
+    async def _failed(self, held: ProcessQueue, chunk: Chunk, failure: Failure) -> None:
+        held.keep(chunk, list(failure.rest))
+        self._offsets.overwrite(held.queue, held.commit_offset)
         held.call_begins()
         try:
             rest = await self._give_up(failure)
@@ -247,7 +246,7 @@ class OrderlyConsumption:
         if not rest:
             self._done(held, chunk)
             return
-        held.cache.keep(chunk, rest)
+        held.keep(chunk, rest)
         for message in rest:
             message.redeliveries += 1
         pause_ms = failure.pause_ms

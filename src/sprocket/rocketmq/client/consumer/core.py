@@ -25,11 +25,11 @@ from sprocket.rocketmq.client.consumer.consume import (
 from sprocket.rocketmq.client.consumer.consume_counts import SAMPLE_S
 from sprocket.rocketmq.client.consumer.directives import Directives
 from sprocket.rocketmq.client.consumer.group_membership import GroupMember, OnRebalance
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.listener import Listener
 from sprocket.rocketmq.client.consumer.offset_file import FileLedger
 from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Ledger, Offsets
 from sprocket.rocketmq.client.consumer.poll_buffer import PollBuffer
+from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
 from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
 from sprocket.rocketmq.client.consumer.rebalance import Strategy
 from sprocket.rocketmq.client.consumer.send_back import RETRIES_MAX, SendBack
@@ -332,8 +332,8 @@ class OpenConsumer:
         for held in self.assignment.all_held():
             self._note(held)
 
-    def _note(self, held: HeldQueue) -> None:
-        self.offsets.overwrite(held.queue, held.cache.commit_offset)
+    def _note(self, held: ProcessQueue) -> None:
+        self.offsets.overwrite(held.queue, held.commit_offset)
 
     def _heartbeat(self) -> ConsumerData:
         plan = self._plan

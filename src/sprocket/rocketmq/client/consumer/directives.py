@@ -12,9 +12,9 @@ from types import FrameType
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rocketmq.client.consumer.assignment import Assignment
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.listener import DeliverLater, Listener, call
 from sprocket.rocketmq.client.consumer.offsets import Offsets
+from sprocket.rocketmq.client.consumer.process_queue import NEVER, ProcessQueue
 from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import DirectResult, QueueInfo, RunningInfo, consumer_bodies
@@ -115,15 +115,14 @@ class Directives:
         )
         peer.send(response(command, 0, body=[consumer_bodies.encode_running_info(info)]))
 
-    def _queue_info(self, held: HeldQueue) -> QueueInfo:
-        cache = held.cache
-        last = cache.last_offset
+    def _queue_info(self, held: ProcessQueue) -> QueueInfo:
+        last = held.last_offset
         return QueueInfo(
-            commit_offset=self._offsets.get(held.queue) or cache.commit_offset,
-            cached_min_offset=0 if last is None else cache.commit_offset,
+            commit_offset=self._offsets.get(held.queue) or held.commit_offset,
+            cached_min_offset=0 if last is None else held.commit_offset,
             cached_max_offset=0 if last is None else last,
-            cached_count=cache.count,
-            cached_bytes=cache.size,
+            cached_count=held.count,
+            cached_bytes=held.size,
             is_locked=held.is_locked(self._clock.monotonic()),
             is_dropped=held.is_dropped,
             pulled_at_ms=self._wall_ms(held.pulled_at),
@@ -133,7 +132,7 @@ class Directives:
 
     def _wall_ms(self, at: float) -> int:
         """Return a time of the monotonic clock as wall time; 0 for never."""
-        if at == float("-inf"):
+        if at == NEVER:
             return 0
         return self._clock.now_ms() - int((self._clock.monotonic() - at) * 1000)
 

@@ -9,7 +9,7 @@ from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.assignment import Start
 from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
+from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.network import BrokerCalls, ClientOptions, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -313,7 +313,7 @@ class LitePullConsumer:
     def _brokers(self) -> BrokerCalls:
         return self._core.opened.instance.brokers
 
-    def _held(self, queue: MessageQueue) -> HeldQueue:
+    def _held(self, queue: MessageQueue) -> ProcessQueue:
         held = self._core.opened.assignment.held(queue)
         if held is None:
             raise ClientError(f"{queue} is not read by this consumer; it reads `queues`")

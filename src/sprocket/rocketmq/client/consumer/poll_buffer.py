@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
-from sprocket.rocketmq.client.consumer.process_queue import Chunk
+from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.runtime.tasks import is_set_within
@@ -16,7 +15,7 @@ from sprocket.runtime.tasks import is_set_within
 class _InHand(Struct):
     """A chunk of which the user was given so many messages, from the first on."""
 
-    held: HeldQueue
+    held: ProcessQueue
     chunk: Chunk
     given: int
 
@@ -28,21 +27,21 @@ class _InHand(Struct):
 class PollBuffer:
     """The consumption that waits to be asked.
 
-    Invariant: the cache of a queue holds what its user has in hand as well, until `settle`; so the
-    cache's commit offset never passes a message that the user may still be at.
+    Invariant: a queue holds what its user has in hand as well, until `settle`; so its
+    commit offset never passes a message that the user may still be at.
 
     Threads: event loop only.
     """
 
     def __init__(self) -> None:
-        self._ready: deque[tuple[HeldQueue, Chunk]] = deque()
+        self._ready: deque[tuple[ProcessQueue, Chunk]] = deque()
         self._arrived = asyncio.Event()
         self._in_hand: _InHand | None = None
 
-    def began(self, held: HeldQueue) -> None:
+    def began(self, held: ProcessQueue) -> None:
         """Do nothing; nobody works on a queue of its own."""
 
-    def pulled(self, held: HeldQueue, chunks: Sequence[Chunk]) -> None:
+    def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
         """Keep chunks until they are asked for."""
         self._ready.extend((held, chunk) for chunk in chunks)
         self._arrived.set()
@@ -78,23 +77,23 @@ class PollBuffer:
         if now is None or now.held.is_dropped:
             return
         if now.is_done:
-            now.held.cache.done(now.chunk)
+            now.held.done(now.chunk)
             return
         if now.given:
-            now.held.cache.keep(now.chunk, now.chunk.messages[now.given :])
+            now.held.keep(now.chunk, now.chunk.messages[now.given :])
         self._ready.appendleft((now.held, now.chunk))
 
-    def position(self, held: HeldQueue) -> QueueOffset:
+    def position(self, held: ProcessQueue) -> QueueOffset:
         """Return the offset of the next message of a queue that the user will be given."""
         now = self._in_hand
         if now is None or now.held is not held or not now.given:
-            return held.cache.commit_offset
+            return held.commit_offset
         if not now.is_done:
             return QueueOffset(now.chunk.messages[now.given].queue_offset)
         later = [chunk for one, chunk in self._ready if one is held]
-        return QueueOffset(later[0].messages[0].queue_offset) if later else held.cache.pulled_to
+        return QueueOffset(later[0].messages[0].queue_offset) if later else held.pulled_to
 
-    async def _take(self, wait_s: float | None) -> tuple[HeldQueue, Chunk] | None:
+    async def _take(self, wait_s: float | None) -> tuple[ProcessQueue, Chunk] | None:
         """Return the first chunk of a queue that is held and goes on; None if none comes."""
         loop = asyncio.get_running_loop()
         deadline = None if wait_s is None else loop.time() + wait_s
@@ -108,7 +107,7 @@ class PollBuffer:
             elif not await is_set_within(deadline - loop.time(), self._arrived):
                 return None
 
-    def _pop(self) -> tuple[HeldQueue, Chunk] | None:
+    def _pop(self) -> tuple[ProcessQueue, Chunk] | None:
         paused = []
         found = None
         while self._ready and found is None:
@@ -121,5 +120,5 @@ class PollBuffer:
         return found
 
 
-def _is_wanted(held: HeldQueue) -> bool:
+def _is_wanted(held: ProcessQueue) -> bool:
     return not held.is_dropped and not held.is_paused

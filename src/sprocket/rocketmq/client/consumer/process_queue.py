@@ -1,4 +1,4 @@
-"""What a consumer holds of one queue: pulled, handed out, and not yet done.
+"""A queue that a consumer has at the moment: what was pulled of it and is not yet done.
 
 Invariants:
 
@@ -14,8 +14,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from sprocket.rocketmq.client.consumer.consume_counts import TopicCounts
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.route import MessageQueue
+
+LOCK_LIFE_S = 30.0
+"""A lock that was not renewed for so long is not trusted; the broker keeps it for 60 s."""
+NEVER = float("-inf")
+"""When something was, on the monotonic clock, that has not been yet."""
 
 
 class Chunk(Struct, eq=False):
@@ -35,30 +42,60 @@ class Chunk(Struct, eq=False):
 
 
 class ProcessQueue:
-    """The messages of one queue between pull and commit.
+    """A queue from the moment it is taken until it is given up, its messages until they are done.
 
     Args:
+        queue: Which one.
         start: Offset of the first message to pull.
         messages_max: Beyond this many messages the queue is full.
         bytes_max: Beyond this many bytes it is full as well.
         span_max: And when its first and last offset lie further apart than this.
+        counts: The sums of its topic, which it adds to.
+
+    Attributes:
+        pulled_to: Offset to pull next.
+        count: Messages that are not done.
+        size: Bytes of their records.
+        is_dropped: Set when it is given up: nothing more of it is handed out or noted.
+        is_stopping: Set when the consumer closes: nothing more of it is handed out.
+        locked_at: When the broker last confirmed the lock, on the monotonic clock.
+        pulled_at: When the last pull began, on the same clock.
+        consumed_at: When the listener last returned, on the same clock.
 
     Threads: event loop only.
     """
 
     def __init__(
-        self, start: QueueOffset, *, messages_max: int, bytes_max: int, span_max: int
+        self,
+        queue: MessageQueue,
+        start: QueueOffset,
+        *,
+        messages_max: int,
+        bytes_max: int,
+        span_max: int,
+        counts: TopicCounts | None = None,
     ) -> None:
-        self._chunks: deque[Chunk] = deque()
+        self.queue = queue
         self.messages_max = messages_max
         self.bytes_max = bytes_max
-        self._span_max = span_max
-        self._room = asyncio.Event()
-        self._arrival = asyncio.Event()
+        self.counts = counts or TopicCounts()
         self.pulled_to = start
-        """Offset to pull next."""
         self.count = 0
         self.size = 0
+        self.is_dropped = False
+        self.is_stopping = False
+        self.locked_at = self.pulled_at = self.consumed_at = NEVER
+        self.pull_task: asyncio.Task[None] | None = None
+        self.listener_task: asyncio.Task[None] | None = None
+        self._span_max = span_max
+        self._chunks: deque[Chunk] = deque()
+        self._room = asyncio.Event()
+        self._arrival = asyncio.Event()
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._going = asyncio.Event()
+        self._going.set()
 
     @property
     def commit_offset(self) -> QueueOffset:
@@ -163,3 +200,50 @@ class ProcessQueue:
         while not self._chunks:
             self._arrival.clear()
             await self._arrival.wait()
+
+    def is_locked(self, now: float) -> bool:
+        """Whether the lock can be trusted at `now` on the monotonic clock."""
+        return now - self.locked_at < LOCK_LIFE_S
+
+    def call_begins(self) -> None:
+        """Note that the listener has messages of this queue, or that they are being given back."""
+        self._calls += 1
+        self._idle.clear()
+
+    def call_ends(self) -> None:
+        """Note that this has ended."""
+        self._calls -= 1
+        if not self._calls:
+            self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until the listener has no messages of this queue, and none is being given back."""
+        while self._calls:
+            await self._idle.wait()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is not pulled for the time being."""
+        return not self._going.is_set()
+
+    def pause(self) -> None:
+        """Pull it no more, until `resume`."""
+        self._going.clear()
+
+    def resume(self) -> None:
+        """Pull it again."""
+        self._going.set()
+
+    async def going(self) -> None:
+        """Wait while it is paused."""
+        await self._going.wait()
+
+    def stop_pulling(self) -> None:
+        """End the pulling, unless it is what calls this."""
+        if self.pull_task is not None and self.pull_task is not asyncio.current_task():
+            self.pull_task.cancel()
+
+    def stop_handing_out(self) -> None:
+        """End the queue's own worker, if it has one."""
+        if self.listener_task is not None:
+            self.listener_task.cancel()

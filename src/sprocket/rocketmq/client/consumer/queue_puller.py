@@ -1,4 +1,4 @@
-"""Keeping the cache of each held queue filled: one long poll after the other."""
+"""Keeping each queue filled: one long poll after the other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.rocketmq.client.consumer.consume import Consumption
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import Offsets
+from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
 from sprocket.rocketmq.client.network import BrokerCalls, PullResult, PullStatus
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -67,7 +67,7 @@ class QueuePuller:
         self._is_lite = is_lite
 
     async def run(
-        self, held: HeldQueue, moved: Callable[[HeldQueue, QueueOffset], Awaitable[None]]
+        self, held: ProcessQueue, moved: Callable[[ProcessQueue, QueueOffset], Awaitable[None]]
     ) -> None:
         """Pull one queue until it is dropped.
 
@@ -81,7 +81,7 @@ class QueuePuller:
         is_failing = False
         while not held.is_dropped:
             await held.going()
-            await held.cache.room()
+            await held.room()
             subscription = self._subscriptions.get(held.queue.topic)
             if subscription is None:
                 return
@@ -96,7 +96,7 @@ class QueuePuller:
                     _log.warning(
                         "queue does not have the offset wanted; going on at the nearest",
                         queue=str(held.queue),
-                        wanted=held.cache.pulled_to,
+                        wanted=held.pulled_to,
                         nearest=result.next_offset,
                         lowest=result.min_offset,
                         end=result.max_offset,
@@ -117,14 +117,12 @@ class QueuePuller:
             else:
                 is_failing = False
 
-    async def _pull(self, held: HeldQueue, subscription: Subscription) -> PullResult:
+    async def _pull(self, held: ProcessQueue, subscription: Subscription) -> PullResult:
         return await self._brokers.pull(
             self._group,
             held.queue,
-            held.cache.pulled_to,
-            count_max=min(
-                self._settings.pull_messages_max, max(held.cache.free_messages, _COUNT_MIN)
-            ),
+            held.pulled_to,
+            count_max=min(self._settings.pull_messages_max, max(held.free_messages, _COUNT_MIN)),
             expression=subscription.expression,
             version=subscription.version,
             hold_ms=self._settings.hold_ms,
@@ -138,8 +136,8 @@ class QueuePuller:
             return _BUSY_S
         return self._settings.pull_retry_ms / 1000
 
-    def _take(self, held: HeldQueue, subscription: Subscription, result: PullResult) -> None:
-        """Put what came into the cache and hand it on.
+    def _take(self, held: ProcessQueue, subscription: Subscription, result: PullResult) -> None:
+        """Put what came into the queue and hand it on.
 
         Raises:
             WireError: The body holds a damaged record; nothing of it is used.
@@ -147,7 +145,7 @@ class QueuePuller:
         messages = []
         if result.status is PullStatus.FOUND:
             tags = subscription.tag_names
-            queue, asked = held.queue, held.cache.pulled_to
+            queue, asked = held.queue, held.pulled_to
             messages = [
                 ReceivedMessage(stored, queue)
                 for stored in inner_batch.decode_messages(result.body)
@@ -155,13 +153,13 @@ class QueuePuller:
                 and stored.queue_offset >= asked  # a batch comes whole, whatever was asked for
             ]
             held.counts.pulled += len(messages)
-        chunks = held.cache.put(messages, result.next_offset, self._settings.batch_messages_max)
+        chunks = held.put(messages, result.next_offset, self._settings.batch_messages_max)
         if chunks:
             self._consumption.pulled(held, chunks)
-        elif held.cache.head is None and not self._is_lite:
+        elif held.head is None and not self._is_lite:
             self._offsets.note(held.queue, result.next_offset)
 
 
-def _has_moved(held: HeldQueue, result: PullResult) -> bool:
+def _has_moved(held: ProcessQueue, result: PullResult) -> bool:
     """Say whether the queue does not go on where we wanted to."""
-    return result.status is PullStatus.OFFSET_MOVED or result.next_offset < held.cache.pulled_to
+    return result.status is PullStatus.OFFSET_MOVED or result.next_offset < held.pulled_to

@@ -11,7 +11,6 @@ from sprocket.rocketmq.client.consumer.consume import (
     ListenerCalls,
     OrderlyConsumption,
 )
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -34,7 +33,7 @@ class Bench:
         self.tasks = Tasks("test")
         self.offsets = Offsets("g", BrokerLedger("g", None))  # type: ignore[arg-type] # not asked
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 100}
-        self.held = HeldQueue(QUEUE, ProcessQueue(QueueOffset(0), **limits))
+        self.held = ProcessQueue(QUEUE, QueueOffset(0), **limits)
         self.calls = ListenerCalls(listener, LoopClock())
         self.back: list[ReceivedMessage] = []
         self.levels: list[int] = []
@@ -63,7 +62,7 @@ class Bench:
 
     def put(self, count: int, chunk_max: int = 1) -> list[Chunk]:
         """Put messages into the cache."""
-        start = self.held.cache.pulled_to
+        start = self.held.pulled_to
         messages = [
             ReceivedMessage(
                 StoredMessage("t", 0, start + n, 0, 9, 0, 0, "", 0, "", 0, 0, 0, 0, 0, {}, b""),
@@ -71,7 +70,7 @@ class Bench:
             )
             for n in range(count)
         ]
-        return self.held.cache.put(messages, QueueOffset(start + count), chunk_max)
+        return self.held.put(messages, QueueOffset(start + count), chunk_max)
 
 
 def test_concurrent_calls_are_limited() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.poll_buffer import PollBuffer
 from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -19,14 +18,14 @@ class Bench:
     def __init__(self) -> None:
         self.polling = PollBuffer()
 
-    def held(self, queue_id: int = 0) -> HeldQueue:
+    def held(self, queue_id: int = 0) -> ProcessQueue:
         """Return a queue that was just taken."""
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 100}
-        return HeldQueue(MessageQueue("t", "b", queue_id), ProcessQueue(QueueOffset(0), **limits))
+        return ProcessQueue(MessageQueue("t", "b", queue_id), QueueOffset(0), **limits)
 
-    def put(self, held: HeldQueue, count: int, chunk_max: int = 100) -> None:
+    def put(self, held: ProcessQueue, count: int, chunk_max: int = 100) -> None:
         """Put messages into a queue."""
-        start = held.cache.pulled_to
+        start = held.pulled_to
         messages = [
             ReceivedMessage(
                 StoredMessage("t", 0, start + n, 0, 9, 0, 0, "", 0, "", 0, 0, 0, 0, 0, {}, b""),
@@ -35,7 +34,7 @@ class Bench:
             for n in range(count)
         ]
         end = QueueOffset(start + count)
-        self.polling.pulled(held, held.cache.put(messages, end, chunk_max))
+        self.polling.pulled(held, held.put(messages, end, chunk_max))
 
 
 def offsets(messages: list[ReceivedMessage]) -> list[int]:
@@ -51,11 +50,11 @@ def test_a_poll_settles_the_one_before() -> None:
         held = bench.held()
         bench.put(held, 5, chunk_max=3)
         assert offsets(await bench.polling.poll(0)) == [0, 1, 2]
-        assert (held.cache.commit_offset, bench.polling.position(held)) == (0, 3)
+        assert (held.commit_offset, bench.polling.position(held)) == (0, 3)
         assert offsets(await bench.polling.poll(0)) == [3, 4]
-        assert (held.cache.commit_offset, bench.polling.position(held)) == (3, 5)
+        assert (held.commit_offset, bench.polling.position(held)) == (3, 5)
         assert await bench.polling.poll(0) == []
-        assert (held.cache.commit_offset, bench.polling.position(held)) == (5, 5)
+        assert (held.commit_offset, bench.polling.position(held)) == (5, 5)
 
     virtual_time.run(main())
 
@@ -72,10 +71,10 @@ def test_a_part_of_a_chunk_can_be_settled() -> None:
         assert bench.polling.position(held) == 2
         bench.polling.settle()
         bench.polling.settle()
-        assert held.cache.commit_offset == 2
+        assert held.commit_offset == 2
         assert (await bench.polling.next()).queue_offset == 2
         assert offsets(await bench.polling.poll(0)) == [3]
-        assert held.cache.commit_offset == 3
+        assert held.commit_offset == 3
 
     virtual_time.run(main())
 
@@ -112,6 +111,6 @@ def test_a_queue_that_was_given_up_gives_nothing() -> None:
         assert (await bench.polling.next()).queue_offset == 0
         held.is_dropped = True
         assert (await bench.polling.next()).queue == other.queue
-        assert held.cache.commit_offset == 0
+        assert held.commit_offset == 0
 
     virtual_time.run(main())

@@ -1,4 +1,7 @@
-"""The cache of a queue never lets the committed offset pass what is not done."""
+"""A queue never lets the committed offset pass what is not done.
+
+It knows when the listener is idle and whether its lock is good.
+"""
 
 import asyncio
 
@@ -23,7 +26,11 @@ def message(offset: int, size: int = 100) -> ReceivedMessage:
 def queue(start: int = 0, messages_max: int = 1000, span_max: int = 2000) -> ProcessQueue:
     """Return a cache."""
     return ProcessQueue(
-        QueueOffset(start), messages_max=messages_max, bytes_max=1 << 20, span_max=span_max
+        MessageQueue("t", "b", 0),
+        QueueOffset(start),
+        messages_max=messages_max,
+        bytes_max=1 << 20,
+        span_max=span_max,
     )
 
 
@@ -117,3 +124,51 @@ def test_a_chunk_is_done_once() -> None:
     cache.done(chunk)
     with pytest.raises(AssertionError):
         cache.done(chunk)
+
+
+def test_idle_waits_for_every_call() -> None:
+    """Two calls that overlap both have to end."""
+
+    async def main() -> None:
+        one = queue()
+        await one.idle()
+        one.call_begins()
+        one.call_begins()
+        waiting = asyncio.ensure_future(one.idle())
+        one.call_ends()
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        one.call_ends()
+        await waiting
+
+    virtual_time.run(main())
+
+
+def test_a_lock_is_good_for_thirty_seconds() -> None:
+    """From its last renewal; one that was never won is not good."""
+
+    async def main() -> None:
+        one = queue()
+        assert not one.is_locked(0)
+        one.locked_at = 100
+        assert one.is_locked(129.9)
+        assert not one.is_locked(130)
+
+    virtual_time.run(main())
+
+
+def test_stopping_spares_the_task_that_asks() -> None:
+    """A pull that ends its own queue is not cancelled by that."""
+
+    async def main() -> None:
+        one = queue()
+        one.stop_pulling()
+        one.stop_handing_out()
+        one.pull_task = asyncio.current_task()
+        one.stop_pulling()
+        one.listener_task = asyncio.ensure_future(asyncio.sleep(100))
+        one.stop_handing_out()
+        await asyncio.sleep(1)
+        assert one.listener_task.cancelled()
+
+    virtual_time.run(main())

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.held_queue import HeldQueue
 from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
 from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
@@ -26,11 +25,11 @@ class Bench:
     def __init__(self, world: Any, expression: str = "*", *, pull_messages_max: int = 10) -> None:
         self.instance = world.instance()
         self.chunks: list[Chunk] = []
-        self.begun: list[HeldQueue] = []
+        self.begun: list[ProcessQueue] = []
         self.moves: list[int] = []
         self.offsets = Offsets("g", BrokerLedger("g", self.instance.brokers))
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 1000}
-        self.held = HeldQueue(world.queue(0), ProcessQueue(QueueOffset(0), **limits))
+        self.held = ProcessQueue(world.queue(0), QueueOffset(0), **limits)
         self.subscriptions = {"t": Subscription.parse("t", expression, version=1)}
         self.pulling = QueuePuller(
             "g",
@@ -41,15 +40,15 @@ class Bench:
             ConsumerSettings(pull_messages_max=pull_messages_max, batch_messages_max=4),
         )
 
-    def began(self, held: HeldQueue) -> None:
+    def began(self, held: ProcessQueue) -> None:
         """Count a queue."""
         self.begun.append(held)
 
-    def pulled(self, _: HeldQueue, chunks: Any) -> None:
+    def pulled(self, _: ProcessQueue, chunks: Any) -> None:
         """Count chunks."""
         self.chunks += chunks
 
-    async def moved(self, _: HeldQueue, offset: QueueOffset) -> None:
+    async def moved(self, _: ProcessQueue, offset: QueueOffset) -> None:
         """Note where the queue moved to."""
         self.moves.append(offset)
 
@@ -88,9 +87,9 @@ def test_more_is_asked_for_than_fits_only_a_little(world: Any) -> None:
         await bench.run()
         await asyncio.sleep(1)
         assert bench.asked(world) == [100, 32]
-        bench.held.cache.limit(10, 10**6)
+        bench.held.limit(10, 10**6)
         for chunk in list(bench.chunks):
-            bench.held.cache.done(chunk)
+            bench.held.done(chunk)
         await asyncio.sleep(1)
         assert bench.asked(world) == [100, 32, 32]
         await bench.instance.close()
@@ -160,7 +159,7 @@ def test_it_ends_when_the_queue_moves_is_dropped_or_unsubscribed(world: Any) -> 
     async def main() -> None:
         world.cluster.store("t", 0, b"0")
         bench = Bench(world)
-        bench.held.cache.pulled_to = QueueOffset(7)
+        bench.held.pulled_to = QueueOffset(7)
         await (await bench.run())
         assert bench.moves == [1]
         bench = Bench(world)
@@ -187,9 +186,8 @@ def test_an_inner_batch_is_handed_on_message_by_message(world: Any) -> None:
 
     async def main() -> None:
         bench = Bench(world, "a")
-        bench.held = HeldQueue(
-            world.queue(0),
-            ProcessQueue(QueueOffset(1), messages_max=100, bytes_max=10**6, span_max=1000),
+        bench.held = ProcessQueue(
+            world.queue(0), QueueOffset(1), messages_max=100, bytes_max=10**6, span_max=1000
         )
         parts = [
             (0, b"%d" % n, b"TAGS\x01%b\x02" % tag) for n, tag in enumerate((b"a", b"a", b"b"))
@@ -201,7 +199,7 @@ def test_an_inner_batch_is_handed_on_message_by_message(world: Any) -> None:
         bench.pulling._take(bench.held, bench.subscriptions["t"], result)
         assert [one.queue_offset for chunk in bench.chunks for one in chunk.messages] == [1]
         assert bench.numbers() == [1]
-        assert bench.held.cache.pulled_to == 3
+        assert bench.held.pulled_to == 3
         await bench.instance.close()
 
     world.run(main)
