@@ -97,7 +97,7 @@ class Script:
             (steps.get(name) or getattr(self.life, name))()
         except StoreError as error:
             self.errors.append(error)
-            if name == "kill" or isinstance(error, StoreFailed) or not self.life.store._is_open:
+            if name == "kill" or isinstance(error, StoreFailed) or not self.life.is_open:
                 self._revive(is_dead=name == "kill")
 
     def _open(self) -> None:
@@ -121,16 +121,12 @@ class Script:
         except StoreError as error:
             self.errors.append(error)
         self.disk.is_full = False
-        life._turn, life._unsynced = [], []
+        life.forget_unsynced()
         try:
-            life.store = self._reopened(life)
+            life.start()
         except StoreError as error:  # the fault may have come only now
             self.errors.append(error)
-            life.store = self._reopened(life)
-
-    @staticmethod
-    def _reopened(life: Life) -> Store:
-        return Store.open(life.disk, ROOT, life.settings, life.clock, GEOMETRY)
+            life.start()
 
     def read(self) -> None:
         """Read some of what was acknowledged, in every way."""
@@ -156,6 +152,7 @@ class Script:
         """Read all that was acknowledged; what has no unit yet is in the log."""
         assert self.life is not None
         store = self.life.store
+        reader = Store.open_read_only(self.disk, ROOT, GEOMETRY)
         for (topic, queue_id, offset), (body, physical_offset) in self.history.acknowledged.items():
             if physical_offset < store.first:
                 continue
@@ -164,7 +161,7 @@ class Script:
                 assert got.records, (got.status, topic, queue_id, offset)
                 data = got.records[0]
             except DiskFull:
-                assert offset >= store._queues.max_offset(topic, queue_id)
+                assert offset >= reader.queue_range(topic, queue_id).max
                 data = store.record_at(physical_offset)
             assert record.decode(data).stored_body == body
 
@@ -173,7 +170,7 @@ class Script:
         assert self.life is not None
         self.read_while_full()
         self.disk.is_full = False
-        if not self.life.store._is_open:
+        if not self.life.is_open:
             self._revive()
         try:
             self.life.append()

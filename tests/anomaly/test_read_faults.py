@@ -12,7 +12,7 @@ one read of many that fails. What must hold of check, salvage, recovery and pull
 from collections.abc import Iterator
 
 import pytest
-from tests.stores import ROOT, filled, new, open_store
+from tests.stores import ROOT, filled, filled_parts, new, open_store
 
 from sprocket.base.disk import segments
 from sprocket.base.errors import DiskFailed, StoreError
@@ -124,7 +124,7 @@ def test_recovery_goes_on_and_leaves_it_as_it_is(spoilt: Spoilt) -> None:
     left = {at: data for at, data in records(disk).items() if at in whole}
     assert left == {at: data for at, data in whole.items() if at not in gone}
     for file in SECTORS:
-        disk._files[file[0]].spoilt.clear()
+        disk.mend(file[0])
     assert {at: data for at, data in records(disk).items() if at in whole} == whole
     store = open_store(disk)
     for at, data in whole.items():
@@ -150,8 +150,8 @@ def test_a_pull_of_what_was_written_and_given_back_fails_no_other_way(
     path: str, position: int, place: int
 ) -> None:
     """Though its records are trusted, and many of them read by one call."""
-    disk, store = filled(COUNT)
-    store._log.warm_from = store.written
+    disk, store, opened = filled_parts(COUNT)
+    opened.log.warm_from = store.written
     whole = records(closed()[0])
     disk.spoil(path, position, BLOCK)
     disk.calls.clear()
@@ -187,7 +187,7 @@ def pull_all(
     assert given == set(whole) - gone
 
 
-OTHERS = [path for path in closed()[0]._files if not path.startswith(LOG)]
+OTHERS = [path for path in closed()[0].contents() if not path.startswith(LOG)]
 
 
 @pytest.mark.parametrize("path", OTHERS)

@@ -19,6 +19,7 @@ from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreErr
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
+from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.log import Appended
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
@@ -99,12 +100,23 @@ class Life:
             message_bytes_max=2048,
             fill_ahead_bytes=random.choice((0, 2048, 6000)),
         )
-        self.store = Store.open(disk, ROOT, self.settings, self.clock, GEOMETRY)
-        history.cut(self.store.end)
         self._unsynced: list[_Sent] = []
-        self._turn: list[_Sent] = []
+        self.start()
+        history.cut(self.store.end)
         self._counter = 0
         self._body_bytes = random.choice((0, 0, 0, 300))  # of one size they take each other's place
+
+    def start(self) -> None:
+        """Open the store; what was not written before that is not there."""
+        self.is_open = False
+        self._turn: list[_Sent] = []
+        self._opened = opening.to_write(self.disk, ROOT, self.settings, self.clock, GEOMETRY)
+        self.store = Store(self._opened)
+        self.is_open = True
+
+    def forget_unsynced(self) -> None:
+        """Wait no more for what was not acknowledged yet."""
+        self._turn, self._unsynced = [], []
 
     def step(self) -> None:
         """Do one random operation."""
@@ -298,6 +310,7 @@ class Life:
     def reopen(self) -> None:
         """Stop cleanly and start again."""
         self.write()
+        self.is_open = False
         try:
             self.store.close()
         except StoreError:
@@ -305,15 +318,15 @@ class Life:
         else:
             covered, self._unsynced = self._unsynced, []
             self._acknowledge(covered)
-        self._turn = []
-        self.store = Store.open(self.disk, ROOT, self.settings, self.clock, GEOMETRY)
+        self.start()
 
     def kill(self) -> None:
         """The process dies and is started again: what was written is there, and now for good."""
         written = self.store.written
-        self.disk._locked.clear()
-        self._turn = []
-        self.store = Store.open(self.disk, ROOT, self.settings, self.clock, GEOMETRY)
+        self.is_open = False
+        assert self._opened.lock is not None
+        self._opened.lock.release()  # as the system does
+        self.start()
         assert self.store.end >= written, f"{written} bytes were written, {self.store.end} found"
         covered, self._unsynced = self._unsynced, []
         self._acknowledge(covered)

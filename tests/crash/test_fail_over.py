@@ -48,12 +48,12 @@ class Stream:
         self.acknowledged: list[bytes] = []
         self.received: Counter[bytes] = Counter()
         self.gap_seconds = 0.0
-        self._is_over = False
+        self.is_over = False
 
     async def produce(self, producer: Producer) -> None:
         """Send one message after the other; none may be refused."""
         number = 0
-        while not self._is_over:
+        while not self.is_over:
             body = b"%d" % number
             started = time.perf_counter()
             await producer.send(Message(topic=TOPIC, body=body))
@@ -75,7 +75,7 @@ class Stream:
 
     async def end(self) -> None:
         """Send no more, and wait until all that was acknowledged has arrived."""
-        self._is_over = True
+        self.is_over = True
         async with asyncio.timeout(BACK_SECONDS_MAX):
             while set(self.acknowledged) - set(self.received):
                 await asyncio.sleep(0.01)
@@ -125,7 +125,7 @@ async def _scenario(cluster: Cluster, names: list[str], brokers: dict[str, str])
             await asyncio.to_thread(cluster.broker, "b", names, port=port)
             await stream.steady()
         finally:
-            stream._is_over = True
+            stream.is_over = True
             await producing
         await stream.end()
     assert stream.gap_seconds < GAP_SECONDS_MAX

@@ -12,8 +12,10 @@ from random import Random
 from typing import TypeAlias
 
 import pytest
-from tests.crash.driver import ROOT, History, Life, Lost, check
+from tests.crash.driver import GEOMETRY, ROOT, History, Life, Lost, check
+from tests.stores import overwrite
 
+from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
@@ -164,9 +166,11 @@ def test_damage_loses_only_what_it_hits(part: int) -> None:
         ]
         place, size = random.choice(young)
         at = place + random.choice((0, 4, 8, 28, 90, size - 1, random.randrange(size)))
-        segment = life.store._files.segment(place)
+        files = SegmentFiles(disk, f"{ROOT}/commitlog", GEOMETRY.log.segment_bytes)
+        files.load()
+        segment = files.segment(place)
         byte = segment.view[at - segment.start]
-        segment.file.write([bytes([byte ^ random.randrange(1, 256)])], at - segment.start)
+        overwrite(files, at, bytes([byte ^ random.randrange(1, 256)]))
         history.acknowledged = {
             key: value for key, value in history.acknowledged.items() if value[1] != place
         }

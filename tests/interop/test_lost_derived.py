@@ -11,12 +11,14 @@ from random import Random
 
 import pytest
 from tests.recorded import CASES, Recorded
+from tests.stores import killed
 
 from sprocket.base.disk import RealDisk
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.index import key_string
-from sprocket.rocketmq.store.log import LogScanner
+from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 
@@ -122,25 +124,28 @@ DAMAGES: dict[str, Damage] = {
 
 
 def _open(recorded: Recorded, root: Path) -> Store:
+    return Store(_open_parts(recorded, root))
+
+
+def _open_parts(recorded: Recorded, root: Path) -> Opened:
     clock = FakeClock(recorded.expected["stopped_at_ms"])
-    return Store.open(RealDisk(), str(root), StoreSettings(), clock, recorded.geometry)
+    return opening.to_write(RealDisk(), str(root), StoreSettings(), clock, recorded.geometry)
 
 
 def _assert_whole(store: Store) -> None:
     """Every record of the log is in its queue and under its keys."""
     newest = {}
-    for entry in LogScanner(store._files.segments, store.first, check_crc=True):
+    for _, stored in store.records():
+        entry = record.entry(stored)
         if entry.queueable:
             newest[entry.topic, entry.queue_id, entry.queue_offset] = entry
         if is_indexable(entry.sys_flag):
             for key in entry.keys:
-                found = store._index.find(key_string(entry.topic, key), 10_000)  # type: ignore[union-attr]
-                assert entry.physical_offset in found, entry
+                found = store.find(entry.topic, key, max_count=10_000)
+                assert entry.physical_offset in found.offsets, entry
     for (topic, queue_id, offset), entry in newest.items():
-        queue = store._queues.queue(topic, queue_id)
-        assert queue is not None, (topic, queue_id)
-        place, size, code = queue.unit(offset)
-        assert (entry.physical_offset, entry.size, entry.tags_code) == (place, size, code)
+        (unit,) = store.units(topic, queue_id, offset, 1)
+        assert (entry.physical_offset, entry.size, entry.tags_code) == unit[1:4]
 
 
 def _check(name: str, what: str, state: str, folder: Path) -> None:
@@ -148,13 +153,13 @@ def _check(name: str, what: str, state: str, folder: Path) -> None:
     recorded = Recorded(name)
     root = Path(recorded.unpack(folder))
     if state != "theirs":
-        store = _open(recorded, root)
+        opened = _open_parts(recorded, root)
+        store = Store(opened)
         if state == "ours, stopped":
             store.close()
         else:
             store.maintain()
-            store._queues.close()  # a RocksDB could not be opened twice by one process
-            store._lock.release()  # type: ignore[union-attr]
+            killed(opened)
     if not DAMAGES[what](root, Random(f"{name} {what} {state}")):
         return
     store = _open(recorded, root)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b
+from tests.stores import killed
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooLarge
@@ -19,6 +20,8 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -29,10 +32,15 @@ KINDS = (EXTENDED_UNITS, "10c-lmq", "10d-batch-cq")
 
 
 def _open(recorded: Recorded, folder: Path) -> Store:
+    return Store(_open_parts(recorded, folder))
+
+
+def _open_parts(recorded: Recorded, folder: Path) -> Opened:
     clock = FakeClock(recorded.expected["stopped_at_ms"])
     filters = filters_of_10b() if recorded.name == EXTENDED_UNITS else None
     root = recorded.root or recorded.unpack(folder)
-    return Store.open(RealDisk(), root, StoreSettings(), clock, recorded.geometry, filters)
+    settings = StoreSettings()
+    return opening.to_write(RealDisk(), root, settings, clock, recorded.geometry, filters)
 
 
 def _sound(recorded: Recorded) -> list[dict[str, Any]]:
@@ -154,11 +162,11 @@ def test_ids_find_their_records(name: str, tmp_path: Path) -> None:
 def test_a_second_opening_changes_nothing(name: str, tmp_path: Path) -> None:
     """Recovery reaches a state that the next start, clean or not, finds whole."""
     recorded = Recorded(name)
-    store = _open(recorded, tmp_path)
+    opened = _open_parts(recorded, tmp_path)
+    store = Store(opened)
     ranges = list(store.queues())
     end = store.end
-    store._queues.close()
-    store._lock.release()  # type: ignore[union-attr]
+    killed(opened)
     # RocksDB makes files of its own at every opening.
     folders = ("commitlog/",) if name in ROCKSDB else ("commitlog/", "consumeq")
     derived = {p: d for p, d in _tree(tmp_path).items() if any(f in p for f in folders)}
@@ -197,9 +205,9 @@ def test_queues_of_every_kind_come_back(name: str, clean: bool, tmp_path: Path) 
 
 def _units(recorded: Recorded) -> dict[tuple[str, int], list[Any]]:
     """Return every unit of every queue, what extended ones hold included."""
-    store = Store.open_read_only(RealDisk(), str(recorded.root), recorded.geometry)
+    parts = opening.to_read(RealDisk(), str(recorded.root), recorded.geometry).parts
     found: dict[tuple[str, int], list[Any]] = {}
-    for queue in store._queues:
+    for queue in parts.queues:
         offset = 0
         units = found[queue.topic, queue.queue_id] = []
         while offset < queue.max_offset:
@@ -209,7 +217,7 @@ def _units(recorded: Recorded) -> dict[tuple[str, int], list[Any]]:
                     extended = structs.replace(extended, bit_map=b"")
                 units.append((first, place, size, extended or code, messages))
                 offset = first + messages
-    store.close()
+    parts.close()
     return found
 
 

@@ -13,7 +13,9 @@ from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.queue import FILLER_SIZE
+from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.opening import Opened
+from sprocket.rocketmq.store.queue import FILLER_SIZE, Queues, UnitAssigner
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -29,11 +31,12 @@ FILTERS = {
 STEPS = ("plain", "plain", "batch", "light", "delayed", "prepared", "write", "sync", "keep")
 
 
-def opened(disk: SimulatedDisk, **settings: Any) -> Store:
+def opened(disk: SimulatedDisk, **settings: Any) -> Opened:
     """Open the store: `batches` has batch queues, the filters of `topic` are registered."""
     options: Any = {"fill_ahead_bytes": 0, "message_bytes_max": 2048, "light_queues": True}
     disk.make_folder(f"{ROOT}/batchconsumequeue/batches")
-    return Store.open(disk, ROOT, StoreSettings(**options, **settings), FakeClock(), SMALL, FILTERS)
+    wanted = StoreSettings(**options, **settings)
+    return opening.to_write(disk, ROOT, wanted, FakeClock(), SMALL, FILTERS)
 
 
 def made(kind: str, rng: random.Random, number: int) -> NewRecord:
@@ -55,10 +58,10 @@ def made(kind: str, rng: random.Random, number: int) -> NewRecord:
     return structs.replace(record_, properties=properties.encode(pairs))
 
 
-def held(store: Store) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
+def held(queues: Queues) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     """Return what the queues of a store hold: offset, place, size, count, code, bits."""
     found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
-    for queue in store._queues:
+    for queue in queues:
         units = found[queue.topic, queue.queue_id] = []
         offset: int = queue.min_offset
         while offset < queue.max_offset:
@@ -72,14 +75,16 @@ def held(store: Store) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     return {key: units for key, units in found.items() if units}
 
 
-def due(store: Store, *, extend: bool) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
+def due(
+    store: Store, units: UnitAssigner, *, extend: bool
+) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     """Return what they should hold by the log."""
     found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
     for _, stored in store.records():
         entry = record.entry(stored)
         if not entry.queueable:
             continue
-        for unit in store._keeper._parts.units.of([entry]):
+        for unit in units.of([entry]):
             bits = None
             if extend and unit.topic != "batches" and not unit.topic.startswith("%LMQ%"):
                 bits = b"" if unit.extra is None else unit.extra.bit_map
@@ -118,8 +123,9 @@ def test_queues_hold_what_the_log_says(
     disk = SimulatedDisk()
     number = synced = 0
     for steps, end in lives:
-        store = opened(disk, extended_units=extend, flush=flush)
-        assert held(store) == due(store, extend=extend)
+        parts = opened(disk, extended_units=extend, flush=flush)
+        store = Store(parts)
+        assert held(parts.parts.queues) == due(store, parts.parts.units, extend=extend)
         assert store.end >= synced
         for step in steps:
             if step == "write":
@@ -142,7 +148,8 @@ def test_queues_hold_what_the_log_says(
             store.close()
             synced = store.written
         disk = disk.kill() if end != "crash" else disk.crash(rng.randrange)
-    store = opened(disk, extended_units=extend)
-    assert held(store) == due(store, extend=extend)
+    parts = opened(disk, extended_units=extend)
+    store = Store(parts)
+    assert held(parts.parts.queues) == due(store, parts.parts.units, extend=extend)
     assert store.end >= synced
     store.close()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import strategies
 from tests.recorded import CASES, Recorded
-from tests.stores import filled
+from tests.stores import filled, log_files, overwrite
 
 from sprocket.base.disk import RealDisk, SegmentFiles
 from sprocket.rocketmq.codec.columns import RecordBatch, columns
@@ -121,9 +121,7 @@ def test_any_records(
 
 
 def _units(store: Store, topic: str, queue_id: int, offsets: OffsetRange) -> list[object]:
-    queue = store._queues.queue(topic, queue_id)
-    assert queue is not None
-    return [queue.unit(offset) for offset in range(*offsets)]
+    return [store.units(topic, queue_id, offset, 1) for offset in range(*offsets)]
 
 
 @pytest.mark.slow
@@ -162,7 +160,7 @@ def test_recovery_leaves_the_same_files(name: str, tmp_path: Path) -> None:
 
 def test_much_damage_does_not_make_the_walk_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records behind damage are looked at in small numbers again, then in larger ones."""
-    _, store = filled(60)
+    disk, store = filled(60)
     counts: list[int] = []
     real = columns.walk
 
@@ -172,9 +170,8 @@ def test_much_damage_does_not_make_the_walk_slow(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(columns, "walk", noted)
     for offset, _ in list(store.records())[::7]:
-        segment = store._files.segment(offset)
-        segment.file.write([b"\0"], offset - segment.start + 4)
-    found = LogScanner(store._files.segments, 0, check_crc=True)
+        overwrite(log_files(disk), offset + 4, b"\0")
+    found = LogScanner(log_files(disk).segments, 0, check_crc=True)
     assert sum(len(batch) for batch in found.batches()) == 60 - 9
     assert counts[0] == log_scanner.BATCH
     assert max(counts[1:]) < log_scanner.BATCH // 8

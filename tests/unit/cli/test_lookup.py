@@ -1,7 +1,7 @@
 """Finding messages in a store, and telling of damage."""
 
 import pytest
-from tests.stores import filled
+from tests.stores import filled, log_files, overwrite
 
 from sprocket.base.errors import SettingsError
 from sprocket.cli import lookup
@@ -84,13 +84,13 @@ def test_places_that_are_not_there(store: Store, queue: int, offset: int, said: 
 
 def test_check_knows_a_blank_from_damage() -> None:
     """Both reach to the end of a file; only one of them was written there on purpose."""
-    _, store = filled(60)
+    disk, store = filled(60)
     sound = Check()
     places = [offset for offset, _ in store.records(damage=sound.damage)]
     sound.verdict()
     end = store.geometry.log.segment_bytes
     last = max(offset for offset in places if offset < end)
-    store._files.segment(last).file.write([bytes(end - last)], last)
+    overwrite(log_files(disk), last, bytes(end - last))
     damaged = Check()
     assert len(list(store.records(damage=damaged.damage))) == len(places) - 1
     with pytest.raises(Damaged, match=f"from {last} to {end}"):

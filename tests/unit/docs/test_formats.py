@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.stores import filled, new
+from tests.stores import filled, log_files, new, overwrite
 
 from sprocket.base.disk import RealDisk, read_file
 from sprocket.rocketmq.broker.delay import DelayProgress
@@ -20,7 +20,7 @@ from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, mend
-from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, RocksQueues
+from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, RocksQueues, read_all
 from sprocket.rocketmq.store.recovery import Checkpoint, checkpoint
 from sprocket.runtime.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
 from sprocket.testing.clock import FakeClock
@@ -105,9 +105,9 @@ def test_the_unit_in_rocksdb_on_its_page(tmp_path: Path) -> None:
     """Putting its message gives key and value."""
     made = RocksQueues(RealDisk(), str(tmp_path / "made"))
     made.put_round([Entry("T", 1, 2, 1192, 168, 0, 1_700_000_000_123)])
-    ((key, value),) = made._database.all()
-    assert example("rocksdb-queues.md") == key + value
     made.close()
+    ((key, value),) = read_all(RealDisk(), str(tmp_path / "made")).items()
+    assert example("rocksdb-queues.md") == key + value
 
 
 def test_the_index_file_on_its_page() -> None:
@@ -175,11 +175,11 @@ def test_the_padding_on_the_folders_page() -> None:
     padding = record.decode(data)
     assert (padding.topic, padding.store_size, padding.sys_flag) == ("DAMAGED", 163, 12)
     assert not record.entry(data).queueable
-    _, store = filled(0)
+    disk, store = filled(0)
     store.append(new("topic", 0, b"x" * 40))
     store.append(new("topic", 0, b"y"))
     store.write()
-    segment = store._files.segment(0)
-    segment.file.write([b"????"], record.BODY_CRC_AT)
-    mend.pad(store._files, [Damage(0, 163, "", 0)])
-    assert bytes(segment.view[:163]) == data
+    files = log_files(disk)
+    overwrite(files, record.BODY_CRC_AT, b"????")
+    mend.pad(files, [Damage(0, 163, "", 0)])
+    assert files.segment(0).read(0, 163) == data

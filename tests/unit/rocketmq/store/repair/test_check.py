@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.recorded import CASES, Recorded
-from tests.stores import ROOT, filled, killed, new, open_store
+from tests.stores import ROOT, filled, new, open_store
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ForeignStore
@@ -204,7 +204,7 @@ def test_a_killed_store_is_judged_up_to_its_last_moments() -> None:
     for _ in range(3):
         store.append(new("topic", 0, name="late"))
     store.write()
-    assert findings(killed(disk)) == []
-    disk = killed(disk)
+    assert findings(disk.kill()) == []
+    disk = disk.kill()
     write(disk, f"consumequeue/topic/0/{0:020d}", 0, bytes(20))
     assert {Rule.QUEUE_MISSING} == rules(disk)
