@@ -176,9 +176,15 @@ class Peer(asyncio.Protocol):
         """
         if self._is_held:
             self.send(buffers)
-        else:
+        elif self._queue or self._is_write_paused:
             self._queue += buffers
             self.flush()
+        else:
+            self.quiet_seconds = 0.0
+            self._unanswered_bytes = 0
+            self._transport.writelines(buffers)
+            if self._is_write_paused:
+                self.flush()  # it does not read
 
     def when_closed(self, callback: "Callable[[Peer], None]") -> None:
         """Have something called once when the connection is gone, however often this is asked."""
