@@ -8,7 +8,7 @@ from a consumer is a message, too (`retry`).
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.group_commit import GroupCommit
 from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
-from sprocket.rocketmq.broker.messages.pending_acks import Ready, Sent, longest_ms
+from sprocket.rocketmq.broker.messages.pending_acks import Ready, longest_ms
 from sprocket.rocketmq.broker.messages.retry import RetryService
 from sprocket.rocketmq.broker.messages.send import REGION, Sender
 
@@ -20,6 +20,5 @@ __all__ = [
     "Ready",
     "RetryService",
     "Sender",
-    "Sent",
     "longest_ms",
 ]

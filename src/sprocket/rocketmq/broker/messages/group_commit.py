@@ -2,10 +2,11 @@
 
 Theory of operation
 
-A send handler calls `ask`. The first of a turn of the loop schedules `_gather` for the next one;
-whatever else arrives joins, as long as more is to be expected. Then `take_up` makes records of all
-that was asked for, as one among many costs two thirds of one alone, and appends them; who has a
-record ready may append it at any time. `_commit` writes all of it with one call, then:
+A send handler is a `Source`: it collects requests, and calls `gather` for the first of them. That
+schedules `_gather` for the next turn of the loop; whatever else arrives joins, as long as more is
+to be expected. Then the source makes records of all that it has, as one among many costs two thirds
+of one alone, and appends them; who has a record ready may append it at any time. `_commit` writes
+all of it with one call, then:
 
 * async flush: answers at once; a timer looks every half second whether a sync is due. What is not
   synced has a limit (`pressure`); at half of it a sync waits for no timer.
@@ -50,7 +51,6 @@ from sprocket.rocketmq.broker.messages.pending_acks import (
     Asker,
     PendingAcks,
     Ready,
-    Sent,
 )
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
@@ -111,6 +111,17 @@ FILL_RECORDS_MAX = 40
 
 _MEAN_WEIGHT = 1 / 8
 """How much the newest sync counts in the mean: one hiccup of 10 ms moves it past 1 ms."""
+
+
+class Source(Protocol):
+    """Who collects requests that become records together: many cost less than one by one."""
+
+    @property
+    def waiting_count(self) -> int:
+        """How many requests it has."""
+
+    def take_up(self) -> None:
+        """Append the records of all of them, in order."""
 
 
 class JobThread(Protocol):
@@ -189,7 +200,7 @@ class GroupCommit:
         self._is_sync = store.settings.flush == "sync"
         self._wait_seconds = sync_wait_ms_max / 1000
         self._timeout_seconds = sync_timeout_ms / 1000
-        self._asked: list[Sent] = []
+        self._sources: list[Source] = []
         self._new: list[PendingAcks[object]] = []
         self._written: list[PendingAcks[object]] = []
         self._syncing: list[PendingAcks[object]] = []
@@ -206,26 +217,23 @@ class GroupCommit:
         self._mean_seconds = self._mean_records = 0.0
         self._is_closed = False
         self.someone_waits: Callable[[], bool] = lambda: False
-        self.take_up: Callable[[list[Sent]], None] = lambda _: None
-        """Makes records of what was asked for and appends them; see `ask`."""
 
     def start(self) -> None:
         """Begin to fill ahead, and dispatch what recovery left."""
         self._fill()
         self._begin_round()
 
-    def ask(self, asked: Sent) -> None:
-        """Have `take_up` called with this, and with all else that is asked in these turns."""
-        self._asked.append(asked)
+    def gather(self, source: Source) -> None:
+        """Have a source take up what it has, with all that it gets in these turns of the loop."""
+        self._sources.append(source)
         if not self._commit_is_due:
             self._commit_is_due = True
             self._timers.call_soon(self._gather)
 
     def take_up_now(self) -> None:
         """Have taken up what was asked for, so that what comes next is behind it in its queue."""
-        if self._asked:
-            asked, self._asked = self._asked, []
-            self.take_up(asked)
+        while self._sources:
+            self._sources.pop(0).take_up()
 
     def append(self, record: NewRecord, answer: Answer[P, R], asker: P, request: R) -> None:
         """Append one record; it is answered once, when it may be acknowledged or is refused.
@@ -287,7 +295,11 @@ class GroupCommit:
     @property
     def waiting_count(self) -> int:
         """How many sends wait for their answer."""
-        return len(self._asked) + sum(len(one.asked) for one in self.unanswered)
+        return self._source_count + sum(len(one.asked) for one in self.unanswered)
+
+    @property
+    def _source_count(self) -> int:
+        return sum([one.waiting_count for one in self._sources])
 
     @property
     def unanswered(self) -> list[PendingAcks[object]]:
@@ -321,7 +333,7 @@ class GroupCommit:
         A sync is worth waiting for: as many as shared the last one will soon be back. Without one,
         fewer are enough, since who has answers sends the sooner; or one, as nobody else is busy.
         """
-        count = len(self._asked) + sum([one.records for one in self._new])
+        count = self._source_count + sum([one.records for one in self._new])
         if self._is_sync:
             is_more_due = count > self._gathered or count < self._committed
         else:

@@ -10,10 +10,7 @@ from msgspec.structs import replace
 from sprocket.base import log
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.store.log import Appended, AppendedBatch
-from sprocket.runtime.driver import Peer
 
 _log = log.get_logger(__name__)
 
@@ -29,9 +26,6 @@ class Asker(Protocol):
     def send_now(self, buffers: Sequence[Buffer]) -> None:
         """Take one or more answers, and send them without waiting."""
 
-
-Sent: TypeAlias = tuple[Peer, Command, SendMessage]
-"""A message that is to be taken up with others: who sent it, the request, and its header."""
 
 Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]
 """Makes an answer, given who asked and what for, what was stored, or why not; with both when only

@@ -18,7 +18,6 @@ from sprocket.rocketmq.broker.messages.group_commit import (
     READY_BESIDE,
     GroupCommit,
 )
-from sprocket.rocketmq.broker.messages.pending_acks import Sent
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import QueueOffset
@@ -309,6 +308,37 @@ class Bench:
         self.answers += buffers
 
 
+class FakeSource:
+    """Collects records for a bench.
+
+    Attributes:
+        taken: What was taken up at once, each time.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self.taken: list[list[str]] = []
+        self._bench = bench
+        self._asked: list[str] = []
+
+    @property
+    def waiting_count(self) -> int:
+        """How many it has."""
+        return len(self._asked)
+
+    def ask(self, record: str) -> None:
+        """Have a record appended with others."""
+        if not self._asked:
+            self._bench.durable.gather(self)
+        self._asked.append(record)
+
+    def take_up(self) -> None:
+        """Append them."""
+        asked, self._asked = self._asked, []
+        self.taken.append(asked)
+        for record in asked:
+            self._bench.append(record)
+
+
 @pytest.mark.parametrize("flush", ["sync", "async"])
 def test_memory_is_given_back_when_all_have_their_answers(flush: str) -> None:
     """Once for each write, and after nothing that failed."""
@@ -404,27 +434,20 @@ def test_async_flush_answers_after_the_write_and_syncs_behind() -> None:
 def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
     """In order, and before the write."""
     bench = Bench(flush)
-    taken: list[list[Any]] = []
-
-    def take_up(asked: list[Any]) -> None:
-        taken.append(asked)
-        for one in asked:
-            bench.append(one)
-
-    bench.durable.take_up = take_up
-    bench.durable.ask(cast("Sent", "a"))
-    bench.durable.ask(cast("Sent", "b"))
-    assert taken == []
+    source = FakeSource(bench)
+    source.ask("a")
+    source.ask("b")
+    assert source.taken == []
     bench.timers.turn()
-    bench.durable.ask(cast("Sent", "c"))
+    source.ask("c")
     assert bench.durable.waiting_count == 3
     assert bench.answers == []
     bench.timers.drain()
-    assert taken == [["a", "b", "c"]]
+    assert source.taken == [["a", "b", "c"]]
     assert bench.store.done == ["write", "sync"][: 1 + (flush == "sync")]
     assert bench.answers == [("a", None), ("b", None), ("c", None)]
     assert bench.durable.waiting_count == 0
-    bench.durable.ask(cast("Sent", "d"))
+    source.ask("d")
     bench.durable.take_up_now()
     bench.append("e")
     bench.timers.drain()
@@ -434,8 +457,7 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
 def test_what_is_asked_of_a_broker_that_stops_is_answered() -> None:
     """It is taken up, so that who asked hears that it was not stored."""
     bench = Bench()
-    bench.durable.take_up = lambda asked: bench.append(*cast("list[str]", asked))
-    bench.durable.ask(cast("Sent", "a"))
+    FakeSource(bench).ask("a")
     bench.durable.close()
     assert bench.answers == [(None, "StoreFailed")]
 
@@ -959,7 +981,6 @@ def test_who_has_waited_for_longest_comes_first() -> None:
 def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> None:
     """Under load somebody always waits; what was only asked for yet counts as well."""
     bench = Bench()
-    bench.durable.take_up = lambda asked: bench.append(*cast("list[str]", asked))
 
     async def come() -> None:
         for number in range(1000):
@@ -971,7 +992,7 @@ def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> 
         if is_taken_up:
             bench.append("a")
         else:
-            bench.durable.ask(cast("Sent", "a"))
+            FakeSource(bench).ask("a")
         coming = asyncio.ensure_future(come())
         await bench.durable.settle()
         assert ("a", None) in bench.answers

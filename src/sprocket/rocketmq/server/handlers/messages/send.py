@@ -12,7 +12,7 @@ from sprocket.base.errors import (
     StoreFailed,
     SyncLate,
 )
-from sprocket.rocketmq.broker.messages import GroupCommit, Ready, Sender, Sent
+from sprocket.rocketmq.broker.messages import GroupCommit, Ready, Sender
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
@@ -25,6 +25,9 @@ from sprocket.rocketmq.remoting import Answer, Request, Row, answer, busy, encod
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 
+_Sent: TypeAlias = tuple[Peer, Command, SendMessage]
+"""A message that is to be taken up with others: who sent it, the request, and its header."""
+
 _Asked: TypeAlias = tuple[Peer, Command, int, str]
 """Who sent what, and what the answer names: the queue and the unique key."""
 
@@ -32,7 +35,8 @@ _Asked: TypeAlias = tuple[Peer, Command, int, str]
 class SendHandlers:
     """Sends, single and in batches; the batch flag decides which, not the code.
 
-    Single ones are taken up together, those of some turns of the loop at once (`GroupCommit.ask`).
+    Single ones are taken up together, those of some turns of the loop at once, for which this is a
+    `Source` of the group commit.
     """
 
     def __init__(self, sender: Sender, durable: GroupCommit, store_host: bytes) -> None:
@@ -41,7 +45,7 @@ class SendHandlers:
         self._pressure = durable.pressure
         self._id_prefix = store_host.hex().upper()
         self._id_start = self._id_prefix.encode()
-        durable.take_up = self._take_up
+        self._sends: list[_Sent] = []
 
     def rows(self) -> list[Row]:
         """Return the table."""
@@ -56,11 +60,17 @@ class SendHandlers:
         if self._pressure.is_full:
             raise busy()
         peer, request = asked.peer, asked.command
-        if not header.batch:
-            self._durable.ask((peer, request, header))
-            if not self._sender.knows(header.topic):
-                self._durable.take_up_now()  # NameServers learn of a new topic as soon as possible
+        if header.batch:
+            self._send_batch(peer, request, header)
             return
+        sends = self._sends
+        if not sends:
+            self._durable.gather(self)
+        sends.append((peer, request, header))
+        if not self._sender.knows(header.topic):
+            self._durable.take_up_now()  # NameServers learn of a new topic as soon as possible
+
+    def _send_batch(self, peer: Peer, request: Command, header: SendMessage) -> None:
         self._durable.take_up_now()
         batch = self._sender.batch(header, request.body, parse_host(peer.address))
         if isinstance(batch, NewRecord):
@@ -70,8 +80,14 @@ class SendHandlers:
             one = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
             self._durable.append_batch(batch, self._stored_batch, [one])
 
-    def _take_up(self, sends: list[Sent]) -> None:
+    @property
+    def waiting_count(self) -> int:
+        """How many single messages are to be taken up."""
+        return len(self._sends)
+
+    def take_up(self) -> None:
         """Append what was sent in some turns of the loop."""
+        sends, self._sends = self._sends, []
         records: list[NewRecord] = []
         asked: list[_Asked] = []
         for (peer, request, header), record in zip(sends, self._sender.records(sends), strict=True):
