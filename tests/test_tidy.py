@@ -201,7 +201,7 @@ def test_settings_name_their_units() -> None:
             if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
                 continue
             annotation = ast.unparse(node.annotation)
-            is_number = re.match(r"(Annotated\[)?(int|float)\b", annotation)
+            is_number = re.match(r"(Annotated\[)?(int|float|Positive|Natural)\b", annotation)
             if is_number and not UNITS & set(node.target.id.split("_")):
                 unnamed.append(f"{name(path)}:{node.lineno} {node.target.id}")
     assert unnamed == []
