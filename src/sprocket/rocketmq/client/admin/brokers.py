@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from sprocket.rocketmq.client.admin.reach import Reach, decoded
+from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.codec.bodies import (
     BrokerConsumeStats,
     ProducerInfo,
@@ -18,7 +18,11 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.headers import GetBrokerConsumeStats, QueryConsumeQueue, ViewStats
+from sprocket.rocketmq.codec.headers import (
+    GetBrokerConsumeStats,
+    QueryConsumeQueue,
+    ViewStats,
+)
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -68,15 +72,15 @@ class BrokerAdmin:
 
     async def status(self, broker: str) -> BrokerStatus:
         """Return what a broker is doing. Raises NoRoute if there is none of that name."""
-        address = await self._address(broker)
-        command = await self._reach.call(address, RequestCode.GET_BROKER_RUNTIME_INFO)
-        return broker_status(decoded(address, command, broker_bodies.decode_key_values))
+        code, decode = RequestCode.GET_BROKER_RUNTIME_INFO, broker_bodies.decode_key_values
+        address = await self._reach.master(broker)
+        return broker_status(await self._reach.ask(address, code, None, decode))
 
     async def config(self, broker: str) -> dict[str, str]:
         """Return a broker's settings, under RocketMQ's names."""
-        address = await self._address(broker)
-        command = await self._reach.call(address, RequestCode.GET_BROKER_CONFIG)
-        return dict(sorted(java_properties.read(command.body).items()))
+        address, code = await self._reach.master(broker), RequestCode.GET_BROKER_CONFIG
+        found = await self._reach.ask(address, code, None, java_properties.read)
+        return dict(sorted(found.items()))
 
     async def update_config(self, broker: str, settings: Mapping[str, str]) -> None:
         """Change settings of a broker while it runs, those that can be.
@@ -88,7 +92,7 @@ class BrokerAdmin:
         Raises:
             BrokerRefused: One of them may not be changed.
         """
-        address = await self._address(broker)
+        address = await self._reach.master(broker)
         body = java_properties.write(settings)
         await self._reach.call(address, RequestCode.UPDATE_BROKER_CONFIG, None, body)
 
@@ -103,10 +107,9 @@ class BrokerAdmin:
         Raises:
             BrokerRefused: It has not counted that.
         """
-        address = await self._address(broker)
+        address, code = await self._reach.master(broker), RequestCode.VIEW_BROKER_STATS_DATA
         header = ViewStats(stats_name=name, stats_key=key)
-        command = await self._reach.call(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
-        return decoded(address, command, stats_bodies.decode_stats)
+        return await self._reach.ask(address, code, header, stats_bodies.decode_stats)
 
     async def consume_stats(self, broker: str, *, is_order: bool = False) -> BrokerConsumeStats:
         """Return how far every group is in the queues of a broker.
@@ -115,18 +118,15 @@ class BrokerAdmin:
             broker: Its name.
             is_order: Only in topics whose order is global.
         """
-        address = await self._address(broker)
+        address, code = await self._reach.master(broker), RequestCode.GET_BROKER_CONSUME_STATS
         header = GetBrokerConsumeStats(is_order=is_order)
-        command = await self._reach.call(
-            address, RequestCode.GET_BROKER_CONSUME_STATS, header, timeout_ms=50_000
-        )
-        return decoded(address, command, progress_bodies.decode_broker_consume_stats)
+        decode = progress_bodies.decode_broker_consume_stats
+        return await self._reach.ask(address, code, header, decode, timeout_ms=50_000)
 
     async def producers(self, broker: str) -> dict[str, list[ProducerInfo]]:
         """Return the producers that are connected to a broker, by group."""
-        address = await self._address(broker)
-        command = await self._reach.call(address, RequestCode.GET_ALL_PRODUCER_INFO)
-        return decoded(address, command, group_bodies.decode_producers)
+        address, code = await self._reach.master(broker), RequestCode.GET_ALL_PRODUCER_INFO
+        return await self._reach.ask(address, code, None, group_bodies.decode_producers)
 
     async def queue_units(
         self, queue: MessageQueue, first: int, count: int = 32, *, group: str | None = None
@@ -146,9 +146,8 @@ class BrokerAdmin:
             count=count,
             consumer_group=group,
         )
-        address = await self._address(queue.broker_name)
-        command = await self._reach.call(address, RequestCode.QUERY_CONSUME_QUEUE, header)
-        return decoded(address, command, admin_bodies.decode_queue_units)
+        address, code = await self._reach.master(queue.broker_name), RequestCode.QUERY_CONSUME_QUEUE
+        return await self._reach.ask(address, code, header, admin_bodies.decode_queue_units)
 
     async def clean_expired_queues(self, broker: str) -> None:
         """Have a broker delete the parts of queues whose messages are gone."""
@@ -163,11 +162,7 @@ class BrokerAdmin:
         await self._tidy(broker, RequestCode.DELETE_EXPIRED_COMMITLOG)
 
     async def _tidy(self, broker: str, code: RequestCode) -> None:
-        await self._reach.call(await self._address(broker), code)
-
-    async def _address(self, broker: str) -> str:
-        (address,) = (await self._reach.masters(broker=broker)).values()
-        return address
+        await self._reach.call(await self._reach.master(broker), code)
 
 
 def broker_status(table: Mapping[str, str]) -> BrokerStatus:

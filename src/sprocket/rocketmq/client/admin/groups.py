@@ -1,13 +1,14 @@
 """Consumer and producer groups: set up, watch, and move what they have committed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.base.nearest import hint
-from sprocket.rocketmq.client.admin.reach import TIMEOUT_MS, Reach, decoded
+from sprocket.rocketmq.client.admin.reach import TIMEOUT_MS, Reach
 from sprocket.rocketmq.client.consumer import Start
-from sprocket.rocketmq.client.network import refused
+from sprocket.rocketmq.client.network import granted, read
 from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
 from sprocket.rocketmq.codec.bodies import (
@@ -118,10 +119,7 @@ class GroupAdmin:
 
     async def names(self) -> list[str]:
         """Return the names of all consumer groups, the brokers' own among them, sorted."""
-        found: set[str] = set()
-        for address in (await self._reach.masters()).values():
-            found.update(one.name for one in await self._table(address))
-        return sorted(found)
+        return sorted({one.name for table in (await self._tables()).values() for one in table})
 
     async def get(self, name: str) -> Mapping[str, SubscriptionGroup]:
         """Return how a group is set up, by broker name.
@@ -129,21 +127,26 @@ class GroupAdmin:
         Raises:
             NoSuchGroup: No broker has it among those set up; the text names the nearest.
         """
-        found = {}
-        for broker_name, address in (await self._reach.masters()).items():
-            # GET_SUBSCRIPTIONGROUP_CONFIG would create a group that does not exist
-            for one in await self._table(address):
-                if one.name == name:
-                    found[broker_name] = one
+        tables = await self._tables()
+        found = {
+            broker: one for broker, table in tables.items() for one in table if one.name == name
+        }
         if not found:
-            raise NoSuchGroup(
-                f"no broker has group {name!r} set up{hint(name, await self.names())}"
-            )
+            names = {one.name for table in tables.values() for one in table}
+            raise NoSuchGroup(f"no broker has group {name!r} set up{hint(name, names)}")
         return found
 
+    async def _tables(self) -> dict[str, Sequence[SubscriptionGroup]]:
+        """Return every group that is set up, by broker name.
+
+        GET_SUBSCRIPTIONGROUP_CONFIG, which asks for one, would create it where it is not.
+        """
+        masters = await self._reach.masters()
+        return {name: await self._table(address) for name, address in masters.items()}
+
     async def _table(self, address: str) -> Sequence[SubscriptionGroup]:
-        command = await self._reach.call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        return decoded(address, command, group_bodies.decode_group_table).groups
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        return (await self._reach.ask(address, code, None, group_bodies.decode_group_table)).groups
 
     async def topics(self, name: str) -> list[str]:
         """Return the topics in which a group has committed, except for its retry topic, sorted.
@@ -160,13 +163,10 @@ class GroupAdmin:
 
     async def _committed_in(self, name: str) -> set[str]:
         """Return every topic in which a group has committed; of one that nobody knows none."""
-        found: set[str] = set()
-        for address in (await self._reach.masters()).values():
-            command = await self._reach.call(
-                address, RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupOnly(group=name)
-            )
-            found.update(decoded(address, command, admin_bodies.decode_topics_of_group).topics)
-        return found
+        code, header = RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupOnly(group=name)
+        decode = admin_bodies.decode_topics_of_group
+        answers = await self._reach.ask_all(await self._reach.masters(), code, header, decode)
+        return {topic for one in answers.values() for topic in one.topics}
 
     async def progress(self, name: str, topic: str | None = None) -> ConsumeStats:
         """Return how far a group is in each of its queues; `.lag` is what it has before it.
@@ -183,16 +183,14 @@ class GroupAdmin:
             await self._reach.route(topic)
         header = GetConsumeStats(consumer_group=name, topic=topic or "")
         masters = await self._reach.masters()
-        answers = await self._reach.call_each(
-            list(masters.values()),
+        answers = await self._reach.ask_each(
+            masters.values(),
             RequestCode.GET_CONSUME_STATS,
             header,
+            progress_bodies.decode_consume_stats,
             absent=(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         )
-        parts = [
-            decoded(address, command, progress_bodies.decode_consume_stats)
-            for address, command in answers
-        ]
+        parts = answers.values()
         queues = {queue: one for part in parts for queue, one in part.queues.items()}
         if topic is not None or not queues:  # of a topic, brokers tell every queue to any group
             await self._require(name)
@@ -207,14 +205,14 @@ class GroupAdmin:
             NoSuchGroup: No broker knows it; the text names the nearest.
         """
         masters = await self._reach.masters()
-        answers = await self._reach.call_each(
-            list(masters.values()),
+        answers = await self._reach.ask_each(
+            masters.values(),
             RequestCode.GET_CONSUMER_CONNECTION_LIST,
             ConsumerConnections(consumer_group=name),
+            group_bodies.decode_consumer_connection,
             absent=(ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         )
-        for address, command in answers:
-            found = decoded(address, command, group_bodies.decode_consumer_connection)
+        for found in answers.values():
             if found.connections:
                 return found
         await self._require(name)
@@ -226,36 +224,28 @@ class GroupAdmin:
         Raises:
             NoSuchGroup: Nobody is, so there is none; the text names the nearest.
         """
-        masters = await self._reach.masters()
-        answers = await self._reach.call_each(
-            list(masters.values()),
+        addresses = (await self._reach.masters()).values()
+        answers = await self._reach.ask_each(
+            addresses,
             RequestCode.GET_PRODUCER_CONNECTION_LIST,
             ProducerConnections(producer_group=name),
+            group_bodies.decode_producer_connection,
             absent=(ResponseCode.SYSTEM_ERROR,),
         )
-        found = {
-            one.client_id: one
-            for address, command in answers
-            for one in decoded(address, command, group_bodies.decode_producer_connection)
-        }
+        found = {one.client_id: one for part in answers.values() for one in part}
         if not found:
-            raise NoSuchGroup(
-                f"no producer of group {name!r} is connected"
-                f"{hint(name, await self._producer_groups(list(masters.values())))}"
-            )
+            meant = hint(name, await self._producer_groups(addresses))
+            raise NoSuchGroup(f"no producer of group {name!r} is connected{meant}")
         return [found[client_id] for client_id in sorted(found)]
 
-    async def _producer_groups(self, addresses: Sequence[str]) -> set[str]:
+    async def _producer_groups(self, addresses: Collection[str]) -> set[str]:
         """Return the producer groups of brokers; none of those too old to be asked for them."""
+        code, decode = RequestCode.GET_ALL_PRODUCER_INFO, group_bodies.decode_producers
         try:
-            answers = await self._reach.call_each(addresses, RequestCode.GET_ALL_PRODUCER_INFO)
+            answers = await self._reach.ask_each(addresses, code, None, decode)
         except ClientError:
             return set()
-        return {
-            name
-            for address, command in answers
-            for name in decoded(address, command, group_bodies.decode_producers)
-        }
+        return set().union(*answers.values())
 
     async def running_info(
         self, name: str, client_id: str, *, with_stacks: bool = False
@@ -273,10 +263,10 @@ class GroupAdmin:
         header = GetConsumerRunningInfo(
             consumer_group=name, client_id=client_id, jstack_enable=with_stacks
         )
-        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        code, decode = RequestCode.GET_CONSUMER_RUNNING_INFO, consumer_bodies.decode_running_info
         masters = await self._reach.masters()
-        ((address, command), *_) = await self._reach.call_each(list(masters.values()), code, header)
-        return decoded(address, command, consumer_bodies.decode_running_info)
+        found, *_ = (await self._reach.ask_each(masters.values(), code, header, decode)).values()
+        return found
 
     async def consume_directly(
         self, name: str, client_id: str, message: ReceivedMessage
@@ -301,8 +291,8 @@ class GroupAdmin:
         routes = self._reach.instance.routes
         await routes.find(message.stored.topic)
         address = routes.require_master(message.queue.broker_name)
-        command = await self._reach.call(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
-        return decoded(address, command, consumer_bodies.decode_direct)
+        code = RequestCode.CONSUME_MESSAGE_DIRECTLY
+        return await self._reach.ask(address, code, header, consumer_bodies.decode_direct)
 
     async def reset_offsets(
         self, name: str, topic: str, to: Start, *, is_forced: bool = True
@@ -339,13 +329,11 @@ class GroupAdmin:
             command = await instance.connections.request(
                 address, code, header, timeout_ms=TIMEOUT_MS
             )
-            if command.code == ResponseCode.SUCCESS:
-                offsets = decoded(address, command, consumer_bodies.decode_offsets)
+            if granted(address, code, command, (ResponseCode.CONSUMER_NOT_ONLINE,)):
+                offsets = read(address, partial(consumer_bodies.decode_offsets, command.body))
                 found.update((queue, QueueOffset(one)) for queue, one in offsets.items())
-            elif command.code == ResponseCode.CONSUMER_NOT_ONLINE:  # brokers of 4.x
+            else:  # brokers of 4.x
                 found.update(await self._reset_in_absence(name, topic, broker.name, at_ms))
-            else:
-                raise refused(address, code, command)
         return dict(sorted(found.items()))
 
     async def _reset_in_absence(

@@ -1,12 +1,15 @@
 """Messages: found by key and by id."""
 
-from sprocket.base.errors import ClientError, WireError
+from collections.abc import Iterable
+
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.client.network import read, refused, split_address
+from sprocket.rocketmq.client.network import granted, read, split_address
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage, ViewMessage
 from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
@@ -100,11 +103,9 @@ class MessageAdmin:
         code = RequestCode.VIEW_MESSAGE_BY_ID
         header = ViewMessage(offset=PhysicalOffset(offset), topic=topic)
         command = await instance.connections.request(address, code, header)
-        if command.code == ResponseCode.SYSTEM_ERROR:
+        if not granted(address, code, command, (ResponseCode.SYSTEM_ERROR,)):
             return None
-        if command.code != ResponseCode.SUCCESS:
-            raise refused(address, code, command)
-        found = _messages(address, broker_name, command.body)
+        found = _messages(broker_name, read(address, lambda: record.decode_all(command.body)))
         return found[0] if found and found[0].topic == topic else None
 
     async def _query(
@@ -118,7 +119,6 @@ class MessageAdmin:
         is_unique: bool,
     ) -> list[ReceivedMessage]:
         """Ask the index of every broker of a topic."""
-        instance = self._reach.instance
         route = await self._reach.known(topic)
         header = QueryMessage(
             topic=topic,
@@ -128,33 +128,26 @@ class MessageAdmin:
             end_timestamp=end_ms,
             is_unique_key=is_unique,
         )
-        code = RequestCode.QUERY_MESSAGE
-        found: list[ReceivedMessage] = []
-        failures: list[ClientError] = []
-        for broker in route.brokers:
-            try:
-                address = instance.routes.read_address(broker.name)
-                command = await instance.connections.request(
-                    address, code, header, timeout_ms=_QUERY_TIMEOUT_MS
-                )
-                if command.code == ResponseCode.SUCCESS:
-                    found += _messages(address, broker.name, command.body)
-                elif command.code != ResponseCode.QUERY_NOT_FOUND:
-                    raise refused(address, code, command)
-            except ClientError as error:
-                failures.append(error)
-        if failures and len(failures) == len(route.brokers):
-            raise failures[0]
+        names = {
+            self._reach.instance.routes.read_address(broker.name): broker.name
+            for broker in route.brokers
+            if broker.addresses
+        }
+        answers = await self._reach.ask_each(
+            names,
+            RequestCode.QUERY_MESSAGE,
+            header,
+            record.decode_all,
+            absent=(ResponseCode.QUERY_NOT_FOUND,),
+            timeout_ms=_QUERY_TIMEOUT_MS,
+        )
+        found = [
+            one for address, stored in answers.items() for one in _messages(names[address], stored)
+        ]
         return sorted(found, key=lambda one: (one.stored_at_ms, one.stored.physical_offset))
 
 
-def _messages(address: str, broker_name: str, body: bytes) -> list[ReceivedMessage]:
-    """Read an answer's records.
-
-    Raises:
-        BrokerRefused: One of them is damaged.
-    """
-    stored = read(address, lambda: record.decode_all(body))
+def _messages(broker_name: str, stored: Iterable[StoredMessage]) -> list[ReceivedMessage]:
     return [
         ReceivedMessage(one, MessageQueue(one.topic, broker_name, one.queue_id)) for one in stored
     ]

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from sprocket.rocketmq.client.admin.reach import Reach, decoded
-from sprocket.rocketmq.client.network import read, refused
+from sprocket.rocketmq.client.admin.reach import NAMES, Reach
+from sprocket.rocketmq.client.network import granted, read
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
@@ -21,6 +21,8 @@ from sprocket.rocketmq.codec.headers import (
 )
 
 H = TypeVar("H", bound=Header)
+
+_NOTHING = (ResponseCode.QUERY_NOT_FOUND,)
 
 
 class NameServerAdmin:
@@ -40,12 +42,10 @@ class NameServerAdmin:
 
     async def get(self, namespace: str, key: str) -> str | None:
         """Return a value, or None if there is none."""
-        code = RequestCode.GET_KV_CONFIG
-        command = await self._reach.instance.names.request(code, Key(namespace=namespace, key=key))
-        if command.code == ResponseCode.QUERY_NOT_FOUND:
+        code, header = RequestCode.GET_KV_CONFIG, Key(namespace=namespace, key=key)
+        command = await self._reach.instance.names.request(code, header)
+        if not granted(NAMES, code, command, _NOTHING):
             return None
-        if command.code != ResponseCode.SUCCESS:
-            raise refused("the NameServer", code, command)
         return _header(command, ValueAnswer).value
 
     async def delete(self, namespace: str, key: str) -> None:
@@ -56,13 +56,11 @@ class NameServerAdmin:
 
     async def values(self, namespace: str) -> Mapping[str, str]:
         """Return all values of a namespace by key."""
-        code = RequestCode.GET_KVLIST_BY_NAMESPACE
-        command = await self._reach.instance.names.request(code, Namespace(namespace=namespace))
-        if command.code == ResponseCode.QUERY_NOT_FOUND:
+        code, header = RequestCode.GET_KVLIST_BY_NAMESPACE, Namespace(namespace=namespace)
+        command = await self._reach.instance.names.request(code, header)
+        if not granted(NAMES, code, command, _NOTHING):
             return {}
-        if command.code != ResponseCode.SUCCESS:
-            raise refused("the NameServer", code, command)
-        return decoded("the NameServer", command, broker_bodies.decode_key_values)
+        return read(NAMES, lambda: broker_bodies.decode_key_values(command.body))
 
     async def config(self) -> Mapping[str, Mapping[str, str]]:
         """Return the settings of each NameServer, under RocketMQ's names, by address."""
@@ -87,9 +85,7 @@ class NameServerAdmin:
         Raises:
             NoRoute: There is no broker of that name.
         """
-        await self._reach.masters(broker=broker)
-        code = RequestCode.WIPE_WRITE_PERM_OF_BROKER
-        found = await self._reach.names_each(code, BrokerNameOnly(broker_name=broker))
+        found = await self._permit(broker, RequestCode.WIPE_WRITE_PERM_OF_BROKER)
         return max(_header(one, WipeAnswer).wipe_topic_count for one in found)
 
     async def add_write_permission(self, broker: str) -> int:
@@ -101,11 +97,13 @@ class NameServerAdmin:
         Raises:
             NoRoute: There is no broker of that name.
         """
-        await self._reach.masters(broker=broker)
-        code = RequestCode.ADD_WRITE_PERM_OF_BROKER
-        found = await self._reach.names_each(code, BrokerNameOnly(broker_name=broker))
+        found = await self._permit(broker, RequestCode.ADD_WRITE_PERM_OF_BROKER)
         return max(_header(one, AddAnswer).add_topic_count for one in found)
+
+    async def _permit(self, broker: str, code: RequestCode) -> list[Command]:
+        await self._reach.masters(broker=broker)
+        return await self._reach.names_each(code, BrokerNameOnly(broker_name=broker))
 
 
 def _header(command: Command, kind: type[H]) -> H:
-    return read("the NameServer", lambda: command.header(kind))
+    return read(NAMES, lambda: command.header(kind))

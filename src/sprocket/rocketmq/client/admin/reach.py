@@ -1,13 +1,14 @@
 """How the parts of an admin ask: one broker, the masters of a cluster, all who serve a topic."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from sprocket.base.errors import BrokerRefused, ClientError
 from sprocket.base.nearest import hint
-from sprocket.rocketmq.client.network import ClientInstance, Lease, read, refused
+from sprocket.rocketmq.client.network import ClientInstance, Lease, granted, read
 from sprocket.rocketmq.codec.bodies import ClusterInfo, broker_bodies
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import Header
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 TIMEOUT_MS = 15_000
 """For what a broker has to collect first; mqadmin gives these three times its 5 s."""
+NAMES = "the NameServer"
+"""Who answered, in errors."""
 
 
 class Reach:
@@ -36,8 +39,8 @@ class Reach:
 
     async def cluster(self) -> ClusterInfo:
         """Return every broker with its addresses, and which cluster it is in."""
-        command = await self.instance.names.call(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return decoded("the NameServer", command, broker_bodies.decode_cluster_info)
+        code = RequestCode.GET_BROKER_CLUSTER_INFO
+        return await self.ask_names(code, None, broker_bodies.decode_cluster_info)
 
     async def known(self, topic: str) -> TopicRoute:
         """Return the route of a topic, asking if it is not known; errors as those of `route`."""
@@ -85,6 +88,11 @@ class Reach:
             raise NoRoute(f"no NameServer knows a {wanted}{meant}")
         return found
 
+    async def master(self, broker: str) -> str:
+        """Return the address of a broker's master. Raises NoRoute if there is no such broker."""
+        (address,) = (await self.masters(broker=broker)).values()
+        return address
+
     async def call(
         self,
         address: str,
@@ -98,6 +106,31 @@ class Reach:
         return await self.instance.connections.call(
             address, code, header, body, timeout_ms=timeout_ms
         )
+
+    async def ask(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None,
+        decode: Callable[[bytes], T],
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> T:
+        """Ask one broker; return what its answer's body says. Raises BrokerRefused, as `call`."""
+        command = await self.call(address, code, header, timeout_ms=timeout_ms)
+        return read(address, lambda: decode(command.body))
+
+    async def ask_all(
+        self,
+        masters: Mapping[str, str],
+        code: RequestCode,
+        header: Header | None,
+        decode: Callable[[bytes], T],
+    ) -> dict[str, T]:
+        """Ask several brokers the same, each of which must answer; return what they say by name."""
+        return {
+            name: await self.ask(address, code, header, decode) for name, address in masters.items()
+        }
 
     async def call_all(
         self,
@@ -130,41 +163,49 @@ class Reach:
                 raise type(error)(f"{error}{told}") from error
             done.append(name)
 
-    async def call_each(
+    async def ask_each(
         self,
-        addresses: Sequence[str],
+        addresses: Collection[str],
         code: RequestCode,
-        header: Header | None = None,
+        header: Header | None,
+        decode: Callable[[bytes], T],
         *,
         absent: Sequence[int] = (),
-    ) -> list[tuple[str, Command]]:
-        """Ask several brokers the same; return what those answered that know something.
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> dict[str, T]:
+        """Ask several brokers the same; return what those say by address that know something.
 
         Args:
             addresses: Whom.
             code: What is asked.
             header: With it.
+            decode: Reads the body of an answer.
             absent: Answers that mean "nothing of that here".
+            timeout_ms: Longest wait for each.
 
         Raises:
             ClientError: None answered; otherwise those that failed only make the result smaller.
         """
-        answers: list[tuple[str, Command]] = []
+        connections = self.instance.connections
+        found: dict[str, T] = {}
         failures: list[ClientError] = []
         for address in addresses:
             try:
-                command = await self.instance.connections.request(
-                    address, code, header, timeout_ms=TIMEOUT_MS
-                )
-                if command.code == ResponseCode.SUCCESS:
-                    answers.append((address, command))
-                elif command.code not in absent:
-                    raise refused(address, code, command)
+                command = await connections.request(address, code, header, timeout_ms=timeout_ms)
+                if granted(address, code, command, absent):
+                    found[address] = read(address, partial(decode, command.body))
             except ClientError as error:
                 failures.append(error)
         if failures and len(failures) == len(addresses):
             raise failures[0]
-        return answers
+        return found
+
+    async def ask_names(
+        self, code: RequestCode, header: Header | None, decode: Callable[[bytes], T]
+    ) -> T:
+        """Ask the NameServers, of which one must answer. Raises BrokerRefused if it refuses."""
+        command = await self.instance.names.call(code, header)
+        return read(NAMES, lambda: decode(command.body))
 
     async def names_each(
         self, code: RequestCode, header: Header | None = None, body: bytes = b""
@@ -176,8 +217,3 @@ class Reach:
         """
         addresses = sorted(self.instance.names.addresses)
         return [await self.call(address, code, header, body) for address in addresses]
-
-
-def decoded(source: str, command: Command, decode: Callable[[bytes], T]) -> T:
-    """Return what a decoder makes of an answer's body. Raises BrokerRefused if it cannot."""
-    return read(source, lambda: decode(command.body))

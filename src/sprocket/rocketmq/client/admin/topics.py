@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 
 from sprocket.base.errors import InvalidMessage, RequestTimeout
-from sprocket.rocketmq.client.admin.reach import Reach, decoded
+from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.network import TEMPLATE_TOPIC
 from sprocket.rocketmq.client.producer import check_topic
-from sprocket.rocketmq.codec.bodies import QueueStats, TopicStats, admin_bodies, broker_bodies
+from sprocket.rocketmq.codec.bodies import TopicStats, admin_bodies, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import (
     ClusterOnly,
@@ -165,14 +165,13 @@ class TopicAdmin:
         Raises:
             NoRoute: There is no such cluster, or no NameServer answered.
         """
-        servers = self._reach.instance.names
+        decode = broker_bodies.decode_topic_list
         if cluster is None:
-            command = await servers.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        else:
-            await self._reach.masters(cluster=cluster)
-            header = ClusterOnly(cluster=cluster)
-            command = await servers.call(RequestCode.GET_TOPICS_BY_CLUSTER, header)
-        return sorted(decoded("the NameServer", command, broker_bodies.decode_topic_list))
+            code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+            return sorted(await self._reach.ask_names(code, None, decode))
+        await self._reach.masters(cluster=cluster)
+        code, header = RequestCode.GET_TOPICS_BY_CLUSTER, ClusterOnly(cluster=cluster)
+        return sorted(await self._reach.ask_names(code, header, decode))
 
     async def route(self, name: str) -> TopicRoute:
         """Return which brokers have how many queues of a topic, as the NameServer sees it now.
@@ -194,19 +193,14 @@ class TopicAdmin:
         Raises:
             NoRoute: It is unknown.
         """
-        found = {}
-        for broker_name, address in (await self._masters_of(name)).items():
-            command = await self._reach.call(
-                address, RequestCode.GET_TOPIC_CONFIG, TopicOnly(topic=name)
-            )
-            found[broker_name] = decoded(address, command, broker_bodies.decode_topic)
-        return found
+        masters, header = await self._masters_of(name), TopicOnly(topic=name)
+        code = RequestCode.GET_TOPIC_CONFIG
+        return await self._reach.ask_all(masters, code, header, broker_bodies.decode_topic)
 
     async def configs(self, broker: str) -> list[TopicConfig]:
         """Return how every topic of a broker is set up, the broker's own among them."""
-        (address,) = (await self._reach.masters(broker=broker)).values()
-        command = await self._reach.call(address, RequestCode.GET_ALL_TOPIC_CONFIG)
-        table = decoded(address, command, admin_bodies.decode_topic_table)
+        address, code = await self._reach.master(broker), RequestCode.GET_ALL_TOPIC_CONFIG
+        table = await self._reach.ask(address, code, None, admin_bodies.decode_topic_table)
         return sorted(table.topics, key=lambda one: one.name)
 
     async def stats(self, name: str) -> TopicStats:
@@ -215,16 +209,13 @@ class TopicAdmin:
         Raises:
             NoRoute: The topic is unknown.
         """
-        queues: dict[MessageQueue, QueueStats] = {}
-        put_tps = 0.0
-        for address in (await self._masters_of(name)).values():
-            command = await self._reach.call(
-                address, RequestCode.GET_TOPIC_STATS_INFO, TopicOnly(topic=name)
-            )
-            part = decoded(address, command, admin_bodies.decode_topic_stats)
-            queues.update(part.queues)
-            put_tps += part.put_tps
-        return TopicStats(queues=dict(sorted(queues.items())), put_tps=put_tps)
+        masters, header = await self._masters_of(name), TopicOnly(topic=name)
+        code, decode = RequestCode.GET_TOPIC_STATS_INFO, admin_bodies.decode_topic_stats
+        parts = (await self._reach.ask_all(masters, code, header, decode)).values()
+        queues = {queue: one for part in parts for queue, one in part.queues.items()}
+        return TopicStats(
+            queues=dict(sorted(queues.items())), put_tps=sum(one.put_tps for one in parts)
+        )
 
     async def groups(self, name: str) -> list[str]:
         """Return the groups that consume a topic, or have.
@@ -232,13 +223,10 @@ class TopicAdmin:
         Raises:
             NoRoute: The topic is unknown.
         """
-        masters = await self._masters_of(name)
-        found: set[str] = set()
-        for address, command in await self._reach.call_each(
-            list(masters.values()), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicOnly(topic=name)
-        ):
-            found.update(decoded(address, command, admin_bodies.decode_groups))
-        return sorted(found)
+        masters, header = await self._masters_of(name), TopicOnly(topic=name)
+        code, decode = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, admin_bodies.decode_groups
+        answers = await self._reach.ask_each(masters.values(), code, header, decode)
+        return sorted(set().union(*answers.values()))
 
     async def _masters_of(self, name: str) -> dict[str, str]:
         routes = self._reach.instance.routes

@@ -5,6 +5,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.network.connections import Connections, read, refused
 from sprocket.rocketmq.client.network.routes import Routes
 from sprocket.rocketmq.codec.bodies import client_bodies
@@ -116,13 +117,10 @@ class BrokerCalls:
             set_zero_if_not_found=False,
         )
         address = self._routes.require_master(queue.broker_name)
-        command = await self._connections.request(
-            address, RequestCode.QUERY_CONSUMER_OFFSET, header
-        )
-        if command.code == ResponseCode.QUERY_NOT_FOUND:
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        command = await self._connections.request(address, code, header)
+        if not granted(address, code, command, (ResponseCode.QUERY_NOT_FOUND,)):
             return None
-        if command.code != ResponseCode.SUCCESS:
-            raise refused(address, RequestCode.QUERY_CONSUMER_OFFSET, command)
         offset = _offset(command)
         return offset if offset >= 0 else None
 
@@ -144,10 +142,8 @@ class BrokerCalls:
         command = await self._connections.request(
             address, code, GetConsumerList(consumer_group=group)
         )
-        if command.code == ResponseCode.SYSTEM_ERROR:
+        if not granted(address, code, command, (ResponseCode.SYSTEM_ERROR,)):
             return []
-        if command.code != ResponseCode.SUCCESS:
-            raise refused(address, code, command)
         return read(address, lambda: client_bodies.decode_consumer_list(command.body))
 
     async def lock(

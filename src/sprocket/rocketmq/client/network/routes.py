@@ -11,7 +11,8 @@ from dataclasses import replace
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, SettingsError
 from sprocket.base.nearest import hint
-from sprocket.rocketmq.client.network.connections import Connections, read, refused
+from sprocket.rocketmq.client.network.answers import granted
+from sprocket.rocketmq.client.network.connections import Connections, read
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
@@ -105,8 +106,7 @@ class NameServers:
             BrokerRefused: With the answer's code and remark.
         """
         command = await self.request(code, header)
-        if command.code != ResponseCode.SUCCESS:
-            raise refused("the NameServer", code, command)
+        granted("the NameServer", code, command)
         return command
 
 

@@ -32,14 +32,14 @@ def test_those_that_fail_make_the_result_smaller(world: Any) -> None:
         address, code = world.cluster.broker_address, RequestCode.GET_TOPIC_CONFIG
         header = TopicOnly(topic="t")
         with pytest.raises(ClientError, match=r"10\.0\.0\.9"):
-            await reach.call_each(["10.0.0.9:1"], code, header)
+            await reach.ask_each(["10.0.0.9:1"], code, header, bytes)
         with pytest.raises(BrokerRefused, match="not here"):
-            await reach.call_each([address], code, header)
+            await reach.ask_each([address], code, header, bytes)
         absent = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,)
-        assert await reach.call_each([address], code, header, absent=absent) == []
+        assert await reach.ask_each([address], code, header, bytes, absent=absent) == {}
         world.cluster.on[code] = lambda peer, command: peer.send(response(command, 0))
-        found = await reach.call_each(["10.0.0.9:1", address], code, header)
-        assert [one for one, _ in found] == [address]
+        found = await reach.ask_each(["10.0.0.9:1", address], code, header, bytes)
+        assert found == {address: b""}
         await lease.end()
 
     world.run(main)
