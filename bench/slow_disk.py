@@ -28,7 +28,7 @@ from tests.interop import link
 
 from sprocket.base.disk import File, RealDisk
 from sprocket.base.units import MIB
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.settings import ServerSettings, Settings, StoreSettings
 
 READ_SECONDS = 0.02

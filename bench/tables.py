@@ -35,7 +35,7 @@ from tests.interop import link
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import StoreError
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.config import fastjson, tables

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.rocketmq.conftest import RawClient, message_ext
 
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.settings import (

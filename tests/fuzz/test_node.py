@@ -25,7 +25,7 @@ import structlog
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.client import Admin, Message, Producer, Puller, PullStatus
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.remoting import Connection

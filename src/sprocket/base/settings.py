@@ -9,7 +9,7 @@ import dataclasses
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from sprocket.base.nearest import hint
 ENVIRONMENT_PREFIX = "SPROCKET_"
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,12 +44,40 @@ class Declared:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Loaded(Generic[T]):
+class Loaded(Generic[T_co]):
     """Settings with their origins."""
 
-    root: T
+    root: T_co
     origins: Mapping[str, str]
     """Full name to source, for the fields that no default gave."""
+
+    def of(self, root: type[T]) -> T:
+        """Return a root of fewer groups: what one of those is to know that were `joined`."""
+        return root(**{one: getattr(self.root, one) for one in _hints(root)})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForeignSettings:
+    """What a settings file of another program says."""
+
+    values: Sequence[tuple[str, object, str]]
+    """Our full name, the value, and where it was given, for `load`."""
+    folder: str | None = None
+    """Where the data lies, if it is named."""
+    ignored: tuple[str, ...] = ()
+    """Settings that we do not have, by name."""
+
+
+def joined(roots: Iterable[type]) -> type:
+    """Return a root with the groups of all; of one that several have, the kind with most fields."""
+    groups: dict[str, type] = {}
+    for root in roots:
+        for name, kind in _hints(root).items():
+            known = groups.get(name, kind)
+            assert issubclass(kind, known) or issubclass(known, kind), f"{name} is two things"
+            groups[name] = kind if issubclass(kind, known) else known
+    fields = [(name, kind, dataclasses.field(default=kind())) for name, kind in groups.items()]
+    return dataclasses.make_dataclass("Joined", fields, frozen=True, kw_only=True)
 
 
 def declarations(root: type) -> list[Declared]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sprocket.rocketmq.aliases import ForeignSettings
+from sprocket.base.settings import ForeignSettings
 
 FileOption = Annotated[
     str | None,
@@ -33,12 +33,14 @@ class GivenSettings:
     """Of the store, if a broker.conf names it."""
 
 
-def read(path: str | None, interpret: Callable[[bytes, str], ForeignSettings]) -> GivenSettings:
+def read(
+    path: str | None, interpret: Callable[[bytes, str], ForeignSettings] | None
+) -> GivenSettings:
     """Return what a file gives; settings of RocketMQ that we do not have are named on stderr.
 
     Args:
         path: The file, or None.
-        interpret: Reads one of RocketMQ's, of the kind that is expected here.
+        interpret: Reads one of RocketMQ's, of the kind that is expected here; None: none is.
 
     Raises:
         SettingsError, DiskFailed: It cannot be read, or a setting is wrong.
@@ -49,7 +51,7 @@ def read(path: str | None, interpret: Callable[[bytes, str], ForeignSettings]) -
 
     content = read_file(RealDisk(), path)
     text = content.decode("utf-8", "replace")
-    if is_toml(path, text):
+    if interpret is None or is_toml(path, text):
         return GivenSettings(toml=text)
     found = interpret(content, path)
     if found.ignored:

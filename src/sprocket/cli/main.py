@@ -13,12 +13,10 @@ import typer
 from sprocket import __version__
 from sprocket.base.errors import SprocketError
 from sprocket.cli import (
-    broker,
     cluster,
     consume,
     group,
     msg,
-    nameserver,
     produce,
     settings,
     store,
@@ -44,8 +42,8 @@ def app() -> typer.Typer:
     )
     root.callback()(common)
     root.command("up")(up.up)
-    root.command("nameserver")(nameserver.nameserver)
-    root.command("broker")(broker.broker)
+    root.command("nameserver")(up.nameserver)
+    root.command("broker")(up.broker)
     root.command("settings")(settings.settings)
     root.command("produce")(produce.produce)
     root.command("consume")(consume.consume)

@@ -1,141 +1,89 @@
-"""What the commands that serve until they are told to stop have in common."""
+"""What the commands that serve until they are told to stop have in common.
 
-import asyncio
+What people read goes to stderr. Stdout gets exactly one line, when everything is ready: `ready`,
+and what the products say of themselves, such as `broker=HOST:PORT data=FOLDER`.
+"""
+
 import os
-import signal
-import sys
-import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-START_END_SECONDS = 0.5
-"""How long a start may take to end that is told to stop: half of the second that people wait."""
+from sprocket.cli import config_file
+from sprocket.cli.config_file import FileOption
+from sprocket.cli.logs import FormatOption, LevelOption, LogFormat, LogLevel, log_to_stderr
+from sprocket.cli.settings import SetOption, load_given
 
-
-class Running(Protocol):
-    """Something that was started."""
-
-    async def stop(self) -> None:
-        """End it."""
+if TYPE_CHECKING:
+    from sprocket.node.host import Host, Product
 
 
-R = TypeVar("R", bound=Running)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Serving:
+    """The options that every command has which serves."""
+
+    config: FileOption = None
+    overrides: SetOption = None
+    log_format: FormatOption = LogFormat.TEXT
+    log_level: LevelOption = LogLevel.INFO
 
 
-def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
-    """Start something, say so, and stop it when SIGTERM or SIGINT comes.
-
-    The caller has said where log lines go (`logs.log_to_stderr`).
-
-    A start that is under way then has `START_END_SECONDS` to end. Is it longer, or comes a second
-    signal, the process ends at once, whatever it is at, as the signal does by default. What that
-    leaves of a store is what `kill -9` leaves: the next start recovers it.
+def serve(
+    products: "Sequence[Product]",
+    options: Serving,
+    own: Mapping[str, object],
+    data: str | None,
+    default: str,
+    *,
+    goodbye: str = "stopped; everything acknowledged is on the disk",
+) -> None:
+    """Serve some products until a signal comes.
 
     Args:
-        start: Starts it.
-        greet: Gets it and the seconds that the start took, once it is ready.
-
-    Raises:
-        SprocketError: It could not be started.
+        products: The table's, or some of them; a settings file that is not ours is read as the
+            last one's.
+        options: What was given to the command.
+        own: The settings that have an option of their own, by full name; None is not given.
+        data: The folder, if it was given.
+        default: The folder if neither an option nor a file names one.
+        goodbye: What people are told at the end.
     """
-    from sprocket.runtime import collector, driver
+    log_to_stderr(options.log_format, options.log_level)
+    from sprocket.node import process
+    from sprocket.node.host import Host
 
-    _allow_connections()
-    # numpy's arithmetic starts threads, one a core, that nothing here uses.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    with collector.rare():
-        driver.run(_run(start, greet))
+    foreign = [one.foreign for one in products if one.foreign is not None]
+    given = config_file.read(options.config, foreign[-1] if foreign else None)
+    loaded = load_given(products, given, options.config, options.overrides, own)
+    folder = os.path.abspath(data or given.folder or default)
 
+    async def start() -> "Host":
+        return await Host.start(products, loaded, folder, say=process.say)
 
-def say(text: str) -> None:
-    """Tell people something, on stderr."""
-    sys.stderr.write(f"sprocket: {text}\n")
+    def greet(host: "Host", seconds: float) -> None:
+        running = host.running.values()
+        _greet([row for one in running for row in one.rows], seconds)
+        words = {name: text for one in running for name, text in one.ready.items()}
+        process.ready(" ".join(f"{name}={text}" for name, text in words.items()))
 
-
-def ready(line: str) -> None:
-    """Tell scripts that everything is ready: the one line on stdout."""
-    sys.stdout.write(f"ready {line}\n")
-    sys.stdout.flush()
-
-
-async def _run(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
-    from sprocket.runtime import collector
-
-    stop = asyncio.Event()
-    with _told_by_signals(stop):
-        began = time.perf_counter()
-        running = await _started(start, stop)
-        if running is None:
-            return
-        collector.keep()
-        try:
-            greet(running, time.perf_counter() - began)
-            await stop.wait()
-        finally:
-            await running.stop()
+    process.serve(start, greet)
+    process.say(goodbye)
 
 
-async def _started(start: Callable[[], Awaitable[R]], stop: asyncio.Event) -> R | None:
-    """Start something; None if it was told to stop before that was done."""
-    from sprocket.runtime import tasks
+def _greet(rows: Sequence[tuple[str, str]], seconds: float) -> None:
+    """Say where everything is, to people on stderr."""
+    from rich.console import Console
+    from rich.table import Table
 
-    try:
-        return await tasks.unless(stop, start(), START_END_SECONDS)
-    except tasks.NotEnded:
-        _end_at_once(signal.SIGTERM, "since the start did not end by itself")
-        raise
+    from sprocket.node import process
 
-
-@contextmanager
-def _told_by_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` at the first signal, and end the process at the second.
-
-    The handlers are the interpreter's, not the loop's, which would wait for the loop to be idle:
-    a recovery, or a thread that is waited for, can take minutes.
-    """
-    loop = asyncio.get_running_loop()
-    is_told = False
-
-    def tell(number: int, _: FrameType | None) -> None:
-        nonlocal is_told
-        if is_told:
-            _end_at_once(number, "by a second signal")
-        is_told = True
-        _say_amid("stopping … (a second signal ends it at once)")
-        loop.call_soon_threadsafe(stop.set)
-
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end_at_once(number: int, why: str) -> None:
-    """Say so and end as the signal does by default."""
-    _say_amid(f"ended at once {why}")
-    signal.signal(number, signal.SIG_DFL)
-    signal.raise_signal(number)
-
-
-def _say_amid(text: str) -> None:
-    """Like `say`, from a signal handler: a stream that is being written to cannot be used again.
-
-    If it cannot be said, nobody listens; an error raised here would hit whatever was interrupted.
-    """
-    with suppress(OSError):
-        os.write(sys.stderr.fileno(), f"sprocket: {text}\n".encode())
-
-
-def _allow_connections() -> None:
-    """Have as many files open as the system lets us: each connection is one, and 1024 are few."""
-    try:
-        import resource
-    except ImportError:  # as on Windows, where there is no such limit
+    if len(rows) == 1:
+        ((name, text),) = rows
+        process.say(f"{name} {text} is ready after {seconds:.2f} s; Ctrl-C stops it.")
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]Sprocket[/] is ready after {seconds:.2f} s; Ctrl-C stops it.")
+    console.print(table, soft_wrap=True)

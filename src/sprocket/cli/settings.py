@@ -2,7 +2,8 @@
 
 import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -13,7 +14,9 @@ from sprocket.base.settings import Loaded
 from sprocket.cli import config_file, output, tables
 from sprocket.cli.config_file import FileOption, GivenSettings
 from sprocket.cli.options import AsJson
-from sprocket.rocketmq.settings import Settings
+
+if TYPE_CHECKING:
+    from sprocket.node.host import Product
 
 SetOption = Annotated[
     list[str] | None,
@@ -39,9 +42,11 @@ made and compared at each open.
 
 
 def load(
-    config: str | None, overrides: list[str] | None, options: dict[str, Any] | None = None
-) -> Loaded[Settings]:
-    """Return the settings of this process from every source.
+    config: str | None,
+    overrides: list[str] | None,
+    options: Mapping[str, object] | None = None,
+) -> Loaded[object]:
+    """Return the settings of every product from every source.
 
     Args:
         config: A TOML file or a broker.conf, or None.
@@ -51,32 +56,40 @@ def load(
     Raises:
         SettingsError, DiskFailed: A source cannot be read, or a setting is wrong.
     """
+    from sprocket.node.products import PRODUCTS
     from sprocket.rocketmq.aliases import read_broker_conf
 
-    return load_given(config_file.read(config, read_broker_conf), config, overrides, options)
+    given = config_file.read(config, read_broker_conf)
+    return load_given(PRODUCTS, given, config, overrides, options or {})
 
 
 def load_given(
+    products: "Sequence[Product]",
     given: GivenSettings,
     config: str | None,
     overrides: list[str] | None,
-    options: dict[str, Any] | None = None,
-) -> Loaded[Settings]:
-    """Return the settings from a file that was read already; otherwise as `load`."""
+    options: Mapping[str, object],
+) -> Loaded[object]:
+    """Return the settings of some products from a file that was read; otherwise as `load`."""
+    from sprocket.node.host import settings_of
+
     return loader.load(
-        Settings,
+        settings_of(products),
         file_text=given.toml,
         file_name=config or "",
         values=given.values,
         environment=os.environ,
         overrides=overrides or (),
-        options={name: value for name, value in (options or {}).items() if value is not None},
+        options={name: value for name, value in options.items() if value is not None},
     )
 
 
 def page() -> str:
     """Return `docs/settings.md`."""
-    return PAGE_HEAD + loader.markdown(Settings)
+    from sprocket.node.host import settings_of
+    from sprocket.node.products import PRODUCTS
+
+    return PAGE_HEAD + loader.markdown(settings_of(PRODUCTS))
 
 
 def settings(
@@ -95,7 +108,7 @@ def settings(
         return
     loaded = load(config, overrides)
     fields = {}
-    for one in loader.declarations(Settings):
+    for one in loader.declarations(type(loaded.root)):
         value = getattr(getattr(loaded.root, one.group), one.name)
         if value and one.name.endswith(SECRET):
             value = "(not shown)"

@@ -17,9 +17,9 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.node import throw_away
-from sprocket.rocketmq.network_settings import TlsSettings
 from sprocket.runtime import tls_files
 from sprocket.runtime.offload import DiskThread
+from sprocket.runtime.settings import EncryptionSettings
 
 LOOK_SECONDS = 1.0
 """How often the files are looked at, at most."""
@@ -49,7 +49,7 @@ class NodeEncryption:
 
     def __init__(
         self,
-        settings: TlsSettings,
+        settings: EncryptionSettings,
         disk: Disk,
         clock: Clock,
         certify: Callable[[ssl.SSLContext, int], None] = throw_away.certify,
@@ -135,18 +135,16 @@ class NodeEncryption:
         return times
 
 
-def client_context(settings: TlsSettings) -> ssl.SSLContext | None:
-    """Return what the broker's connections to NameServers use, None if they are plain.
+def client_context(settings: EncryptionSettings) -> ssl.SSLContext:
+    """Return what a server's own connections to other servers use, if they are encrypted.
 
     Raises:
         SettingsError: A file is missing or is none, or they do not fit each other.
     """
-    if not settings.to_nameservers and settings.mode != "enforcing":
-        return None
     return tls_files.client_context(**_files(settings))
 
 
-def _server_context(settings: TlsSettings) -> ssl.SSLContext:
+def _server_context(settings: EncryptionSettings) -> ssl.SSLContext:
     if not settings.cert_path and settings.mode == "enforcing":
         raise SettingsError("tls.cert_path: a certificate is needed for tls.mode=enforcing")
     if settings.client_auth != "none" and not settings.trust_path:
@@ -158,7 +156,7 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _files(settings: TlsSettings) -> dict[str, str]:
+def _files(settings: EncryptionSettings) -> dict[str, str]:
     return {
         "trust_path": settings.trust_path,
         "cert_path": settings.cert_path,

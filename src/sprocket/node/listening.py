@@ -1,35 +1,43 @@
-"""Where a node listens, and under which address others are told to reach it."""
+"""Where a host listens, and under which address others are told to reach it."""
 
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import NodeEncryption
-from sprocket.rocketmq.client.network import local_ip
-from sprocket.rocketmq.remoting import Connection, Dispatcher
-from sprocket.rocketmq.settings import LimitSettings, ServerSettings, Settings
 from sprocket.runtime import driver
-from sprocket.runtime.driver import Bound, ConnectionSettings, Server
+from sprocket.runtime.driver import Bound, Carried, ConnectionSettings, E, OnEvent, Server
 from sprocket.runtime.greeting import Greeter
 from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.settings import ClientLimits, EncryptionSettings, ListenSettings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostSettings:
+    """The groups that a host reads itself; a product may have more to say in them."""
+
+    server: ListenSettings = field(default_factory=ListenSettings)
+    limits: ClientLimits = field(default_factory=ClientLimits)
+    tls: EncryptionSettings = field(default_factory=EncryptionSettings)
 
 
 class Listening:
-    """How the ports of one node are listened on.
+    """How the ports of one host are listened on.
 
     Args:
-        server: Where, and how large a frame may be.
+        server: Where.
         limits: Of the connections.
         tls: Encrypts those that want it; None: these are refused.
     """
 
     def __init__(
-        self, server: ServerSettings, limits: LimitSettings, tls: NodeEncryption | None = None
+        self, server: ListenSettings, limits: ClientLimits, tls: NodeEncryption | None = None
     ) -> None:
         self._server = server
         self._tls = tls
@@ -42,8 +50,8 @@ class Listening:
         )
 
     @classmethod
-    def of(cls, settings: Settings, disk: Disk, clock: Clock) -> "Listening":
-        """Return how all ports of a node are listened on. Raises SettingsError."""
+    def of(cls, settings: HostSettings, disk: Disk, clock: Clock) -> "Listening":
+        """Return how all ports of a host are listened on. Raises SettingsError."""
         tls = None
         if settings.tls.mode != "off":
             tls = NodeEncryption(settings.tls, disk, clock)
@@ -63,25 +71,29 @@ class Listening:
             return await driver.bind(host, port)
 
     async def open(
-        self, dispatcher: Dispatcher, bound: Bound, pressure: Pressure | None = None
+        self,
+        codec: Callable[[], Carried[E]],
+        on_event: OnEvent[E],
+        bound: Bound,
+        pressure: Pressure | None = None,
     ) -> Server:
         """Listen on a port.
 
         Args:
-            dispatcher: Handles every request.
+            codec: Makes what each connection is read by.
+            on_event: Handles everything that it reads.
             bound: The port; it is the server's from now on.
             pressure: Says when to stop reading from whom.
 
         Raises:
             SettingsError: Somebody else listens there since it was taken.
         """
-        server = self._server
-        believes = _BELIEVES[server.proxy_header]
+        believes = _BELIEVES[self._server.proxy_header]
         with _refusing(bound.host, bound.port):
             return await driver.listen(
                 bound,
-                lambda: Connection(frame_bytes_max=server.frame_bytes_max),
-                dispatcher,
+                codec,
+                on_event,
                 settings=self._connections,
                 pressure=pressure,
                 greet=lambda peer: Greeter(peer, self._tls, believes),
@@ -132,13 +144,13 @@ def own_host(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 
-def told_host(settings: ServerSettings) -> str:
-    """Return where clients reach the NameServer."""
+def told_host(settings: ListenSettings) -> str:
+    """Return where clients reach a server that does not put its address into messages."""
     own = own_host(settings.host)
     return own if own == settings.host else settings.advertised_host or own
 
 
-def advertised_host(settings: ServerSettings) -> str:
+def advertised_host(settings: ListenSettings) -> str:
     """Return the address or the host name that clients are told.
 
     Raises:
@@ -163,7 +175,7 @@ def advertised_host(settings: ServerSettings) -> str:
     return str(found)
 
 
-async def stored_ip(settings: ServerSettings) -> str:
+async def stored_ip(settings: ListenSettings) -> str:
     """Return the address that goes into records and ids of messages.
 
     Of a host name it is what the name stands for now. One that nobody knows, as that of a machine
@@ -178,7 +190,7 @@ async def stored_ip(settings: ServerSettings) -> str:
         return found
     own = settings.host if _is_address(settings.host) else "0.0.0.0"  # noqa: S104
     if ipaddress.ip_address(own).is_unspecified:
-        own = local_ip(_ELSEWHERE)
+        own = driver.local_ip(_ELSEWHERE)
     _log.warning("nobody knows the advertised host yet; ids hold this address", host=host, ip=own)
     return own
 

@@ -1,16 +1,16 @@
-"""Opening a store on a thread: it shows its progress, and ends early if it is no longer wanted.
+"""Opening what a product keeps: it shows its progress, and ends early if it is no longer wanted.
 
 After a kill it may take long, depending on how much must be recovered. It runs on a thread of its
-own, so that the loop can handle signals meanwhile; nothing else uses the store before it is done.
+own, so that the loop can handle signals meanwhile; nothing else uses what is opened before then.
 """
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import OpeningEnded
 from sprocket.base.progress import Step
-from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.offload import DiskThread
 
 SILENT_SECONDS = 1.0
@@ -18,6 +18,16 @@ SILENT_SECONDS = 1.0
 
 Say = Callable[[str], None]
 """Takes a line for people."""
+
+
+class Closable(Protocol):
+    """What can be opened."""
+
+    def close(self) -> None:
+        """Give it up."""
+
+
+C = TypeVar("C", bound=Closable)
 
 
 class OpeningWatch:
@@ -53,8 +63,8 @@ class OpeningWatch:
             self._say(f"opening the store: {done:,}{of} {what}")
 
 
-async def open_store(opening: OpeningWatch, do: Callable[[Step], Store]) -> Store:
-    """Open a store on a thread; if this is cancelled, end that first.
+async def on_a_thread(opening: OpeningWatch, do: Callable[[Step], C]) -> C:
+    """Open something on a thread; if this is cancelled, end that first.
 
     Args:
         opening: Watches it.
@@ -64,16 +74,16 @@ async def open_store(opening: OpeningWatch, do: Callable[[Step], Store]) -> Stor
         StoreError: What `do` raises.
     """
     thread = DiskThread("sprocket-opening")
-    opened: asyncio.Future[Store] = asyncio.get_running_loop().create_future()
+    opened: asyncio.Future[C] = asyncio.get_running_loop().create_future()
 
-    def done(store: Store | None, error: BaseException | None) -> None:
+    def done(found: C | None, error: BaseException | None) -> None:
         if opened.cancelled():
-            if store is not None:
-                store.close()
+            if found is not None:
+                found.close()
         elif error is not None:
             opened.set_exception(error)
-        elif store is not None:
-            opened.set_result(store)
+        elif found is not None:
+            opened.set_result(found)
 
     thread.submit(lambda: do(opening.step), done)
     try:

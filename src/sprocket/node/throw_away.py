@@ -1,4 +1,4 @@
-"""A certificate for a server that was given none, as RocketMQ makes one.
+"""A certificate for a server that was given none.
 
 It encrypts, and proves nothing. It lives as long as the process; its key lies in a folder of its
 own only while OpenSSL reads it.

@@ -11,12 +11,13 @@ is, how often it is kept).
 
 import ipaddress
 import os.path
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
+from sprocket.base.settings import ForeignSettings
 from sprocket.base.units import KIB
 from sprocket.rocketmq import told_defaults
 from sprocket.rocketmq.codec.config import java_properties
@@ -45,18 +46,6 @@ class Alias:
     """Our value of RocketMQ's text; ValueError says what was expected."""
     write: Callable[[Any], str]
     """RocketMQ's text of our value."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ForeignSettings:
-    """What a settings file of RocketMQ says."""
-
-    values: Sequence[tuple[str, object, str]]
-    """Our full name, the value, and where it was given, for `base.settings.load`."""
-    folder: str | None = None
-    """Of the store, if it is named; storePathRootDir."""
-    ignored: tuple[str, ...] = ()
-    """RocketMQ's settings that we do not have, by name."""
 
 
 def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:

@@ -1,50 +1,18 @@
 """Settings of what comes over the network: how much of it, and whether it is encrypted."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
-from sprocket.base.units import GIB, MIB
+from sprocket.base.units import MIB
+from sprocket.runtime.settings import ClientLimits, EncryptionSettings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LimitSettings:
+class LimitSettings(ClientLimits):
     """How much clients may ask for before they are told to wait, or are cut off."""
 
-    connections_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="Connections of one port; further ones are closed at once. An idle one "
-            "takes about 2 KB, and a file descriptor of the process (`ulimit -n`).",
-        ),
-    ] = 50_000
-    answer_bytes_high: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=GIB,
-            description="A connection for which more than this waits, because its client does not "
-            "read, is not served until it has read.",
-        ),
-    ] = MIB
-    answer_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="A connection for which more than this waits is closed; only messages "
-            "that a client did not ask for can become so many.",
-        ),
-    ] = 256 * MIB
-    all_answer_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="When more than this waits for all slow clients together, the slowest is "
-            "closed.",
-        ),
-    ] = GIB
     unsynced_bytes_max: Annotated[
         int,
         Meta(
@@ -82,43 +50,9 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TlsSettings:
+class TlsSettings(EncryptionSettings):
     """Whether connections are encrypted; files are PEM, and read again when they change."""
 
-    mode: Annotated[
-        Literal["off", "permissive", "enforcing"],
-        Meta(
-            description="`permissive` accepts plain and encrypted connections on the same port, "
-            "`enforcing` closes plain ones and needs a certificate; tls.server.mode."
-        ),
-    ] = "permissive"
-    cert_path: Annotated[
-        str,
-        Meta(
-            description="The server's certificate, followed by those that lead to the "
-            "authority's. Without one a throw-away certificate is made for the first "
-            "client that encrypts, by the package `cryptography` (the extra `tls`): "
-            "clients cannot check it."
-        ),
-    ] = ""
-    key_path: Annotated[str, Meta(description="The key of the certificate.")] = ""
-    key_password: Annotated[
-        str, Meta(description="Of the key, if it is encrypted; better set by the environment.")
-    ] = ""
-    client_auth: Annotated[
-        Literal["none", "optional", "require"],
-        Meta(
-            description="Whether clients are asked for a certificate that one of `trust_path` has "
-            "signed, and must have one (`require`); tls.server.need.client.auth."
-        ),
-    ] = "none"
-    trust_path: Annotated[
-        str,
-        Meta(
-            description="Certificates of the authorities that signed those of clients and "
-            "NameServers."
-        ),
-    ] = ""
     to_nameservers: Annotated[
         bool,
         Meta(

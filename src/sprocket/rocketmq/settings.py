@@ -18,6 +18,7 @@ from sprocket.rocketmq.geometry import (
 )
 from sprocket.rocketmq.network_settings import LimitSettings, TlsSettings
 from sprocket.rocketmq.store_settings import DELAY_LEVELS, RetentionSettings, StoreSettings
+from sprocket.runtime.settings import ListenSettings
 
 __all__ = [
     "DELAY_LEVELS",
@@ -44,30 +45,15 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ServerSettings:
+class ServerSettings(ListenSettings):
     """Where NameServer and broker listen, and what one connection may take."""
 
-    host: Annotated[
-        str,
-        Meta(
-            description="Address to listen on. Brokers and clients of other machines need "
-            "`0.0.0.0` here and `advertised_host` set; there is no authentication."
-        ),
-    ] = "127.0.0.1"
     nameserver_port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the NameServer; 0 is any free one.")
     ] = 9876
     broker_port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the broker; 0 is any free one.")
     ] = 10911
-    advertised_host: Annotated[
-        str,
-        Meta(
-            description="Address or host name under which clients reach the broker, RocketMQ's "
-            "brokerIP1. Message ids hold its address, as it is found at the start; if "
-            "a name has none then, this machine's address. Empty: `host`."
-        ),
-    ] = ""
     vip_port: Annotated[
         bool,
         Meta(
@@ -83,19 +69,6 @@ class ServerSettings:
             description="Largest request; a connection that announces more is closed.",
         ),
     ] = 16 * MIB
-    proxy_header: Annotated[
-        Literal["off", "private", "any"],
-        Meta(
-            description="From whom a header of the PROXY protocol is accepted, in which a load "
-            "balancer names the client that it serves: `private`, from loopback and "
-            "private addresses; `any`, from everybody, so that everybody can claim "
-            "any address. Others that send one are closed."
-        ),
-    ] = "private"
-    idle_close_seconds: Annotated[
-        int,
-        Meta(ge=1, le=86400, description="A connection without any traffic for so long is closed."),
-    ] = 120
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,7 @@ Invariants:
 """
 
 import asyncio
+import ipaddress
 import os
 import socket
 import ssl
@@ -598,6 +599,19 @@ async def resolve(host: str, timeout_seconds: float = CONNECT_SECONDS_MAX) -> st
         return None
     addresses = sorted(found, key=lambda one: one[0] != socket.AF_INET)
     return str(addresses[0][4][0]).partition("%")[0] if addresses else None
+
+
+def local_ip(towards: str) -> str:
+    """Return this machine's address on the way to `towards`, an IP address; nothing is sent.
+
+    It only makes ids readable and unlikely to repeat, so any failure gives 127.0.0.1.
+    """
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(ipaddress.IPv4Address(towards)), 9))
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError):
+        return "127.0.0.1"
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -28,7 +28,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.codec.record import inner_batch, record
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.message import StoredMessage

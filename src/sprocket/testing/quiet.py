@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import WireError
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import ConnectedGroup
 from sprocket.rocketmq.codec.bodies import RunningInfo, consumer_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode

@@ -76,7 +76,7 @@ def fake(descriptor, request, *more):
 fcntl.fcntl = fake
 """
 MACOS_BROKER = """
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.client import Message, Producer
 from sprocket.rocketmq.settings import ServerSettings
 from sprocket.runtime import driver

@@ -114,7 +114,7 @@ def test_what_reports_something_does_so_as_json() -> None:
 def test_starting_is_light() -> None:
     """Neither Spark nor its friends are imported for the command line and the node."""
     code = (
-        "import sys, sprocket.cli.main, sprocket.node.run;"
+        "import sys, sprocket.cli.main, sprocket.node.rocketmq;"
         "print([m for m in ('pyspark', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

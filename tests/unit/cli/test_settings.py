@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from sprocket.base.errors import DiskFailed, SettingsError
 from sprocket.cli import settings
 from sprocket.cli.main import app
+from sprocket.rocketmq.settings import Settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
@@ -60,7 +61,7 @@ def test_options_win_and_absent_ones_do_not_count() -> None:
     loaded = settings.load(
         None, ["flush=async"], {"store.flush": "sync", "server.broker_port": None}
     )
-    assert loaded.root.store.flush == "sync"
+    assert loaded.of(Settings).store.flush == "sync"
     assert loaded.origins == {"store.flush": "command line"}
 
 

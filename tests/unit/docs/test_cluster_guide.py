@@ -1,6 +1,7 @@
 """The files that docs/guides/cluster.md shows are files that are understood."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 from sprocket.base import settings as loader
@@ -33,7 +34,7 @@ def test_the_broker_conf_is_one() -> None:
 
 def test_the_limits_are_settings() -> None:
     """By the names they have."""
-    names = set(LimitSettings.__slots__) | set(ServerSettings.__slots__)
+    names = {one.name for group in (LimitSettings, ServerSettings) for one in fields(group)}
     told = set(re.findall(r"`(\w+_(?:max|high|seconds))`", PAGE.split("## Limits")[1]))
     assert told
     assert told <= names

@@ -17,8 +17,8 @@ from tests.unit.rocketmq.conftest import RawClient
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError, SettingsError
 from sprocket.node import throw_away
-from sprocket.node.encryption import NodeEncryption, client_context
-from sprocket.node.run import Node
+from sprocket.node.encryption import NodeEncryption
+from sprocket.node.rocketmq import Node, nameserver_tls
 from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, TlsSettings
@@ -186,12 +186,12 @@ def test_a_throw_away_certificate_that_cannot_be_made_does_not_end_the_node() ->
 def test_the_broker_encrypts_what_it_must(made: tuple[Certificate, Certificate]) -> None:
     """Towards NameServers: where it is set so, and where its own takes nothing else."""
     one, _ = made
-    assert client_context(TlsSettings()) is None
-    assert client_context(settings(one)) is None
-    enforced = client_context(settings(one, mode="enforcing"))
+    assert nameserver_tls(TlsSettings()) is None
+    assert nameserver_tls(settings(one)) is None
+    enforced = nameserver_tls(settings(one, mode="enforcing"))
     assert enforced is not None
     assert enforced.verify_mode == ssl.CERT_NONE
-    checked = client_context(settings(one, to_nameservers=True, trust_path=one.cert))
+    checked = nameserver_tls(settings(one, to_nameservers=True, trust_path=one.cert))
     assert checked is not None
     assert checked.verify_mode == ssl.CERT_REQUIRED
 

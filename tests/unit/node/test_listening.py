@@ -7,9 +7,14 @@ import pytest
 
 from sprocket.base.errors import SettingsError
 from sprocket.node import listening
-from sprocket.rocketmq.remoting import Dispatcher
-from sprocket.rocketmq.settings import LimitSettings, ServerSettings
+from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import driver
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.settings import ClientLimits, ListenSettings
+
+
+def ignore(_peer: Peer, _event: object) -> None:
+    """Handle nothing."""
 
 
 def test_addresses_are_written_as_clients_read_them() -> None:
@@ -30,7 +35,7 @@ def test_addresses_are_written_as_clients_read_them() -> None:
 def test_who_is_reached_where(host: str, advertised: str, own: str, told: str) -> None:
     """This process by itself, and the NameServer by others."""
     assert listening.own_host(host) == own
-    assert listening.told_host(ServerSettings(host=host, advertised_host=advertised)) == told
+    assert listening.told_host(ListenSettings(host=host, advertised_host=advertised)) == told
 
 
 @pytest.mark.parametrize(
@@ -45,13 +50,13 @@ def test_ids_hold_an_address_whatever_clients_are_told(
     host: str, advertised: str, stored: str
 ) -> None:
     """That of the name; of a name that nobody knows yet, where the broker listens."""
-    settings = ServerSettings(host=host, advertised_host=advertised)
+    settings = ListenSettings(host=host, advertised_host=advertised)
     assert asyncio.run(listening.stored_ip(settings)) == stored
 
 
 def test_a_name_that_nobody_knows_is_no_reason_not_to_start() -> None:
     """Listening everywhere, ids hold the address by which this machine reaches others."""
-    settings = ServerSettings(host="0.0.0.0", advertised_host="no_such_name.invalid")  # noqa: S104
+    settings = ListenSettings(host="0.0.0.0", advertised_host="no_such_name.invalid")  # noqa: S104
     found = ipaddress.ip_address(asyncio.run(listening.stored_ip(settings)))
     assert not found.is_unspecified
 
@@ -60,7 +65,7 @@ def test_an_address_of_another_machine_is_one_clear_error() -> None:
     """It names the address."""
 
     async def main() -> None:
-        one = listening.Listening(ServerSettings(host="192.0.2.1"), LimitSettings())
+        one = listening.Listening(ListenSettings(host="192.0.2.1"), ClientLimits())
         with pytest.raises(SettingsError, match=r"cannot listen on 192\.0\.2\.1:0"):
             await one.bind(0)
 
@@ -71,12 +76,12 @@ def test_a_port_that_somebody_took_meanwhile_is_one_clear_error() -> None:
     """Two processes may take it as long as neither listens; the second one is told."""
 
     async def main() -> None:
-        one = listening.Listening(ServerSettings(), LimitSettings())
+        one = listening.Listening(ListenSettings(), ClientLimits())
         first = await one.bind(0)
         second = await one.bind(first.port)
-        server = await one.open(Dispatcher({}), first)
+        server = await one.open(Connection, ignore, first)
         with pytest.raises(SettingsError, match=rf"cannot listen on 127\.0\.0\.1:{first.port}"):
-            await one.open(Dispatcher({}), second)
+            await one.open(Connection, ignore, second)
         await server.close()
 
     asyncio.run(main())
@@ -87,11 +92,11 @@ def test_nobody_is_let_in_before_it_is_open() -> None:
     """A connection is refused, not kept waiting, while a store is opened."""
 
     async def main() -> None:
-        one = listening.Listening(ServerSettings(), LimitSettings())
+        one = listening.Listening(ListenSettings(), ClientLimits())
         bound = await one.bind(0)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", bound.port)
-        server = await one.open(Dispatcher({}), bound)
+        server = await one.open(Connection, ignore, bound)
         _, writer = await asyncio.open_connection("127.0.0.1", bound.port)
         writer.close()
         await server.close()

@@ -11,7 +11,7 @@ from sprocket.base.errors import DiskFailed, OpeningEnded
 from sprocket.base.progress import Step
 from sprocket.node import opening
 from sprocket.node.opening import OpeningWatch
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
@@ -132,7 +132,7 @@ def test_a_cancelled_start_waits_for_the_opening_to_end() -> None:
             ended.set()
 
     async def main() -> None:
-        task = asyncio.ensure_future(opening.open_store(OpeningWatch(None, FakeClock()), do))
+        task = asyncio.ensure_future(opening.on_a_thread(OpeningWatch(None, FakeClock()), do))
         while not begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
@@ -154,7 +154,7 @@ def test_a_store_that_was_opened_all_the_same_is_closed() -> None:
         return Store.open(disk, ROOT, StoreSettings.small(), FakeClock(), Geometry.small())
 
     async def main() -> None:
-        task = asyncio.ensure_future(opening.open_store(OpeningWatch(None, FakeClock()), do))
+        task = asyncio.ensure_future(opening.on_a_thread(OpeningWatch(None, FakeClock()), do))
         while not begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
@@ -175,7 +175,7 @@ def test_what_the_opening_raises_is_raised() -> None:
 
     async def main() -> None:
         with pytest.raises(DiskFailed, match="no disk"):
-            await opening.open_store(OpeningWatch(None, FakeClock()), do)
+            await opening.on_a_thread(OpeningWatch(None, FakeClock()), do)
 
     asyncio.run(main())
 

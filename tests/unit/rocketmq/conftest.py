@@ -8,7 +8,7 @@ import pytest
 
 from sprocket.base.disk import Disk
 from sprocket.base.units import KIB
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.remoting import Connection

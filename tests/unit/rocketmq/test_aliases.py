@@ -177,7 +177,7 @@ def test_what_is_so_anyway_may_be_said() -> None:
         totalReplicas=1\ninSyncReplicas = 1 \nminInSyncReplicas=1\nallAckInSyncStateSet=False
         aclEnable=false\nrejectPullConsumerEnable=false\nlitePullMessageEnable=TRUE
     """
-    assert aliases.read_broker_conf(text, "f") == aliases.ForeignSettings(values=[])
+    assert aliases.read_broker_conf(text, "f") == loader.ForeignSettings(values=[])
 
 
 def test_a_broker_may_encrypt_what_it_tells_nameservers() -> None:

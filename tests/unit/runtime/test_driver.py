@@ -29,6 +29,12 @@ def test_addresses_with_a_port_and_without(
     assert driver._address(name) == (text, host)
 
 
+def test_the_own_address_falls_back() -> None:
+    """A name instead of an address, or a machine without a network, gives the loopback address."""
+    assert driver.local_ip("127.0.0.1") == "127.0.0.1"
+    assert driver.local_ip("some.host") == "127.0.0.1"
+
+
 def test_a_connection_that_is_not_accepted_in_time_is_an_error() -> None:
     """Its text says where to."""
     with socket.socket() as full:

@@ -1,7 +1,7 @@
 """The broker as a whole: constructs its parts, and runs what must happen now and then.
 
-No part gets this object to reach the other parts; `node/run` gives each handler the parts that it
-needs.
+No part gets this object to reach the other parts; `server/broker_rows` gives each handler the parts
+that it needs.
 """
 
 import asyncio
@@ -9,9 +9,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.delay import DelayProgress, Delays
 from sprocket.rocketmq.broker.delivery import PullHold, PullService, Queries
@@ -51,11 +50,9 @@ class Broker:
     """Everything that one broker is made of.
 
     Args:
-        disk: Where the store lies.
-        folder: The store's folder.
+        place: Where the store lies, and the clock for everything that has a time.
         store: The open store; the broker closes it.
         reads: Reads of it on the loop; the broker stops them.
-        clock: For everything that has a time.
         settings: All groups; each part gets its own.
         store_host: The advertised address, as records hold it.
         notify: Tells a consumer that its group changed.
@@ -65,17 +62,17 @@ class Broker:
 
     def __init__(
         self,
-        disk: Disk,
-        folder: str,
+        place: Place,
         store: Store,
         reads: ColdReads,
-        clock: Clock,
         settings: Settings,
         store_host: bytes,
         notify: Callable[[Link, str], None],
         pressure: Pressure,
     ) -> None:
         loop = asyncio.get_running_loop()
+        disk, folder, clock = place.disk, place.folder, place.clock
+        self.place = place
         self.store = store
         self.reads = reads
         self.store_host = store_host

@@ -8,6 +8,7 @@ import pytest
 
 from sprocket.base.disk import NonblockingDisk, read_file
 from sprocket.base.errors import DiskFull
+from sprocket.base.place import Place
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
@@ -42,11 +43,9 @@ def run(scenario: Scenario, notify: Callable[[Any, str], None] = nobody) -> None
         )
         store = Store.open(disk, "/s", settings.store, clock, Geometry.small())
         broker = Broker(
-            disk,
-            "/s",
+            Place(disk, "/s", clock),
             store,
             ColdReads(NonblockingDisk(disk), 100),
-            clock,
             settings,
             HERE,
             notify,

@@ -12,7 +12,7 @@ from tests.answers.differences import FREE_REMARKS, Difference, differences, row
 from tests.answers.exchange import Exchange, Frames, Talk, Told, tell_all
 
 from sprocket.base.units import MIB
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.settings import (
     Geometry,
     IndexGeometry,

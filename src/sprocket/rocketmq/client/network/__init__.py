@@ -7,7 +7,7 @@ share of one (`lease`). `Routes` knows which broker serves which topic.
 from sprocket.rocketmq.client.network import lease
 from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
-from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup, local_ip
+from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
 from sprocket.rocketmq.client.network.connections import (
     Channel,
     Connect,
@@ -36,7 +36,6 @@ __all__ = [
     "Where",
     "granted",
     "lease",
-    "local_ip",
     "read",
     "refused",
     "split_address",

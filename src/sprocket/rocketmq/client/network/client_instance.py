@@ -6,10 +6,8 @@ broker that asks a producer of a group would reach either.
 """
 
 import asyncio
-import ipaddress
 import itertools
 import os
-import socket
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -71,7 +69,7 @@ class ClientInstance:
         addresses = split_addresses(text)
         self.settings = settings or ClientSettings()
         self.clock = clock or SystemClock()
-        self.ip = local_ip(split_address(addresses[0])[0])
+        self.ip = driver.local_ip(split_address(addresses[0])[0])
         nanos = int(self.clock.monotonic() * 1e9) + next(_numbers)
         unit = f"@{self.settings.unit_name}" if self.settings.unit_name else ""
         self.client_id = f"{self.ip}@{os.getpid()}#{nanos}{unit}"
@@ -235,16 +233,3 @@ class ClientInstance:
                 await self.connections.call(address, RequestCode.UNREGISTER_CLIENT, header)
             except ClientError as error:
                 _log.info("broker not told that we leave", broker=address, error=str(error))
-
-
-def local_ip(towards: str) -> str:
-    """Return this machine's address on the way to `towards`, an IP address; nothing is sent.
-
-    It only makes ids readable and unlikely to repeat, so any failure gives 127.0.0.1.
-    """
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((str(ipaddress.IPv4Address(towards)), 9))
-            return str(probe.getsockname()[0])
-    except (OSError, ValueError):
-        return "127.0.0.1"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import SettingsError
-from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup, local_ip
+from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
 from sprocket.rocketmq.codec.bodies import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import request
@@ -117,12 +117,6 @@ def test_what_a_broker_asks_is_heard_or_refused(world: Any) -> None:
         await instance.close()
 
     world.run(main)
-
-
-def test_the_own_address_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name instead of an address, or a machine without a network, gives the loopback address."""
-    assert local_ip("127.0.0.1") == "127.0.0.1"
-    assert local_ip("some.host") == "127.0.0.1"
 
 
 def test_the_unit_is_a_part_of_the_id(world: Any) -> None:

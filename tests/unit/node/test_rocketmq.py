@@ -9,7 +9,7 @@ import pytest
 from tests.unit.rocketmq.conftest import RawClient, message_ext
 
 from sprocket.base.errors import DiskFailed, ForeignStore, NotConnected, SettingsError, StoreLocked
-from sprocket.node.run import Node
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.settings import BrokerSettings, Geometry, ServerSettings, Settings
 from sprocket.runtime import driver
 from sprocket.testing.disk import SimulatedDisk

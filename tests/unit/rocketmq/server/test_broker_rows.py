@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from tests.unit.rocketmq.conftest import on_node  # noqa: F401
 
-from sprocket.node import administration
+from sprocket.rocketmq.server import broker_rows
 
 
 def test_runtime_figures_come_from_all_parts(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk, what waits, and delay levels, of which one has delivered a message."""
-    monkeypatch.setattr(administration, "longest_ms", lambda groups, now_ms: len(groups) + now_ms)
+    monkeypatch.setattr(broker_rows, "longest_ms", lambda groups, now_ms: len(groups) + now_ms)
 
     async def scenario(lab: Any) -> None:
         pull = {

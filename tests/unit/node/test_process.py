@@ -11,29 +11,29 @@ import sys
 import pytest
 
 from sprocket.base.errors import DiskFailed
-from sprocket.cli import serving
+from sprocket.node import process
 from sprocket.runtime import collector
 
 SECONDS_MAX = 60
 HANGING = """
 import asyncio, sys, threading
 from contextlib import suppress
-from sprocket.cli import serving
+from sprocket.node import process
 
 def hang():
-    serving.ready("to hang")
+    process.ready("to hang")
     threading.Event().wait()
 
 class Hanging:
     async def stop(self):
-        hang() if where == "a stop on the loop" else serving.ready("to hang")
+        hang() if where == "a stop on the loop" else process.ready("to hang")
         await asyncio.Event().wait()
 
 async def start():
     if where == "a start on the loop":
         hang()
     if where == "a start that goes on":
-        serving.ready("to hang")
+        process.ready("to hang")
         while True:
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
@@ -42,7 +42,7 @@ async def start():
 where, loop = sys.argv[1:]
 if loop == "asyncio":
     sys.modules["uvloop"] = None
-serving.serve(start, lambda *_: serving.ready("to stop"))
+process.serve(start, lambda *_: process.ready("to stop"))
 """
 """A server that cannot stop, because of what it waits for, and where."""
 
@@ -63,7 +63,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the collector and the log of the tests alone."""
     monkeypatch.setattr(collector, "rare", contextlib.nullcontext)
     monkeypatch.setattr(collector, "keep", lambda: None)
-    monkeypatch.setattr(serving, "_allow_connections", lambda: None)
+    monkeypatch.setattr(process, "_allow_connections", lambda: None)
     monkeypatch.setattr("sprocket.cli.logs.log_to_stderr", lambda: None)
 
 
@@ -80,7 +80,7 @@ def test_a_signal_stops_it(number: signal.Signals) -> None:
         seconds.append(took)
         os.kill(os.getpid(), number)
 
-    serving.serve(start, greet)
+    process.serve(start, greet)
     assert thing.is_stopped
     assert len(seconds) == 1
 
@@ -93,7 +93,7 @@ def test_the_signals_are_what_they_were() -> None:
     async def start() -> Thing:
         return Thing()
 
-    serving.serve(start, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    process.serve(start, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert [signal.getsignal(number) for number in numbers] == before
 
 
@@ -148,7 +148,7 @@ def test_a_signal_ends_a_start() -> None:
             ended.append("start")
         return Thing()
 
-    serving.serve(start, lambda *_: ended.append("greeted"))
+    process.serve(start, lambda *_: ended.append("greeted"))
     assert ended == ["start"]
 
 
@@ -163,7 +163,7 @@ def test_a_start_that_fails_when_it_is_told_to_end_says_why() -> None:
             raise DiskFailed("the lock could not be given up")
 
     with pytest.raises(DiskFailed):
-        serving.serve(start, lambda *_: None)
+        process.serve(start, lambda *_: None)
 
 
 @pytest.mark.slow
@@ -198,14 +198,14 @@ def test_it_is_stopped_if_the_greeting_fails() -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        serving.serve(start, greet)
+        process.serve(start, greet)
     assert thing.is_stopped
 
 
 def test_people_and_scripts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr and stdout."""
-    serving.say("hello")
-    serving.ready("x=1")
+    process.say("hello")
+    process.ready("x=1")
     told = capsys.readouterr()
     assert (told.out, told.err) == ("ready x=1\n", "sprocket: hello\n")
 
@@ -216,8 +216,8 @@ def test_as_many_files_as_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] // 2, before[1]))
     try:
-        serving._allow_connections()
+        process._allow_connections()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
-        serving._allow_connections()
+        process._allow_connections()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -1,0 +1,185 @@
+"""One process that serves one product or several, in one event loop.
+
+A `Product` says which settings it reads, which ports it takes and what opens it. Opening gives a
+function that lets clients in:
+
+    take all ports ── open each product ── let clients in, product by product ── ready
+                                             stop: what each has left on `Site.parts`, backwards
+
+Invariants
+
+1. Nobody is let in before every product is open.
+2. What was begun ends in the reverse order, at a stop and if something later fails.
+3. A start that is cancelled ends at the next step of an opening; the next start goes on.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from sprocket.base import settings
+from sprocket.base.clock import Clock, SystemClock
+from sprocket.base.disk import Disk, RealDisk
+from sprocket.base.place import Place
+from sprocket.base.progress import Step
+from sprocket.base.settings import ForeignSettings, Loaded
+from sprocket.node.listening import HostSettings, Listening
+from sprocket.node.opening import C, OpeningWatch, Say, on_a_thread
+from sprocket.runtime.driver import Bound, Carried, E, OnEvent
+from sprocket.runtime.pressure import Pressure
+
+
+class Running(Protocol):
+    """A product that lets clients in."""
+
+    @property
+    def ready(self) -> Mapping[str, str]:
+        """What scripts are told, such as where it can be reached, by name."""
+
+    @property
+    def rows(self) -> Sequence[tuple[str, str]]:
+        """What people are told: name and text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """What one product finds in the process that runs it."""
+
+    place: Place
+    """For its files alone; the folder may be missing, or have `lodgers`."""
+    lodgers: frozenset[str]
+    """Folders of other products in that one."""
+    given: Loaded[object]
+    """The settings; `given.of` gives a product its own."""
+    parts: AsyncExitStack
+    """Takes what must be ended when the process stops."""
+    ports: Mapping[str, int]
+    """Every port of the process by name, other products' too."""
+    _bound: Mapping[str, Bound]
+    _listening: Listening
+    _watch: OpeningWatch
+
+    async def open(self, do: Callable[[Step], C]) -> C:
+        """Open something that may take long, on a thread, and have it closed at the end.
+
+        Args:
+            do: Opens it, with the step to call.
+        """
+        found = await on_a_thread(self._watch, do)
+        self.parts.callback(found.close)
+        return found
+
+    async def listen(
+        self,
+        name: str,
+        codec: Callable[[], Carried[E]],
+        on_event: OnEvent[E],
+        pressure: Pressure | None = None,
+    ) -> None:
+        """Let clients in at one port.
+
+        Args:
+            name: The port.
+            codec: Makes what each connection is read by.
+            on_event: Handles everything that it reads.
+            pressure: Says when to stop reading from whom.
+
+        Raises:
+            SettingsError: Somebody else listens there since it was taken.
+        """
+        server = await self._listening.open(codec, on_event, self._bound[name], pressure)
+        self.parts.push_async_callback(server.close)
+
+
+Serve = Callable[[], Awaitable[Running]]
+"""Lets clients in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Product:
+    """One kind of server."""
+
+    name: str
+    settings: type
+    """The root of the groups that it reads, see `base.settings`."""
+    ports: Callable[[Loaded[object]], Mapping[str, int]]
+    """Gives the ports that it takes by name; 0 is any free one."""
+    open: Callable[[Site], Awaitable[Serve]]
+    """Opens what it keeps, and returns what lets clients in."""
+    folder: str = ""
+    """Where its files lie in a folder that it shares with other products."""
+    foreign: Callable[[bytes, str], ForeignSettings] | None = None
+    """Reads a settings file of the program that it is made after."""
+
+
+class Host:
+    """Products that run; made by `start`.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, running: Mapping[str, Running], parts: AsyncExitStack) -> None:
+        self.running = running
+        """By the name of the product."""
+        self._parts = parts
+
+    @classmethod
+    async def start(
+        cls,
+        products: Sequence[Product],
+        given: Loaded[object],
+        folder: str,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        say: Say | None = None,
+    ) -> "Host":
+        """Take the ports, open everything, let clients in.
+
+        Args:
+            products: What to run; a later one may need an earlier one's port.
+            given: The settings, with the groups of `settings_of(products)`.
+            folder: For their files; a product that is alone has it for itself.
+            disk: Where it lies; the machine's by default.
+            clock: The machine's by default.
+            say: Takes lines that tell people how far a long opening is.
+
+        Raises:
+            StoreError: A folder is another's, locked or damaged.
+            SettingsError: A port is in use, or an address none of this machine.
+        """
+        disk, clock = disk or RealDisk(), clock or SystemClock()
+        listening = Listening.of(given.of(HostSettings), disk, clock)
+        bound: dict[str, Bound] = {}
+        async with AsyncExitStack() as parts:
+            for product in products:
+                for name, number in product.ports(given).items():
+                    bound[name] = await listening.bind(number)
+                    parts.callback(bound[name].close)
+            served: dict[str, Serve] = {}
+            for product in products:
+                own = product.folder if len(products) > 1 else ""
+                site = Site(
+                    place=Place(disk, f"{folder}/{own}" if own else folder, clock),
+                    lodgers=frozenset(one.folder for one in products if one.folder != own),
+                    given=given,
+                    parts=parts,
+                    ports={name: one.port for name, one in bound.items()},
+                    _bound=bound,
+                    _listening=listening,
+                    _watch=OpeningWatch(say, clock),
+                )
+                served[product.name] = await product.open(site)
+            running = {name: await serve() for name, serve in served.items()}
+            return cls(running, parts.pop_all())
+        raise AssertionError("unreachable")
+
+    async def stop(self) -> None:
+        """Take leave, answer what waits, close everything; what was answered is on the disk."""
+        await self._parts.aclose()
+
+
+def settings_of(products: Iterable[Product]) -> type:
+    """Return the root with every group that a host with these products reads."""
+    return settings.joined([HostSettings, *(one.settings for one in products)])

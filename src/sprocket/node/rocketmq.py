@@ -1,0 +1,373 @@
+"""RocketMQ's two servers, a NameServer and a broker, each alone or both in one process.
+
+They meet over TCP like any other two: the broker registers with its own NameServer through a
+connection of its own. What they are made of is imported when they are opened, so that whoever only
+asks for their settings does not pay for it.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from ssl import SSLContext
+from typing import TYPE_CHECKING
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.base.errors import ForeignStore
+from sprocket.base.place import Place
+from sprocket.base.settings import Loaded
+from sprocket.base.units import GIB
+from sprocket.node.encryption import client_context
+from sprocket.node.host import Host, Product, Serve, Site
+from sprocket.node.listening import address, advertised_host, own_host, stored_ip, told_host
+from sprocket.node.opening import Say
+from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
+from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, TlsSettings
+from sprocket.runtime.pressure import Pressure
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.broker.broker import Broker
+    from sprocket.rocketmq.codec.config import JsonValue
+    from sprocket.rocketmq.remoting import Connection
+    from sprocket.rocketmq.server.calls import ClientCalls
+    from sprocket.rocketmq.store.recovery import RecoveryReport
+
+VIP_DISTANCE = 2
+"""How far below a broker's port its second one is; clients work it out by themselves."""
+ASYNC_MEMORY_PART = 16
+"""This part of the machine's memory may wait for the disk under async flush. Linux makes writers
+stand still, and with them the event loop, when 15 % of what is free does."""
+NAMESERVER_FOLDER = "namesrv"
+"""What the NameServer keeps, in a store's folder."""
+GEOMETRY_GROUPS = ("log.", "queue.", "index.")
+
+_MEANING = {
+    "sync": "on the disk (one fdatasync covers everybody who waits)",
+    "async": "handed to the operating system; a power cut may lose the last half second",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningNameServer:
+    """A NameServer that lets clients in."""
+
+    address: str
+    """Where it can be reached, `host:port`."""
+
+    @property
+    def ready(self) -> Mapping[str, str]:
+        """See `Running`."""
+        return {"nameserver": self.address}
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """See `Running`."""
+        return [("NameServer", self.address)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningBroker:
+    """A broker that lets clients in."""
+
+    address: str
+    """Where clients reach it, `host:port`."""
+    settings: Settings
+    broker: "Broker"
+    calls: "ClientCalls"
+    """What the broker asks of its clients."""
+    pressure: Pressure
+    """How much waits for the disk."""
+    is_registered_here: bool
+    """Whether there is a NameServer in this process."""
+
+    @property
+    def ready(self) -> Mapping[str, str]:
+        """See `Running`."""
+        return {"broker": self.address, "data": self.broker.place.folder}
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """See `Running`."""
+        own = self.settings.broker
+        names = ", ".join(own.nameservers) or "none: only clients that know the address find it"
+        return [
+            ("broker", f"{self.address} ({own.name})"),
+            *([] if self.is_registered_here else [("NameServers", names)]),
+            ("data", self.broker.place.folder),
+            ("acknowledged means", _MEANING[self.settings.store.flush]),
+            ("recovery", _recovery_text(self.broker.store.report)),
+        ]
+
+
+def _nameserver_ports(given: Loaded[object]) -> Mapping[str, int]:
+    return {"nameserver": given.of(Settings).server.nameserver_port}
+
+
+async def _open_nameserver(site: Site) -> Serve:
+    """Read what tools have given it; routes come from the brokers."""
+    from sprocket.rocketmq.nameserver import key_values
+    from sprocket.rocketmq.nameserver.key_values import KeyValues
+    from sprocket.rocketmq.nameserver.nameserver import NameServer
+    from sprocket.rocketmq.remoting import Dispatcher
+    from sprocket.rocketmq.server.handlers.nameserver import (
+        NameConfigHandlers,
+        NameHandlers,
+        NameLookupHandlers,
+    )
+    from sprocket.rocketmq.store.config_file import ConfigFile
+
+    settings, place = site.given.of(Settings), site.place
+    file = ConfigFile(place.disk, f"{place.folder}/kvConfig.json")
+
+    def keep(content: "Mapping[str, JsonValue]") -> None:
+        place.disk.make_folder(place.folder)
+        file.replace(content)
+
+    kept = KeyValues(file.load(key_values.from_json), keep)
+
+    async def serve() -> RunningNameServer:
+        nameserver = NameServer(place.clock, settings.nameserver, settings.server, kept)
+        dispatcher = Dispatcher(
+            [
+                *NameHandlers(nameserver.routes, kept, nameserver.config).rows(),
+                *NameLookupHandlers(nameserver.lookup, nameserver.config).rows(),
+                *NameConfigHandlers(kept, nameserver.config).rows(),
+            ]
+        )
+        nameserver.start()
+        site.parts.push_async_callback(nameserver.stop)
+        await site.listen("nameserver", _codec(settings.server), dispatcher)
+        told = told_host(settings.server)
+        return RunningNameServer(address=address(told, site.ports["nameserver"]))
+
+    return serve
+
+
+def _broker_ports(given: Loaded[object]) -> Mapping[str, int]:
+    server = given.of(Settings).server
+    ports = {"broker": server.broker_port}
+    if server.vip_port and server.broker_port > VIP_DISTANCE:
+        ports["vip"] = server.broker_port - VIP_DISTANCE
+    return ports
+
+
+async def _open_broker(site: Site) -> Serve:
+    """Open the store."""
+    from sprocket.base.disk import NonblockingDisk
+    from sprocket.rocketmq.store.store import Store
+
+    settings, place = site.given.of(Settings), site.place
+    # The broker's address goes into every record, so it is known before there is a broker.
+    host, stored_host = advertised_host(settings.server), await stored_ip(settings.server)
+    _refuse_foreign(place, site.lodgers)
+    is_given = any(name.startswith(GEOMETRY_GROUPS) for name in site.given.origins)
+    geometry = settings.geometry if is_given else None
+    warm = NonblockingDisk(place.disk)
+    store = await site.open(
+        lambda step: Store.open(
+            warm, place.folder, settings.store, place.clock, geometry, step=step
+        )
+    )
+
+    async def serve() -> RunningBroker:
+        from sprocket.rocketmq.broker.broker import Broker
+        from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
+        from sprocket.rocketmq.codec.record import ids
+        from sprocket.rocketmq.remoting import Dispatcher
+        from sprocket.rocketmq.server import broker_rows
+        from sprocket.rocketmq.server.calls import ClientCalls
+        from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
+        from sprocket.rocketmq.server.route_lookup import RouteLookup
+        from sprocket.runtime.cold_reads import ColdReads
+        from sprocket.runtime.slices import Slices
+
+        loop, parts, port = asyncio.get_running_loop(), site.parts, site.ports["broker"]
+        calls, pressure = ClientCalls(loop), _pressure(settings)
+        reads = ColdReads(warm, settings.limits.cold_reads_max)
+        store_host = ids.host_bytes(stored_host, port)
+        broker = Broker(place, store, reads, settings, store_host, notify_ids_changed, pressure)
+        own = settings.broker
+        identity = Identity(name=own.name, cluster=own.cluster, address=address(host, port))
+        nameservers, tls = _nameservers(settings, site), nameserver_tls(settings.tls)
+        registration = Registration(
+            identity, broker.topics, nameservers, own.register_seconds, loop, tls=tls
+        )
+        slices = Slices(reads, loop.call_soon, place.clock)
+        routes = RouteLookup([split_address(one) for one in nameservers], calls, place.clock, tls)
+        parts.push_async_callback(routes.stop)
+        rows = [
+            *broker_rows.of_clients(broker, calls, routes, own.name),
+            *broker_rows.of_administrators(broker, registration, settings, slices),
+        ]
+        broker.start()
+        parts.push_async_callback(broker.stop)
+        parts.callback(slices.stop)
+        codec = _codec(settings.server)
+        await site.listen("broker", codec, Dispatcher(rows, calls.answered), pressure)
+        if "vip" in site.ports:
+            allowed = [row for row in rows if row.code not in broker_rows.NOT_ON_VIP]
+            await site.listen("vip", codec, Dispatcher(allowed, calls.answered), pressure)
+        parts.push_async_callback(broker.settle)
+        parts.push_async_callback(registration.stop)
+        await registration.start()
+        return RunningBroker(
+            address=identity.address,
+            settings=settings,
+            broker=broker,
+            calls=calls,
+            pressure=pressure,
+            is_registered_here="nameserver" in site.ports,
+        )
+
+    return serve
+
+
+def _codec(server: ServerSettings) -> "Callable[[], Connection]":
+    """Return what makes what reads a connection."""
+    from sprocket.rocketmq.remoting import Connection
+
+    return lambda: Connection(frame_bytes_max=server.frame_bytes_max)
+
+
+def _pressure(settings: Settings) -> Pressure:
+    """Return what says how much may wait for the disk."""
+    limits = settings.limits
+    if settings.store.flush == "sync":
+        return Pressure(limits.unsynced_bytes_max, limits.connection_unsynced_bytes_max)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    unsynced = limits.async_unsynced_bytes_max or min(memory // ASYNC_MEMORY_PART, GIB)
+    return Pressure(unsynced, limits.connection_unsynced_bytes_max)
+
+
+def _nameservers(settings: Settings, site: Site) -> list[str]:
+    """Return every NameServer to register with, this process's own first."""
+    own = site.ports.get("nameserver")
+    mine = [] if own is None else [address(own_host(settings.server.host), own)]
+    return [*mine, *settings.broker.nameservers]
+
+
+def nameserver_tls(settings: TlsSettings) -> SSLContext | None:
+    """Return what the broker's connections to NameServers use, None if they are plain."""
+    is_wanted = settings.to_nameservers or settings.mode == "enforcing"
+    return client_context(settings) if is_wanted else None
+
+
+def _refuse_foreign(place: Place, lodgers: frozenset[str]) -> None:
+    """Leave a folder alone that holds something and is no store.
+
+    Raises:
+        ForeignStore: There are files, and none of a store's.
+    """
+    from sprocket.rocketmq.store.layout import StoreLayout
+
+    disk, folder = place.disk, place.folder
+    names = [name for name in disk.list(folder) if name not in {NAMESERVER_FOLDER, *lodgers}]
+    layout = StoreLayout(folder)
+    marks = (layout.commitlog, layout.config, layout.lock)
+    if names and not any(disk.exists(mark) for mark in marks):
+        raise ForeignStore(
+            f"{folder} is no store: it holds {names[0]!r} and neither commitlog nor config"
+        )
+
+
+def _recovery_text(report: "RecoveryReport") -> str:
+    """Return what recovery did, in one line."""
+    if report.end == 0:
+        return "nothing to do, the store is new"
+    if report.clean:
+        return f"nothing to do after a clean stop; {report.end:,} bytes of log"
+    text = (
+        f"after a crash: looked at {report.records:,} messages in {report.bytes_scanned:,} bytes, "
+        f"cut {report.bytes_cut:,} bytes ({report.why}), rebuilt {report.units_rebuilt:,} queue "
+        f"units and {report.index_entries_rebuilt:,} index entries, {report.seconds:.2f} s"
+    )
+    if report.damage:
+        text += f"; stepped over damage in {len(report.damage)} places"
+    return text
+
+
+NAMESERVER = Product(
+    name="nameserver",
+    settings=Settings,
+    ports=_nameserver_ports,
+    open=_open_nameserver,
+    folder=NAMESERVER_FOLDER,
+    foreign=read_nameserver_conf,
+)
+BROKER = Product(
+    name="broker",
+    settings=Settings,
+    ports=_broker_ports,
+    open=_open_broker,
+    foreign=read_broker_conf,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Addresses:
+    """Where a node can be reached, `host:port` each."""
+
+    nameserver: str
+    """Empty if there is none in this process."""
+    broker: str
+
+
+class Node:
+    """A broker that runs, perhaps with a NameServer of its own, for a program that has it at hand.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, host: Host) -> None:
+        found = host.running["broker"]
+        assert isinstance(found, RunningBroker)
+        self.addresses = Addresses(
+            nameserver=host.running["nameserver"].ready["nameserver"]
+            if "nameserver" in host.running
+            else "",
+            broker=found.address,
+        )
+        self.broker = found.broker
+        self.broker_name = found.settings.broker.name
+        self.calls = found.calls
+        """What the broker asks of its clients."""
+        self.pressure = found.pressure
+        """How much waits for the disk."""
+        self.report: RecoveryReport = found.broker.store.report
+        """What recovery did when the store was opened."""
+        self.stop = host.stop
+
+    @classmethod
+    async def start(
+        cls,
+        settings: Settings,
+        folder: str,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        geometry: Geometry | None = None,
+        has_nameserver: bool = True,
+        say: Say | None = None,
+    ) -> "Node":
+        """See `Host.start`.
+
+        Args:
+            settings: All groups.
+            folder: The store's folder; made if it is not there.
+            disk: Where it lies; the machine's by default.
+            clock: The machine's by default.
+            geometry: Of the store's files, if the caller insists on one; None takes an existing
+                store's own, and the default for a new one.
+            has_nameserver: Whether to run a NameServer too; its port then counts.
+            say: Takes lines that tell people how far a long opening is.
+        """
+        origins = {}
+        if geometry is not None:
+            settings = replace(
+                settings, log=geometry.log, queue=geometry.queue, index=geometry.index
+            )
+            origins = dict.fromkeys(GEOMETRY_GROUPS, "the caller")
+        given = Loaded(root=settings, origins=origins)
+        products = [NAMESERVER, BROKER] if has_nameserver else [BROKER]
+        return cls(await Host.start(products, given, folder, disk=disk, clock=clock, say=say))

@@ -1,0 +1,153 @@
+"""Every request that a broker answers: makes the handlers with the parts that each needs."""
+
+from sprocket.rocketmq.broker.admin import BrokerConfig, Room, RuntimeInfo, WaitingRequests
+from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.broker.groups import Progress
+from sprocket.rocketmq.broker.messages import longest_ms
+from sprocket.rocketmq.broker.registration import Registration
+from sprocket.rocketmq.codec.bodies import DelayOffsets
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
+from sprocket.rocketmq.remoting import Row
+from sprocket.rocketmq.server.calls import ClientCalls
+from sprocket.rocketmq.server.handlers.admin import StatusHandlers, TopicHandlers
+from sprocket.rocketmq.server.handlers.groups import (
+    AssignmentHandlers,
+    ClientHandlers,
+    GroupHandlers,
+    OffsetHandlers,
+    ProgressHandlers,
+    RelayHandlers,
+    ResetHandlers,
+)
+from sprocket.rocketmq.server.handlers.messages import (
+    PullHandlers,
+    QueryHandlers,
+    ReplyHandlers,
+    RetryHandlers,
+    SendHandlers,
+)
+from sprocket.rocketmq.server.route_lookup import RouteLookup
+from sprocket.rocketmq.settings import Settings
+from sprocket.runtime.slices import Slices
+
+NOT_ON_VIP = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    }
+)
+"""What a broker does not answer on its second port, so that pulls never crowd out sends there."""
+
+
+def of_clients(broker: Broker, calls: ClientCalls, routes: RouteLookup, name: str) -> list[Row]:
+    """Return the rows of the codes that clients use.
+
+    Args:
+        broker: The broker.
+        calls: Asks its clients something.
+        routes: Asks NameServers where a topic is.
+        name: The broker's.
+    """
+    store, topics, groups = broker.store, broker.topics, broker.groups
+    members, reads, host = broker.members, broker.reads, broker.store_host
+    return [
+        *SendHandlers(broker.sender, broker.durable, host).rows(),
+        *RetryHandlers(broker.send_back, broker.durable, broker.stats, topics).rows(reads),
+        *PullHandlers(
+            broker.puller,
+            broker.hold,
+            reads,
+            broker.stats,
+            lambda peer: peer.when_closed(broker.left),
+        ).rows(),
+        *OffsetHandlers(store, topics, groups, broker.offsets).rows(reads),
+        *ClientHandlers(members, groups, topics, broker.locks, broker.left).rows(),
+        *QueryHandlers(broker.queries, members).rows(reads),
+        *ReplyHandlers(
+            broker.sender, broker.durable, members, calls, host, broker.place.clock.now_ms
+        ).rows(),
+        *RelayHandlers(members, topics, groups, store, calls, name).rows(reads),
+        *ResetHandlers(store, topics, groups, members, broker.offsets, broker.hold, name).rows(
+            reads
+        ),
+        *AssignmentHandlers(members, topics, broker.request_modes, routes, name).rows(),
+    ]
+
+
+def of_administrators(
+    broker: Broker, registration: Registration, settings: Settings, slices: Slices
+) -> list[Row]:
+    """Return the rows of the codes that administrators use.
+
+    Args:
+        broker: The broker.
+        registration: Tells NameServers of new topics.
+        settings: All groups.
+        slices: Does what is long, in slices.
+    """
+    store, name, place = broker.store, settings.broker.name, broker.place
+    clock = place.clock
+    progress = Progress(
+        store, broker.topics, broker.groups, broker.members, broker.offsets, broker.stats, name
+    )
+    delays, snapshots, reads = broker.delay_progress, broker.snapshots, broker.reads
+
+    def delay_offsets() -> DelayOffsets:
+        return DelayOffsets(version=delays.version, levels=delays.all())
+
+    def delay_ranges() -> dict[int, tuple[int, int]]:
+        return {
+            level: (offset, store.queue_range(SCHEDULE_TOPIC, level - 1).max)
+            for level, offset in delays.all().items()
+        }
+
+    def room() -> Room:
+        used, free = place.disk.used_ratio(place.folder), place.disk.free_bytes(place.folder)
+        return Room(used, round(free / (1 - used)) if used < 1 else 0, free)
+
+    def waiting() -> WaitingRequests:
+        durable = broker.durable
+        return WaitingRequests(
+            durable.waiting_count,
+            broker.thread.waiting_count,
+            broker.hold.count,
+            longest_ms(durable.unanswered, clock.now_ms()),
+        )
+
+    info = RuntimeInfo(
+        store,
+        broker.stats,
+        clock,
+        place.folder,
+        room,
+        waiting,
+        delay_ranges,
+    )
+    topics = TopicHandlers(
+        store, broker.topics, broker.removal, broker.stats, name, registration, snapshots
+    )
+    groups = GroupHandlers(broker.groups, broker.members, broker.removal, clock, snapshots)
+    progresses = ProgressHandlers(
+        progress,
+        broker.topics,
+        broker.members,
+        broker.offsets,
+        delay_offsets,
+        registration.identity.address,
+        clock,
+    )
+    config = BrokerConfig(settings, place.folder, clock, broker.settings_users())
+    status = StatusHandlers(
+        store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster, config
+    )
+    return [
+        *topics.rows(reads, slices),
+        *groups.rows(slices),
+        *progresses.rows(reads, slices),
+        *status.rows(reads),
+    ]
