@@ -37,9 +37,7 @@ class SystemClock:
         """Return the wall time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        """Return seconds on the machine's monotonic clock."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
 
 class _Part(NamedTuple):

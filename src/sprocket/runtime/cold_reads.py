@@ -62,7 +62,12 @@ class ColdReads:
             WouldBlock: It needs the disk, and is to be given to `go_on`.
             Exception: Whatever the work raises.
         """
-        return self._disk.within(self._first, work, *args)
+        disk = self._disk
+        outer, disk.current = disk.current, self._first
+        try:
+            return work(*args)
+        finally:
+            disk.current = outer
 
     def go_on(
         self, stop: WouldBlock, work: Callable[[], None], failed: Callable[[Exception], None]

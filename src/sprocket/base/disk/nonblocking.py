@@ -120,26 +120,25 @@ class Attempt:
     Args:
         this_thread: Names the thread that runs; what others read meanwhile is no part of this.
 
+    Attributes:
+        fetched: What was fetched so far.
+        this_thread, thread: How to ask for the name of the thread that runs, and that of its own.
+
     Threads: the one that made it.
     """
 
-    __slots__ = ("_closing", "_found", "_opened", "_this_thread", "_thread")
+    __slots__ = ("_closing", "_opened", "fetched", "this_thread", "thread")
 
     def __init__(self, this_thread: Callable[[], int]) -> None:
-        self._found: Fetched = {}
+        self.fetched: Fetched = {}
         self._opened: dict[Key, _NonblockingFile] = {}
         self._closing: list[_NonblockingFile] = []
-        self._this_thread = this_thread
-        self._thread = this_thread()
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this is its thread."""
-        return self._this_thread() == self._thread
+        self.this_thread = this_thread
+        self.thread = this_thread()
 
     def note(self, fetched: Fetched) -> None:
         """Keep what was fetched for the next attempt."""
-        self._found |= fetched
+        self.fetched |= fetched
 
     def bytes_at(self, file: "_NonblockingFile", position: int, size: int) -> bytes | None:
         """Return what was fetched of a file; None if that was not.
@@ -147,9 +146,7 @@ class Attempt:
         Raises:
             StoreError: It could not be.
         """
-        if not self._found:
-            return None
-        found = self._found.get((file, (position, size)))
+        found = self.fetched.get((file, (position, size)))
         assert found is None or isinstance(found, bytes | StoreError)
         if isinstance(found, StoreError):
             raise found.with_traceback(None)
@@ -161,7 +158,7 @@ class Attempt:
         Raises:
             StoreError: What it raised.
         """
-        found = self._found.get(key)
+        found = self.fetched.get(key)
         if isinstance(found, StoreError):
             raise found.with_traceback(None)
         assert found is None or isinstance(found, _Answer)
@@ -187,7 +184,7 @@ class Attempt:
         known = self._opened.get(key)
         if known is not None and not known.is_closed:
             return known
-        found = self._found.pop(key, None)
+        found = self.fetched.pop(key, None)
         assert not isinstance(found, bytes | _Answer)
         if isinstance(found, StoreError):
             raise found.with_traceback(None)
@@ -205,11 +202,11 @@ class Attempt:
 
     def close(self) -> None:
         """Let go of everything; a file that was given out closes when nobody has it in hand."""
-        for found in self._found.values():
+        for found in self.fetched.values():
             if not isinstance(found, bytes | _Answer | StoreError):
                 found.close()
         closing = self._closing.copy()
-        self._found.clear()
+        self.fetched.clear()
         self._opened.clear()
         self._closing.clear()
         for file in closing:
@@ -224,6 +221,7 @@ class NonblockingDisk:
 
     Attributes:
         below: That.
+        current: The attempt that is under way, on whichever thread.
         scratch: Where attempts read to.
 
     Threads: attempts, of which one at a time is under way, on one; all else as the disk below.
@@ -231,7 +229,7 @@ class NonblockingDisk:
 
     def __init__(self, disk: Disk) -> None:
         self.below = self._disk = disk
-        self._attempt: Attempt | None = None
+        self.current: Attempt | None = None
         self.scratch = Scratch()
         self.exists = disk.exists
         self.is_folder = disk.is_folder
@@ -257,16 +255,18 @@ class NonblockingDisk:
             WouldBlock: It lacks something.
             Exception: Whatever the work raises.
         """
-        outer, self._attempt = self._attempt, attempt
+        outer, self.current = self.current, attempt
         try:
             return work(*args)
         finally:
-            self._attempt = outer
+            self.current = outer
 
     def attempt_here(self) -> Attempt | None:
         """Return the attempt that is under way on this thread, if there is one."""
-        attempt = self._attempt
-        return attempt if attempt is not None and attempt.is_here else None
+        attempt = self.current
+        if attempt is None or attempt.this_thread() != attempt.thread:
+            return None
+        return attempt
 
     def open(
         self, path: str, *, write: bool = False, create: bool = False, size: int | None = None
@@ -360,9 +360,7 @@ class _NonblockingFile:
         if attempt is None:
             return self._file.read(position, size)
         found = attempt.bytes_at(self, position, size)
-        if found is not None:
-            return found
-        return bytes(self._lent(position, size))
+        return bytes(self._lent(position, size)) if found is None else found
 
     def read_view(self, position: int, size: int) -> memoryview:
         """See `File.read_view`.
@@ -370,10 +368,10 @@ class _NonblockingFile:
         Raises:
             WouldBlock: Within an attempt, if the disk would have to be asked.
         """
-        attempt = self._disk.attempt_here()
-        if attempt is None:
+        attempt = self._disk.current
+        if attempt is None or attempt.this_thread() != attempt.thread:
             return self._file.read_view(position, size)
-        found = attempt.bytes_at(self, position, size)
+        found = attempt.bytes_at(self, position, size) if attempt.fetched else None
         return self._lent(position, size) if found is None else memoryview(found)
 
     def _lent(self, position: int, size: int) -> memoryview:

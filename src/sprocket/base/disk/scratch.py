@@ -34,13 +34,16 @@ class Scratch:
 
     def lend(self, size: int) -> memoryview:
         """Return `size` bytes of memory with anything in it, used again when no view is left."""
-        if self._chunk and _is_free(self._chunk):
-            self._at = 0
-        if self._at + size > len(self._chunk) and not self._take_another(size):
-            return memoryview(bytearray(size))
-        start = self._at
-        self._at = start + size + -size % _ALIGNMENT
-        return memoryview(self._chunk)[start : start + size]
+        chunk, start = self._chunk, self._at
+        if start and _is_free(chunk):
+            start = 0
+        end = start + size
+        if end > len(chunk):
+            if not self._take_another(size):
+                return memoryview(bytearray(size))
+            chunk, start, end = self._chunk, 0, size
+        self._at = end + -end % _ALIGNMENT
+        return memoryview(chunk)[start:end]
 
     def _take_another(self, size: int) -> bool:
         """Go on in a chunk that is free; say whether there is one."""

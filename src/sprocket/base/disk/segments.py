@@ -198,24 +198,25 @@ class Segment:
         return read_written(self.file, position, size)
 
     def read_on(self, position: int, size: int, ahead: int) -> memoryview:
-        """Return `size` bytes from `position`, for who will read on behind them.
+        """Return `size` bytes from `position`, or what the segment has of them.
 
-        So up to `ahead` bytes are read and kept while the file is open: it must not be written but
-        by `write`.
+        It is for who will read on behind them: up to `ahead` bytes are read and kept while the file
+        is open. So it must not be written but by `write`.
 
         Raises:
             DiskFailed: Some of the `size` bytes cannot be read.
         """
-        at = position - self._ahead_at
-        if not 0 <= at <= len(self._ahead) - size:
+        data, at = self._ahead, position - self._ahead_at
+        if not 0 <= at <= len(data) - size:
+            size = min(size, self.size - position)
             try:
-                data = self.file.read(position, max(size, ahead))
+                data = self.file.read(position, min(max(size, ahead), self.size - position))
             except FileMissing:
                 raise
             except DiskFailed:
                 data = self.file.read(position, size)
             self._ahead, self._ahead_at, at = data, position, 0
-        return memoryview(self._ahead)[at : at + size]
+        return memoryview(data)[at : at + size]
 
     def write(self, position: int, data: bytes) -> None:
         """Write at a position inside the segment.

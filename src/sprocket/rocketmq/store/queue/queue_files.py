@@ -144,9 +144,7 @@ class QueueFiles:
     def read_on(self, position: int, size: int, ahead: int) -> memoryview:
         """Do as `read`, for who will read on behind: up to `ahead` bytes are read and kept."""
         segment = self._files.segment(position)
-        at = position - segment.start
-        left = segment.size - at
-        return segment.read_on(at, min(size, left), min(ahead, left))
+        return segment.read_on(position - segment.start, size, ahead)
 
     def hold(self, position: int, size: int) -> None:
         """Read a part of a file, and have `read` take it from memory until `close`.
