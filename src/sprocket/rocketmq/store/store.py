@@ -333,7 +333,8 @@ class Store:
         """
         cause: StoreError | None = None
         try:
-            self._dispatch_now()
+            if self._dispatch.queued_to < self._visible_end:
+                self._dispatch_now()
         except (DiskFull, DiskFailed) as error:
             cause = error
         got = queue_reader.get_messages(

@@ -28,7 +28,6 @@ from sprocket.base.errors import (
     DiskFull,
     MessageTooLarge,
     OffsetTooLarge,
-    OffsetTooSmall,
     StoreFailed,
 )
 from sprocket.base.units import KIB
@@ -263,12 +262,11 @@ class CommitLog:
             OffsetTooLarge: It is past what has been written.
             DiskFailed: It cannot be read.
         """
-        if offset < self.files.first or offset < 0:
-            raise OffsetTooSmall(offset, self.files.first)
-        if offset >= self._written:
-            raise OffsetTooLarge(offset, self._written)
+        written = self._written
+        if offset >= written:
+            raise OffsetTooLarge(offset, written)
         segment = self.files.segment(offset)
-        end = min(segment.end, self._written)
+        end = min(segment.end, written)
         if offset >= self.warm_from:
             return SegmentWindow(segment.view, segment.start, end)
         # Records are where something was written: to ask whether it is a hole would cost more.

@@ -109,34 +109,22 @@ def get_messages(
     if queue is None:
         zero = QueueOffset(0)
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, zero, zero, zero, [])
-    low, high = queue.min_offset, queue.max_offset
-    status, next_offset = _place(low, high, offset)
-    result = GetResult(status, next_offset, low, high, [])
-    if status is not GetStatus.NO_MATCHED_MESSAGE:
-        return result
+    if not queue.min_offset <= offset < queue.max_offset:
+        return _outside(queue, offset)
     max_bytes = min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
     far_before = -1 if bytes_in_memory is None else log.end - bytes_in_memory
     if tags is not None:
         wanted = TagFilter(tags)
-    if (
-        wanted is None
-        and own_from is not None
-        and max_count > 0
-        and not queue.topic.startswith(LIGHT_PREFIX)
-        and _take_own(
-            result,
-            queue,
-            log,
-            page_cache,
-            reader,
-            max_count=max_count,
-            max_bytes=max_bytes,
-            own_from=max(own_from, far_before),
-        )
-    ):
-        return result
+    elif wanted is None and own_from is not None and max_count > 0:
+        own_from = max(own_from, far_before)
+        found = _own(queue, log, offset, max_count, max_bytes, own_from, page_cache, reader)
+        if found is not None:
+            return found
     scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
     limits = ReadLimits(max_count, max_bytes, far_before, scan_end)
+    result = GetResult(
+        GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset), queue.min_offset, queue.max_offset, []
+    )
     _look_through(
         result,
         queue,
@@ -150,17 +138,16 @@ def get_messages(
     return result
 
 
-def _place(low: QueueOffset, high: QueueOffset, offset: int) -> tuple[GetStatus, QueueOffset]:
-    """Say where an offset lies; NO_MATCHED_MESSAGE stands for inside."""
+def _outside(queue: Queue, offset: int) -> GetResult:
+    """Say where an offset lies that is none of a message."""
+    low, high = queue.min_offset, queue.max_offset
     if high == 0:
-        return GetStatus.NO_MESSAGE_IN_QUEUE, QueueOffset(0)
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, QueueOffset(0), low, high, [])
     if offset < low:
-        return GetStatus.OFFSET_TOO_SMALL, low
-    if offset == high:
-        return GetStatus.OFFSET_OVERFLOW_ONE, high
-    if offset > high:
-        return GetStatus.OFFSET_OVERFLOW_BADLY, high
-    return GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset)
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high, [])
+    is_next = offset == high
+    status = GetStatus.OFFSET_OVERFLOW_ONE if is_next else GetStatus.OFFSET_OVERFLOW_BADLY
+    return GetResult(status, high, low, high, [])
 
 
 def _look_through(
@@ -196,62 +183,71 @@ def _look_through(
             break
 
 
-def _take_own(
-    result: GetResult,
+def _own(
     queue: Queue,
     log: LogReader,
-    page_cache: PageCache | None,
-    reader: Hashable,
-    *,
+    offset: int,
     max_count: int,
     max_bytes: int,
     own_from: int,
-) -> bool:
-    """Take the next messages, without a filter, if all of them were written by this process.
+    page_cache: PageCache | None,
+    reader: Hashable,
+) -> GetResult | None:
+    """Return the next messages, without a filter, if all of them were written by this process.
 
     Their units were made of these very records, so that a look at the first and the last is enough
     where `_collect` looks at each; a busy broker hands out more than half a million a second. What
-    is not all there, or cannot all be read, is left to that.
-
-    Returns:
-        Whether they were taken.
+    is not all there, or cannot all be read, is left to that: then this returns None.
 
     Raises:
         WouldBlock: Some of them only the disk has; all such are told.
     """
-    offset = int(result.next_offset)
+    if queue.topic.startswith(LIGHT_PREFIX):
+        return None
     try:
         found = queue.places(offset, max_count)
-    except (OffsetTooSmall, OffsetTooLarge):
-        return False
-    if found is None:
-        return False
-    places, sizes = found
-    total = sum(sizes)
-    if total > max_bytes:
-        sums = list(accumulate(sizes))
-        count = bisect_right(sums, max_bytes)
-        places, sizes, total = places[:count], sizes[:count], sums[count - 1]
-    if not places or places[0] < own_from or min(sizes) < RECORD_BYTES_MIN:
-        return False
-    start, end = places[0], places[-1] + sizes[-1]
-    spans = [(start, end)] if end - start == total else _back_to_back(places, sizes)
-    if page_cache is not None:
-        page_cache.note(reader, start)
-    try:
-        runs = _runs(log, spans)
-    except DiskFailed:
-        return False  # some of it may be there
-    if not runs:
-        return False
-    queue_id, last = queue.queue_id, len(places) - 1
-    meant = sizes[0], MAGIC_V1, queue_id, offset, start
-    meant_last = sizes[last], MAGIC_V1, queue_id, offset + last, places[last]
-    if head_of(runs[0]) != meant or head_of(runs[-1], len(runs[-1]) - sizes[last]) != meant_last:
-        return False
-    result.status, result.runs, result.count, result.bytes = GetStatus.FOUND, runs, last + 1, total
-    result.next_offset = QueueOffset(offset + last + 1)
-    return True
+        if found is None:
+            return None
+        places, sizes = found
+        total = sum(sizes)
+        if total > max_bytes:
+            sums = list(accumulate(sizes))
+            count = bisect_right(sums, max_bytes)
+            if not count:
+                return None
+            places, sizes, total = places[:count], sizes[:count], sums[count - 1]
+        start, last = places[0], len(places) - 1
+        if start < own_from or min(sizes) < RECORD_BYTES_MIN:
+            return None
+        if page_cache is not None:
+            page_cache.note(reader, start)
+        end = places[last] + sizes[last]
+        if end - start == total:
+            view, view_start, view_end = log.window(start, total)
+            if view_end < end:
+                return None
+            runs = [view[start - view_start : end - view_start]]
+        else:
+            runs = _runs(log, _back_to_back(places, sizes))
+    except (OffsetTooSmall, OffsetTooLarge, DiskFailed):
+        return None  # some of it may be there
+    queue_id = queue.queue_id
+    if (
+        not runs
+        or head_of(runs[0]) != (sizes[0], MAGIC_V1, queue_id, offset, start)
+        or head_of(runs[-1], len(runs[-1]) - sizes[last])
+        != (sizes[last], MAGIC_V1, queue_id, offset + last, places[last])
+    ):
+        return None
+    return GetResult(
+        GetStatus.FOUND,
+        QueueOffset(offset + last + 1),
+        queue.min_offset,
+        queue.max_offset,
+        runs,
+        last + 1,
+        total,
+    )
 
 
 def _runs(log: LogReader, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
