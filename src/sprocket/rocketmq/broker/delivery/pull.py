@@ -3,6 +3,7 @@
 Source: RocketMQ `PullMessageProcessor`.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from msgspec import Struct
@@ -12,9 +13,15 @@ from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Grou
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import PullMessage
-from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, TAG, Subscription
+from sprocket.rocketmq.model.group import (
+    BROADCASTING,
+    CLUSTERING,
+    TAG,
+    Subscription,
+    SubscriptionGroup,
+)
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.model.topic import READ
+from sprocket.rocketmq.model.topic import READ, TopicConfig
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.read import GetResult, GetStatus
 from sprocket.rocketmq.store.store import Store
@@ -48,7 +55,6 @@ class Pulled(Struct, frozen=True, gc=False):
     Attributes:
         code: The answer's code.
         result: Records and offsets, as the store gave them.
-        next_offset: Where the consumer goes on.
         tags: What the consumer wants, for a wait; None for everything.
         topic_flag: The topic's system flag.
         group_flag: The group's.
@@ -56,21 +62,20 @@ class Pulled(Struct, frozen=True, gc=False):
 
     code: int
     result: GetResult
-    next_offset: int
     tags: frozenset[int] | None
     topic_flag: int
     group_flag: int
 
 
 class _Checked(Struct, frozen=True, gc=False):
-    """What a pull that passed all checks is filtered by, and the flags that its answer tells."""
+    """A pull's topic and group, and what of the topic the group wants."""
 
+    topic: TopicConfig
+    group: SubscriptionGroup
     subscription: Subscription
-    topic_flag: int
-    group_flag: int
 
 
-_CODES = {
+_CODES: Mapping[GetStatus, int] = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -78,8 +83,9 @@ _CODES = {
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
-_EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
+"""Those of an empty queue move only who asked for something in it."""
 
 
 class PullService:
@@ -117,38 +123,30 @@ class PullService:
             StoreError: The store could not be read.
         """
         checked = self._check(header)
-        tags, flags = checked.subscription.tags, (checked.topic_flag, checked.group_flag)
-        target = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
-        if target is not None:
-            return self._reset(header, target, *flags)
+        topic, group, tags = checked.topic, checked.group, checked.subscription.tags
+        who, name, queue_id = header.consumer_group, header.topic, header.queue_id
+        target = self._offsets.take_reset(who, name, queue_id)
+        if target is not None:  # what the group commits here is out of date
+            low, high = self._store.queue_range(name, queue_id)
+            result = GetResult(GetStatus.OFFSET_RESET, QueueOffset(target), low, high, [])
+            return Pulled(_CODES[result.status], result, None, topic.sys_flag, group.sys_flag)
         settings = self._settings
         result = self._store.get_messages(
-            header.topic,
-            header.queue_id,
-            QueueOffset(header.queue_offset),
+            name,
+            queue_id,
+            header.queue_offset,
             max_count=max(1, min(header.max_msg_nums, settings.messages_max)),
             tags=tags,
             max_bytes=settings.bytes_max,
-            reader=(header.consumer_group, header.topic, header.queue_id),
+            reader=(who, name, queue_id),
         )
         if is_first and header.sys_flag & COMMIT_FLAG:
-            self._offsets.commit_aside(
-                header.consumer_group, header.topic, header.queue_id, header.commit_offset
-            )
-        status = result.status
-        if status in _EMPTY_QUEUE:
+            self._offsets.commit_aside(who, name, queue_id, header.commit_offset)
+        code = _CODES.get(result.status)
+        if code is None:
             is_moved = header.queue_offset != 0
             code = ResponseCode.PULL_OFFSET_MOVED if is_moved else ResponseCode.PULL_NOT_FOUND
-        else:
-            code = _CODES[status]
-        return Pulled(code, result, result.next_offset, tags, *flags)
-
-    def _reset(self, header: PullMessage, target: int, topic_flag: int, group_flag: int) -> Pulled:
-        """Send a group to where an administrator wants it; what it commits here is out of date."""
-        low, high = self._store.queue_range(header.topic, header.queue_id)
-        result = GetResult(GetStatus.OFFSET_RESET, QueueOffset(target), low, high, [])
-        code = ResponseCode.PULL_OFFSET_MOVED
-        return Pulled(code, result, target, None, topic_flag, group_flag)
+        return Pulled(code, result, tags, topic.sys_flag, group.sys_flag)
 
     def hold_ms(self, header: PullMessage) -> int:
         """Return how long this pull may wait for a message; 0 when it does not want to."""
@@ -157,7 +155,7 @@ class PullService:
         return max(0, min(header.suspend_timeout_millis, self._settings.hold_ms_max))
 
     def _check(self, header: PullMessage) -> _Checked:
-        """Run the checks and return what they have found."""
+        """Return whose pull it is, of what, if it passes all checks."""
         if not self._topics.is_readable:
             raise PullForbidden(Forbidden.BROKER, "the broker is closed to pulls at the moment")
         group = self._groups.find(header.consumer_group)
@@ -182,15 +180,13 @@ class PullService:
         if header.sys_flag & SUBSCRIPTION_FLAG:
             subscription = self._carried(header)
         else:
-            subscription = self._registered(
-                header, broadcast_allowed=group.consume_broadcast_enable
-            )
+            subscription = self._registered(header, group)
         if subscription.type != TAG:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR,
                 f"the broker does not support consumers that filter by {subscription.type}",
             )
-        return _Checked(subscription, topic.sys_flag, group.sys_flag)
+        return _Checked(topic, group, subscription)
 
     def _carried(self, header: PullMessage) -> Subscription:
         """Return the subscription that the request itself carries.
@@ -209,7 +205,7 @@ class PullService:
         self._members.register_for_pull(header.consumer_group, subscription, CLUSTERING)
         return subscription
 
-    def _registered(self, header: PullMessage, *, broadcast_allowed: bool) -> Subscription:
+    def _registered(self, header: PullMessage, group: SubscriptionGroup) -> Subscription:
         """Return the subscription that the group's heartbeats brought."""
         name = header.consumer_group
         members = self._members.consumers(name)
@@ -217,7 +213,7 @@ class PullService:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group [{name}] is not online"
             )
-        if members.message_model == BROADCASTING and not broadcast_allowed:
+        if members.message_model == BROADCASTING and not group.consume_broadcast_enable:
             raise PullForbidden(Forbidden.BROADCAST, f"group [{name}] may not consume by broadcast")
         if self._groups.is_forbidden(name, header.topic):
             raise PullForbidden(

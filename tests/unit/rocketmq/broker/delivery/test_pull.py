@@ -92,7 +92,7 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
     """The client's number counts up to ours, and at least one."""
     desk = Desk()
     pulled = desk.puller.pull(header())
-    assert (pulled.code, pulled.next_offset) == (0, 9)
+    assert (pulled.code, pulled.result.next_offset) == (0, 9)
     assert desk.store.asked["max_count"] == 16
     assert desk.store.asked["max_bytes"] == 1000
     assert desk.store.asked["tags"] == pulled.tags == frozenset({97, 98})
@@ -212,7 +212,7 @@ def test_a_reset_is_told_once() -> None:
         desk = Desk()
         desk.offsets.reset("g", "T", 0, 2)
         pulled = desk.puller.pull(header(sys_flag=5, commit_offset=9), is_first=is_first)
-        assert (pulled.code, pulled.next_offset) == (21, 2)
+        assert (pulled.code, pulled.result.next_offset) == (21, 2)
         assert (pulled.result.status, desk.store.asked) == (GetStatus.OFFSET_RESET, {})
         assert desk.offsets.get("g", "T", 0) == 2
         assert desk.puller.pull(header()).code == 0
@@ -224,5 +224,5 @@ def test_a_pull_is_answered_though_its_commit_finds_no_space() -> None:
     desk.groups.find("g")
     desk.disk.is_full = True
     pulled = desk.puller.pull(header(sys_flag=4 | 1, commit_offset=3))
-    assert (pulled.code, pulled.next_offset) == (0, 9)
+    assert (pulled.code, pulled.result.next_offset) == (0, 9)
     assert desk.offsets.get("g", "T", 0) == 3

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import DiskBusy
-from sprocket.rocketmq.broker.delivery import Pulled, PullForbidden, PullHold, PullService
+from sprocket.rocketmq.broker.delivery import PullForbidden, PullHold, PullService
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
+from sprocket.rocketmq.codec.command import ONEWAY_FLAG
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullForbiddenAnswer, PullMessage, PullMessageAnswer
-from sprocket.rocketmq.remoting import Answer, Request, Row, answer, failed, row
+from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
@@ -56,94 +56,87 @@ class PullHandlers:
             row(RequestCode.LITE_PULL_MESSAGE, PullMessage, self.pull),
         ]
 
-    def pull(self, request: Request, header: PullMessage) -> None:
-        """Answer a pull, or let it wait."""
-        self._run(request.peer, request.command, header, is_first=True)
-
-    def _run(self, peer: Peer, request: Command, header: PullMessage, *, is_first: bool) -> None:
-        """Run a pull, which may wait for the disk.
+    def pull(self, request: Request, header: PullMessage, *, is_first: bool = True) -> None:
+        """Answer a pull, or let it wait.
 
         Args:
-            peer: Who pulls.
-            request: And what.
-            header: Of the request.
+            request: Whose it is.
+            header: What of.
             is_first: It has not waited for a message yet, and may.
         """
         try:
-            found = self._reads.attempt(self._pulled, peer, request, header, is_first)
+            found = self._reads.attempt(self._pulled, request, header, is_first)
             if found is not None:
-                answer(peer, request, found)
+                request.answer(found)
         except WouldBlock as stop:
-            self._go_on(stop, peer, request, header, is_first)
+            self._go_on(stop, request, header, is_first)
         except Exception as error:
-            answer(peer, request, failed(peer, request, error))
+            request.fail(error)
 
     def _go_on(
-        self, stop: WouldBlock, peer: Peer, request: Command, header: PullMessage, is_first: bool
+        self, stop: WouldBlock, request: Request, header: PullMessage, is_first: bool
     ) -> None:
-        """Run a pull again once the disk has brought what it lacks; see `_run`."""
+        """Run a pull again once the disk has brought what it lacks; see `pull`."""
         started = self._stats.monotonic()
 
         def work() -> None:
-            found = self._pulled(peer, request, header, is_first)
+            found = self._pulled(request, header, is_first)
             self._stats.waited(started)
             if found is not None:
-                answer(peer, request, found)
-
-        def refused(error: Exception) -> None:
-            answer(peer, request, failed(peer, request, error))
+                request.answer(found)
 
         try:
-            self._reads.go_on(stop, work, refused)
+            self._reads.go_on(stop, work, request.fail)
         except DiskBusy as error:
-            refused(error)
+            request.fail(error)
 
-    def _pulled(
-        self, peer: Peer, request: Command, header: PullMessage, is_first: bool
-    ) -> Answer | None:
-        """Answer a pull, or let it wait for a message; None if there is no answer to make."""
+    def _pulled(self, request: Request, header: PullMessage, is_first: bool) -> Answer | None:
+        """Return the answer to a pull; None if it waits for a message, or was answered at once."""
         try:
             pulled = self._puller.pull(header, is_first=is_first)
         except PullForbidden as forbidden:
             return _forbidden(forbidden)
-        if is_first and pulled.code == ResponseCode.PULL_NOT_FOUND and not request.is_oneway:
+        command, result = request.command, pulled.result
+        is_heard = not command.flag & ONEWAY_FLAG
+        if is_first and is_heard and pulled.code == ResponseCode.PULL_NOT_FOUND:
             hold_ms = self._puller.hold_ms(header)
             if hold_ms > 0 and self._hold.hold(
-                peer,
+                request.peer,
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
                 pulled.tags,
                 hold_ms,
-                lambda: self._run(peer, request, header, is_first=False),
+                lambda: self.pull(request, header, is_first=False),
             ):
-                self._watch(peer)
+                self._watch(request.peer)
                 return None
-        return self._answer(peer, request, header, pulled)
-
-    def _answer(
-        self, peer: Peer, request: Command, header: PullMessage, pulled: Pulled
-    ) -> Answer | None:
-        result = pulled.result
         self._stats.pulled(
             header.topic,
             header.consumer_group,
             header.queue_id,
-            pulled.next_offset,
+            result.next_offset,
             result.count,
             result.bytes,
         )
-        is_heard = not request.flag & ONEWAY_FLAG
-        if result.status is GetStatus.FOUND and request.serialize == JSON and is_heard:
-            low, high = result.min_offset, result.max_offset
-            at, runs, size = pulled.next_offset, result.runs, result.bytes
-            flags = pulled.topic_flag, pulled.group_flag
-            peer.send(quick_answers.found(request.opaque, at, low, high, *flags, runs, size))
+        if result.status is GetStatus.FOUND and command.serialize == JSON and is_heard:
+            request.peer.send(
+                quick_answers.found(
+                    command.opaque,
+                    result.next_offset,
+                    result.min_offset,
+                    result.max_offset,
+                    pulled.topic_flag,
+                    pulled.group_flag,
+                    result.runs,
+                    result.bytes,
+                )
+            )
             return None
         return Answer(
             pulled.code,
             PullMessageAnswer(
-                next_begin_offset=pulled.next_offset,
+                next_begin_offset=result.next_offset,
                 min_offset=result.min_offset,
                 max_offset=result.max_offset,
                 topic_sys_flag=pulled.topic_flag,
