@@ -1,0 +1,260 @@
+"""A product that the package has never heard of is served like RocketMQ.
+
+It is a protocol of some lines: each line that comes in is written to a log, and sent back. It has a
+port, a group of settings and files of its own. Nothing of it is in the package.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from msgspec import Meta
+
+from sprocket.base import settings
+from sprocket.base.disk import Disk, File, read_file
+from sprocket.base.errors import DiskFailed, SettingsError, StoreLocked, WireError
+from sprocket.base.progress import Step
+from sprocket.base.settings import Loaded
+from sprocket.cli import settings as cli_settings
+from sprocket.node import products
+from sprocket.node.host import Host, Product, Serve, Site, settings_of
+from sprocket.node.rocketmq import BROKER, NAMESERVER
+from sprocket.runtime import driver
+from sprocket.runtime.driver import Peer
+from sprocket.testing.disk import SimulatedDisk
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EchoSettings:
+    """How lines come back."""
+
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port; 0 is any free one.")] = 7
+    line_bytes_max: Annotated[int, Meta(ge=1, description="Longest line.")] = 80
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EchoRoot:
+    """The groups of this product."""
+
+    echo: EchoSettings = field(default_factory=EchoSettings)
+
+
+class Lines:
+    """The codec: bytes in, lines out."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.broken: WireError | None = None
+        self._bytes_max = bytes_max
+        self._rest = b""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Take bytes and return the lines that they complete."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > self._bytes_max:
+            self.broken = WireError("too long a line")
+            raise self.broken
+        return lines
+
+
+class EchoLog:
+    """Every line that came, one behind the other."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        disk.make_folder(folder)
+        self._file: File = disk.open(f"{folder}/lines", write=True, create=True)
+        disk.sync_folder(folder)
+        self._end = disk.size(f"{folder}/lines")
+
+    def append(self, line: bytes) -> None:
+        """Write a line, durably."""
+        self._file.write([line, b"\n"], self._end)
+        self._file.sync()
+        self._end += len(line) + 1
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningEcho:
+    """What runs."""
+
+    address: str
+
+    @property
+    def ready(self) -> Mapping[str, str]:
+        """See `Running`."""
+        return {"echo": self.address}
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """See `Running`."""
+        return [("echo", self.address)]
+
+
+async def open_echo(site: Site) -> Serve:
+    """Open the log."""
+    given, place = site.given.of(EchoRoot).echo, site.place
+
+    def opened(step: Step) -> EchoLog:
+        step("lines", 0)
+        return EchoLog(place.disk, place.folder)
+
+    log = await site.open(opened)
+
+    def on_line(peer: Peer, line: bytes) -> None:
+        log.append(line)
+        peer.send([line, b"\n"])
+
+    async def serve() -> RunningEcho:
+        await site.listen("echo", lambda: Lines(given.line_bytes_max), on_line)
+        return RunningEcho(f"127.0.0.1:{site.ports['echo']}")
+
+    return serve
+
+
+ECHO = Product(
+    name="echo",
+    settings=EchoRoot,
+    ports=lambda given: {"echo": given.of(EchoRoot).echo.port},
+    open=open_echo,
+    folder="echo",
+)
+FREE = ("echo.port=0", "nameserver_port=0", "broker_port=0", "segment_bytes=1048576")
+
+
+def given(*chosen: Product, overrides: tuple[str, ...] = FREE) -> Loaded[object]:
+    """Return settings with free ports."""
+    root = settings_of(chosen)
+    names = {name for one in settings.declarations(root) for name in (one.name, one.full_name)}
+    mine = [one for one in overrides if one.partition("=")[0] in names]
+    return settings.load(root, overrides=mine)
+
+
+async def say(address: str, text: bytes) -> bytes:
+    """Send some bytes and return the line that comes back, nothing if the connection ends."""
+    host, _, port = address.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(text)
+    line = await reader.readline()
+    writer.close()
+    return line
+
+
+def test_it_is_served_alone() -> None:
+    """With its own port, settings and folder; what it keeps is there at the next start."""
+    disk = SimulatedDisk()
+
+    async def main() -> None:
+        for line in (b"hello", b"again"):
+            host = await Host.start([ECHO], given(ECHO), "/e", disk=disk)
+            address = host.running["echo"].ready["echo"]
+            assert await say(address, line + b"\n") == line + b"\n"
+            assert await say(address, 81 * b"x") == b""
+            await host.stop()
+            with pytest.raises(ConnectionRefusedError):
+                await say(address, b"")
+
+    driver.run(main())
+    assert read_file(disk.crash(lambda _: 0), "/e/lines") == b"hello\nagain\n"
+
+
+def test_it_is_served_beside_rocketmq() -> None:
+    """In one process and one folder; neither takes the other's files for foreign."""
+    disk = SimulatedDisk()
+    every = [ECHO, NAMESERVER, BROKER]
+
+    async def main() -> None:
+        for _ in range(2):
+            host = await Host.start(every, given(*every), "/s", disk=disk)
+            ready = {name: at for one in host.running.values() for name, at in one.ready.items()}
+            assert list(ready) == ["echo", "nameserver", "broker", "data"]
+            assert await say(ready["echo"], b"hello\n") == b"hello\n"
+            await host.stop()
+
+    driver.run(main())
+    assert read_file(disk, "/s/echo/lines") == b"hello\nhello\n"
+
+
+def test_if_one_cannot_be_opened_none_is_served() -> None:
+    """What was opened is closed, so that the next start finds nothing locked."""
+    disk = SimulatedDisk()
+    every = [NAMESERVER, BROKER, ECHO]
+
+    async def main() -> None:
+        disk.before = lambda _call, path: fail() if path.endswith("/lines") else None
+        with pytest.raises(DiskFailed, match="no lines"):
+            await Host.start(every, given(*every), "/s", disk=disk)
+        disk.before = None
+        host = await Host.start(every, given(*every), "/s", disk=disk)
+        with pytest.raises(StoreLocked):
+            await Host.start(every, given(*every), "/s", disk=disk)
+        await host.stop()
+
+    driver.run(main())
+
+
+def fail() -> None:
+    """Refuse a call."""
+    raise DiskFailed("no lines")
+
+
+def test_its_settings_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listed, checked and suggested like all others."""
+    monkeypatch.setattr(products, "PRODUCTS", (*products.PRODUCTS, ECHO))
+    assert "| `line_bytes_max` | integer | `80` | from 1 | Longest line. |" in cli_settings.page()
+    loaded = cli_settings.load(None, ["echo.port=8", "line_bytes_max=9"])
+    assert loaded.of(EchoRoot).echo == EchoSettings(port=8, line_bytes_max=9)
+    with pytest.raises(SettingsError, match=r"did you mean echo\.port"):
+        cli_settings.load(None, ["echo.prot=8"])
+    with pytest.raises(SettingsError, match="expected a whole number, 0 to 65535"):
+        cli_settings.load(None, ["echo.port=70000"])
+
+
+UP = """
+from tests.contract.test_a_second_product import ECHO
+from sprocket.cli.main import main
+from sprocket.node import products
+
+products.PRODUCTS = (*products.PRODUCTS, ECHO)
+main()
+"""
+
+
+@pytest.mark.slow
+def test_sprocket_up_serves_it(tmp_path: Path) -> None:
+    """The ready line names it, and a signal ends it like the others."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", UP, "up", "--data", str(tmp_path / "s")]
+        + [word for one in FREE[:3] for word in ("--set", one)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.fullmatch(r"ready nameserver=\S+ broker=\S+ data=\S+ echo=(\S+)\n", line)
+        assert found, line
+        assert asyncio.run(say(found[1], b"hello\n")) == b"hello\n"
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0, told
+    assert found[1] in told
+    assert (tmp_path / "s" / "echo" / "lines").read_bytes() == b"hello\n"
