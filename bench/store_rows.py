@@ -205,7 +205,7 @@ class _Times:
     ratio: float
 
 
-def _in_turns(ours: Callable[[], int], raw: Callable[[], int], turns: int = TURNS) -> _Times:
+def in_turns(ours: Callable[[], int], raw: Callable[[], int], turns: int = TURNS) -> _Times:
     """Run both so often, one after the other; each returns how many items it dealt with."""
     took: list[tuple[float, float]] = []
     for _ in range(turns):
@@ -262,7 +262,7 @@ def _page_cache_appends(folder: Path) -> Figure:
             raw.write(stored)
         return groups * BATCH
 
-    times = _in_turns(append, write)
+    times = in_turns(append, write)
     store.close()
     raw.close()
     return Figure(
@@ -336,7 +336,7 @@ def index_puts(folder: Path) -> Iterator[Figure]:
             raw.write(units)
         return len(keys)
 
-    times = _in_turns(put, write)
+    times = in_turns(put, write)
     yield Figure(
         name=f"index puts in rounds of {ROUND}",
         value=times.ratio,
@@ -367,7 +367,7 @@ def index_puts(folder: Path) -> Iterator[Figure]:
             slots[slot] = number
         return count
 
-    times = _in_turns(put_lone, write_lone)
+    times = in_turns(put_lone, write_lone)
     indexes.close_handles()
     raw.close()
     yield Figure(
@@ -466,7 +466,7 @@ def dispatch(folder: Path) -> Iterator[Figure]:
             begin = end
         return begin - start
 
-    times = _in_turns(follow, copy)
+    times = in_turns(follow, copy)
     assert both.queued_to == ends[-1]
     queues.close()
     indexes.close_handles()

@@ -39,7 +39,7 @@ def test_a_ratio_is_of_the_time_an_item_takes(monkeypatch: pytest.MonkeyPatch) -
         now[0] += 10.0
         return 5
 
-    times = store_rows._in_turns(ours, raw, turns=3)
+    times = store_rows.in_turns(ours, raw, turns=3)
     assert (times.ours, times.raw, times.ratio) == (3.0, 2.0, 1.5)
 
 

@@ -127,13 +127,13 @@ def test_the_answers_of_a_turn_go_out_in_one_write(carry: Carry) -> None:
         server = await network.serve(Lines, lambda peer, line: peer.send([line, b"\n"]), HOST, 0)
         peer = await network.connect(Lines, client_side, HOST, server.port)
         writes: list[int] = []
-        write = peer._transport.writelines
+        write = peer.transport.writelines
 
         def count(buffers: list[bytes]) -> None:
             writes.append(len(buffers))
             write(buffers)
 
-        peer._transport = _Spy(peer._transport, count)
+        peer.rewire(_Spy(peer.transport, count))
         for _ in range(50):
             peer.send([b"a\n"])
         assert writes == []
@@ -154,13 +154,13 @@ def test_what_is_sent_now_is_written_at_once_behind_what_was_sent(carry: Carry) 
         await until(lambda: bool(server.peers))
         (far,) = server.peers
         writes: list[list[bytes]] = []
-        write = far._transport.writelines
+        write = far.transport.writelines
 
         def count(buffers: list[bytes]) -> None:
             writes.append(buffers)
             write(buffers)
 
-        far._transport = _Spy(far._transport, count)
+        far.rewire(_Spy(far.transport, count))
         far.send_now([b"a\n", b"b\n"])
         assert writes == [[b"a\n", b"b\n"]]
         far.send([b"c\n"])
@@ -376,18 +376,18 @@ def test_a_server_stops_reading_from_a_peer_that_does_not_read(carry: Carry) -> 
         settings = ConnectionSettings(write_bytes_high=10_000)
         server = await network.serve(Lines, handle, HOST, 0, settings=settings)
         peer = await network.connect(Lines, client_side, HOST, server.port)
-        peer._transport.pause_reading()
+        peer.transport.pause_reading()
         total = 20_000
         peer.send([(b"x" * 99 + b"\n") * total])
         most = most_kept = 0
         for _ in range(2000):
             await asyncio.sleep(0)
             most = max([most, *(far.pending_bytes for far in server.peers)])
-            most_kept = max([most_kept, *(len(far._backlog) for far in server.peers)])
+            most_kept = max([most_kept, *(len(far.backlog) for far in server.peers)])
         assert len(handled) < total
         assert 100 * most_kept <= 2 * pipe.READ_BYTES
         assert most < 2 * 10_000 + 2 * len(answer)
-        peer._transport.resume_reading()
+        peer.transport.resume_reading()
         await client_side.count(total)
         assert len(handled) == total
         await server.close()
@@ -405,7 +405,7 @@ def test_a_peer_that_never_reads_is_cut_off(carry: Carry) -> None:
         peer = await network.connect(Lines, Side(), HOST, server.port)
         peer.send([b"x\n"])
         await server_side.count(1)
-        peer._transport.pause_reading()
+        peer.transport.pause_reading()
         (far,) = server.peers
         most = 0
         while server.peers:
@@ -426,7 +426,7 @@ def test_a_peer_that_is_sent_too_much_now_is_cut_off(carry: Carry) -> None:
         server = await network.serve(Lines, Side(), HOST, 0, settings=settings)
         peer = await network.connect(Lines, Side(), HOST, server.port)
         await until(lambda: bool(server.peers))
-        peer._transport.pause_reading()
+        peer.transport.pause_reading()
         (far,) = server.peers
         far.send_now([b"z" * 50_000_000])
         assert not far.is_open
@@ -485,7 +485,7 @@ def test_a_server_that_closes_does_not_wait_for_ever(carry: Carry) -> None:
         peer = await network.connect(Lines, Side(), HOST, server.port)
         peer.send([b"x\n"])
         await server_side.count(1)
-        peer._transport.pause_reading()
+        peer.transport.pause_reading()
         server_side.peers[0].send([b"z" * 30_000_000])
         await server.close(grace_seconds=0.01)
         assert not server.peers
@@ -508,7 +508,7 @@ def test_the_slowest_is_cut_off_when_too_much_waits_for_all(carry: Carry) -> Non
             await server_side.count(number + 1)
         far = server_side.peers
         for peer in slow:
-            peer._transport.pause_reading()
+            peer.transport.pause_reading()
         sizes = [12_000_000, 40_000_000, 12_000_000]
         for peer, size in zip(far, sizes, strict=False):
             peer.send([b"z" * size + b"\n"])
@@ -537,7 +537,7 @@ def test_who_brings_most_waits_under_pressure(carry: Carry) -> None:
         pressure.weigh(500)
         total = 30_000
         quick.send([(b"x" * 99 + b"\n") * total])
-        await until(lambda: any(peer._is_held for peer in server.peers))
+        await until(lambda: any(peer.is_held for peer in server.peers))
         taken = len(server_side.lines)
         assert taken < total
         other.send([b"hello\n"])
@@ -549,7 +549,7 @@ def test_who_brings_most_waits_under_pressure(carry: Carry) -> None:
         await server_side.count(total + 1)
         pressure.weigh(500)
         quick.send([(b"x" * 99 + b"\n") * total])
-        await until(lambda: any(peer._is_held for peer in server.peers))
+        await until(lambda: any(peer.is_held for peer in server.peers))
         for peer in list(server.peers):
             peer.abort("a test")
         await until(lambda: not server.peers)

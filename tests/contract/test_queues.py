@@ -108,7 +108,7 @@ def still(family: str) -> Any:
     return options
 
 
-OPTIONS = rocks_database._options
+OPTIONS = rocks_database.database_options
 
 
 @pytest.fixture(params=[Files, Rocks], ids=["files", "rocksdb"])
@@ -116,7 +116,7 @@ def engine(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Engine]:
     """Give an engine without queues."""
-    monkeypatch.setattr(rocks_database, "_options", still)
+    monkeypatch.setattr(rocks_database, "database_options", still)
     made: Engine = request.param(tmp_path)
     yield made
     made.queues.close()

@@ -97,7 +97,7 @@ def check_frame(data: bytes) -> None:
             found += connection.receive(piece)
         except WireError:
             break
-    assert len(connection._pending) <= FRAME_BYTES_MAX
+    assert connection.pending_bytes <= FRAME_BYTES_MAX
     for request in found:
         peer = Caught()
         DISPATCHER(peer, request)  # type: ignore[arg-type] # all it needs of a peer is there

@@ -72,7 +72,7 @@ class Burst:
         except WireError:
             self.is_broken = True
         self.is_broken = self.is_broken or self._connection.broken is not None
-        return not self.is_broken and not self._connection._pending
+        return not self.is_broken and not self._connection.pending_bytes
 
 
 def bursts(frames: Iterable[bytes]) -> Iterator[Burst]:
@@ -185,7 +185,7 @@ async def _send(address: str, burst: Burst) -> None:
     connection = Connection()
     heard = connection.receive(said)
     assert connection.broken is None
-    assert not connection._pending
+    assert not connection.pending_bytes
     # What else a broker says is notices, such as of who came into a group.
     assert all(one.is_response or one.is_oneway for one in heard)
     assert Counter(one.opaque for one in heard if one.is_response) <= burst.asked
@@ -215,7 +215,7 @@ def _left() -> tuple[int, int, int]:
     for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # the folder itself, while it was listed
             sockets += os.readlink(file).startswith("socket:")
-    return len(carrier()._peers), len(asyncio.all_tasks()), sockets
+    return len(carrier().peers), len(asyncio.all_tasks()), sockets
 
 
 def _own_bytes() -> int:

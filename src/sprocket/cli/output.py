@@ -204,7 +204,7 @@ def steps(clock: Clock | None = None) -> Iterator[Step]:
     """
     clock = clock or SystemClock()
     told_at = clock.monotonic() + PATIENCE_SECONDS
-    bar = _bar()
+    bar = progress_bar()
     task = bar.add_task("", total=None)
 
     def step(what: str, done: int, total: int = 0) -> None:
@@ -221,7 +221,8 @@ def steps(clock: Clock | None = None) -> Iterator[Step]:
         bar.stop()
 
 
-def _bar() -> Progress:
+def progress_bar() -> Progress:
+    """Return a bar for stderr that goes away when it is done."""
     err = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     return Progress(

@@ -42,7 +42,7 @@ def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) 
     """
     from sprocket.runtime import collector, driver
 
-    _allow_connections()
+    allow_connections()
     # numpy's arithmetic starts threads, one a core, that nothing here uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with collector.rare():
@@ -130,7 +130,7 @@ def _say_amid(text: str) -> None:
         os.write(sys.stderr.fileno(), f"sprocket: {text}\n".encode())
 
 
-def _allow_connections() -> None:
+def allow_connections() -> None:
     """Have as many files open as the system lets us: each connection is one, and 1024 are few."""
     try:
         import resource

@@ -74,7 +74,7 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
         )
     unread = BROKER_UNREAD_NAMES & given.keys()
     read = {name: text for name, text in given.items() if name not in unread}
-    values, ignored = _interpret(read, source, _BROKER, BROKER_NAMES, _TAKEN_CARE_OF)
+    values, ignored = _interpret(read, source, BROKER, BROKER_NAMES, TAKEN_CARE_OF)
     host = given.get("brokerIP1", "").strip()
     if "bindAddress" not in given and host and not _is_loopback(host):
         values.append(("server.host", EVERYWHERE, f"{source} (brokerIP1)"))
@@ -85,7 +85,7 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
 def read_nameserver_conf(text: bytes | str, source: str) -> ForeignSettings:
     """Return what a namesrv.conf says; arguments and errors as for `read_broker_conf`."""
     given = java_properties.read(text)
-    values, ignored = _interpret(given, source, _NAMESERVER, NAMESERVER_NAMES, frozenset())
+    values, ignored = _interpret(given, source, NAMESERVER, NAMESERVER_NAMES, frozenset())
     return ForeignSettings(values=values, ignored=ignored)
 
 
@@ -97,7 +97,7 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
         folder: Of the store; left out if empty.
     """
     told = dict(told_defaults.BROKER)
-    told |= {one.name: one.write(_value(settings, one.setting)) for one in _BROKER.values()}
+    told |= {one.name: one.write(_value(settings, one.setting)) for one in BROKER.values()}
     told["brokerIP1"] = told["brokerIP1"] or settings.server.host
     told["brokerIP2"] = told["brokerIP1"]
     told |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
@@ -115,18 +115,18 @@ def to_nameserver_conf(nameserver: NameServerSettings, server: ServerSettings) -
     """
     settings = Settings(nameserver=nameserver, server=server)
     told = dict(told_defaults.NAMESERVER)
-    told |= {one.name: one.write(_value(settings, one.setting)) for one in _NAMESERVER.values()}
+    told |= {one.name: one.write(_value(settings, one.setting)) for one in NAMESERVER.values()}
     return dict(sorted(told.items()))
 
 
 def broker_alias(name: str) -> Alias | None:
     """Return the row of a name in broker.conf, or None if we have no such setting."""
-    return _BROKER.get(name)
+    return BROKER.get(name)
 
 
 def nameserver_alias(name: str) -> Alias | None:
     """Return the row of a name in namesrv.conf, or None if we have no such setting."""
-    return _NAMESERVER.get(name)
+    return NAMESERVER.get(name)
 
 
 # How texts become values and back.
@@ -217,7 +217,7 @@ _CONNECTIONS = (
     _plain("serverChannelMaxIdleTimeSeconds", "server.idle_close_seconds"),
 )
 
-_BROKER = _table(
+BROKER = _table(
     *_CONNECTIONS,
     _plain("listenPort", "server.broker_port"),
     _text("brokerIP1", "server.advertised_host"),
@@ -277,7 +277,7 @@ _BROKER = _table(
     _plain("maxIndexNum", "index.units"),
 )
 
-_NAMESERVER = _table(
+NAMESERVER = _table(
     *_CONNECTIONS,
     _plain("listenPort", "server.nameserver_port"),
     _switch("orderMessageEnable", "nameserver.order_conf"),
@@ -310,7 +310,7 @@ _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
 )
 """Name, the values that can be had (in lower case), and why no others."""
 
-_TAKEN_CARE_OF = frozenset(
+TAKEN_CARE_OF = frozenset(
     {name for name, _, _ in _DEMANDS}
     | {"storePathRootDir", "storePathCommitLog", "enableMultiDispatch"}
 )

@@ -16,7 +16,8 @@ class Carrier:
 
     def __init__(self) -> None:
         self._dirty: list[Peer] = []
-        self._peers: set[Peer] = set()
+        self.peers: set[Peer] = set()
+        """All connections of the loop."""
         self._slow: set[Peer] = set()
         self.slow_bytes = 0
         """What waits for peers that do not take their answers."""
@@ -24,14 +25,14 @@ class Carrier:
 
     def add(self, peer: "Peer") -> None:
         """Begin to watch a connection."""
-        self._peers.add(peer)
+        self.peers.add(peer)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._swept)
 
     def remove(self, peer: "Peer") -> None:
         """Forget a connection that is gone."""
-        self._peers.discard(peer)
-        if not self._peers and self._timer is not None:
+        self.peers.discard(peer)
+        if not self.peers and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
@@ -65,12 +66,12 @@ class Carrier:
 
     def sweep(self, seconds: float) -> None:
         """Tell every connection that `seconds` have passed; O(connections)."""
-        for peer in list(self._peers):
+        for peer in list(self.peers):
             peer.sweep(seconds)
 
     def abort_all(self, reason: str) -> None:
         """Close every connection at once and drop what is queued, as the end of a process does."""
-        for peer in list(self._peers):
+        for peer in list(self.peers):
             peer.abort(reason)
 
     def _swept(self) -> None:

@@ -132,15 +132,17 @@ class Peer(asyncio.Protocol):
         self.is_open = False
         self.quiet_seconds = 0.0
         """Time since something was read or written, in whole sweeps; kept by the carrier."""
-        # It gets what this connection gives, and nothing else.
-        self._on_event = cast("OnEvent[object]", on_event)
+        self.on_event = cast("OnEvent[object]", on_event)
+        """Gets what this connection gives, and nothing else."""
         self._settings = settings
         self._peers = peers
-        self._transport = cast("asyncio.Transport", None)
+        self.transport = cast("asyncio.Transport", None)
+        """What carries it; there is none before it is made."""
         self._carrier = carrier()
         self._queue: list[Buffer] = []
         self._queued_bytes = 0
-        self._backlog: list[object] = []
+        self.backlog: list[object] = []
+        """Events that were read and wait while this is held."""
         self._is_server = is_server
         self._pressure = pressure
         self._unanswered_bytes = 0
@@ -148,12 +150,13 @@ class Peer(asyncio.Protocol):
         self._slow_bytes = 0
         """What the carrier counts of what waits for this peer."""
         self._is_write_paused = False
-        self._is_held = False
+        self.is_held = False
+        """Whether nothing is read and handled now."""
 
     @property
     def pending_bytes(self) -> int:
         """Bytes that were sent but that the operating system has not taken yet."""
-        return self._queued_bytes + self._transport.get_write_buffer_size()
+        return self._queued_bytes + self.transport.get_write_buffer_size()
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue buffers, to be written in this turn of the loop; nothing happens once closed.
@@ -175,7 +178,7 @@ class Peer(asyncio.Protocol):
         Their peers go on the sooner, and nothing is read in between. Who is held waits for the end
         of the turn all the same: once it has written, it handles what it kept.
         """
-        if self._is_held:
+        if self.is_held:
             self.send(buffers)
         elif self._queue or self._is_write_paused:
             self._queue += buffers
@@ -183,7 +186,7 @@ class Peer(asyncio.Protocol):
         else:
             self.quiet_seconds = 0.0
             self._unanswered_bytes = 0
-            self._transport.writelines(buffers)
+            self.transport.writelines(buffers)
             if self._is_write_paused:
                 self.flush()  # it does not read
 
@@ -197,13 +200,13 @@ class Peer(asyncio.Protocol):
         if self.is_open:
             self._write()
             self._stop()
-            self._transport.close()
+            self.transport.close()
 
     def abort(self, reason: str) -> None:
         """Close at once and drop what is queued, saying why in the log."""
         _log.warning("connection cut off", peer=self.address, reason=reason)
         self._stop()
-        self._transport.abort()
+        self.transport.abort()
 
     def flush(self) -> None:
         """Write what is queued with one call; the carrier does this once per turn."""
@@ -212,9 +215,9 @@ class Peer(asyncio.Protocol):
         self._write()
         if self._is_write_paused:
             self._count_slow()
-            if self._transport.get_write_buffer_size() > self._settings.write_bytes_max:
+            if self.transport.get_write_buffer_size() > self._settings.write_bytes_max:
                 self.abort(f"more than {self._settings.write_bytes_max} bytes wait for it")
-        elif self._is_held:
+        elif self.is_held:
             self._go_on()
 
     def sweep(self, seconds: float) -> None:
@@ -225,10 +228,10 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; called by the event loop."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=self._settings.write_bytes_high)
-        self.address, self.host = _address(self._transport.get_extra_info("peername"))
-        self.local_address, _ = _address(self._transport.get_extra_info("sockname"))
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=self._settings.write_bytes_high)
+        self.address, self.host = address_of(self.transport.get_extra_info("peername"))
+        self.local_address, _ = address_of(self.transport.get_extra_info("sockname"))
         self._carrier.add(self)
         self._peers.add(self)
         if len(self._peers) > self._settings.connections_max:
@@ -243,11 +246,11 @@ class Peer(asyncio.Protocol):
             host: An IP address.
             port: Its port.
         """
-        self.address, self.host = _address((host, port))
+        self.address, self.host = address_of((host, port))
 
     def rewire(self, transport: asyncio.Transport) -> None:
         """Go on over a layer above the transport that the connection was made with."""
-        self._transport = transport
+        self.transport = transport
 
     def data_received(self, data: bytes) -> None:
         """Handle every event that `data` completes; called by the event loop."""
@@ -259,14 +262,14 @@ class Peer(asyncio.Protocol):
         except WireError as error:
             self._break(error)
             return
-        if self._is_held:
-            self._backlog += events
+        if self.is_held:
+            self.backlog += events
         elif events:
             self._handle(events)
         pressure = self._pressure
         if pressure is not None and pressure.is_high:
             self._bear(pressure, len(data))
-        if self.connection.broken is not None and self.is_open and not self._backlog:
+        if self.connection.broken is not None and self.is_open and not self.backlog:
             self._break(self.connection.broken)
 
     def pause_writing(self) -> None:
@@ -283,7 +286,7 @@ class Peer(asyncio.Protocol):
 
     def read_on(self) -> None:
         """Go on where this was held, unless the peer has to take its answers first."""
-        if self.is_open and self._is_held and not self._is_write_paused and not self._queue:
+        if self.is_open and self.is_held and not self._is_write_paused and not self._queue:
             self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -307,13 +310,13 @@ class Peer(asyncio.Protocol):
     def _handle(self, events: Iterable[object]) -> None:
         """Hand events to the handler until one of them made too many answers wait."""
         remaining = iter(events)
-        on_event = self._on_event
+        on_event = self.on_event
         try:
             for event in remaining:
                 on_event(self, event)
-                if self._is_held:
+                if self.is_held:
                     if self.is_open:
-                        self._backlog = list(remaining)
+                        self.backlog = list(remaining)
                     return
         except WireError as error:
             self._break(error)
@@ -327,7 +330,7 @@ class Peer(asyncio.Protocol):
             self._queued_bytes = 0
             self.quiet_seconds = 0.0
             self._unanswered_bytes = 0
-            self._transport.writelines(buffers)
+            self.transport.writelines(buffers)
 
     def _bear(self, pressure: Pressure, read_bytes: int) -> None:
         """Do not read on if this peer brought much for which it has no answer yet."""
@@ -339,7 +342,7 @@ class Peer(asyncio.Protocol):
     def _count_slow(self) -> None:
         """Tell the carrier what waits for a peer that does not read; it may cut one off."""
         if self._is_server and self.is_open:
-            waiting = self._transport.get_write_buffer_size()
+            waiting = self.transport.get_write_buffer_size()
             self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, waiting)
             self._carrier.cut_slow(self._settings.all_write_bytes_max)
 
@@ -348,21 +351,21 @@ class Peer(asyncio.Protocol):
 
         Only the accepting side does: if both did, each could wait for the other for ever.
         """
-        if self._is_server and not self._is_held:
-            self._is_held = True
+        if self._is_server and not self.is_held:
+            self.is_held = True
             if self.is_open:
-                self._transport.pause_reading()
+                self.transport.pause_reading()
 
     def _go_on(self) -> None:
         """Handle what was kept, then read again."""
-        self._is_held = False
-        backlog, self._backlog = self._backlog, []
+        self.is_held = False
+        backlog, self.backlog = self.backlog, []
         self._handle(backlog)
-        if not self._is_held:  # nor closed
+        if not self.is_held:  # nor closed
             if self.connection.broken is not None:
                 self._break(self.connection.broken)
             else:
-                self._transport.resume_reading()
+                self.transport.resume_reading()
 
     def _break(self, error: WireError) -> None:
         _log.warning(
@@ -372,8 +375,8 @@ class Peer(asyncio.Protocol):
 
     def _stop(self) -> None:
         self.is_open = False
-        self._is_held = True
-        self._backlog.clear()
+        self.is_held = True
+        self.backlog.clear()
         self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
 
 
@@ -629,7 +632,7 @@ def run(main: Coroutine[object, None, T]) -> T:
         return runner.run(main)
 
 
-def _address(name: _SocketName | None) -> tuple[str, str]:
+def address_of(name: _SocketName | None) -> tuple[str, str]:
     """Return a socket's name, and its IP address; IPv4 that came through IPv6 counts as IPv4."""
     host, port = name[:2] if name else ("0.0.0.0", 0)  # noqa: S104 - the peer is gone already
     host = host.removeprefix("::ffff:") if "." in host else host.partition("%")[0]

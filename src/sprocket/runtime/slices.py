@@ -111,9 +111,9 @@ class Slices:
         self._ready.append(one)
         if not self._is_due:
             self._is_due = True
-            self._call_soon(self._turn)
+            self._call_soon(self.turn)
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
         """Do one slice: of the work that has waited longest, and of the next if time is left."""
         self._is_due = False
         until = self._clock.monotonic() + SLICE_SECONDS

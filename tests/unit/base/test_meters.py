@@ -1,9 +1,14 @@
 """What was counted is seen for as long as its window lasts."""
 
+import weakref
+from typing import TypeVar
+
 from sprocket.base.meters import Count, Meter
 
+K = TypeVar("K")
 
-def rolled(meter: Meter[str], times: int) -> None:
+
+def rolled(meter: Meter[K], times: int) -> None:
     """Let time pass, ten seconds each."""
     for _ in range(times):
         meter.roll(10)
@@ -48,8 +53,14 @@ def test_totals_are_those_of_all_keys() -> None:
 
 def test_idle_keys_take_no_room() -> None:
     """Only buckets in which something was counted have them."""
-    meter: Meter[str] = Meter()
-    meter.add("a", 1, 1)
+
+    class Key:
+        pass
+
+    meter: Meter[Key] = Meter()
+    meter.add(key := Key(), 1, 1)
+    left = weakref.ref(key)
+    del key
+    assert left() is not None
     rolled(meter, 10_000)
-    windows = (meter.minute, meter.hour, meter.day)
-    assert [sum(len(one.counts) for one in window._buckets) for window in windows] == [0, 0, 0]
+    assert left() is None

@@ -148,7 +148,7 @@ def test_recover_shows_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPat
     for name in ("PATIENCE_SECONDS", "TELL_SECONDS"):
         monkeypatch.setattr(output, name, 0.0)
     shown = []
-    bar = output._bar
+    bar = output.progress_bar
 
     def watched() -> Progress:
         made = bar()
@@ -161,7 +161,7 @@ def test_recover_shows_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(made, "update", note)
         return made
 
-    monkeypatch.setattr(output, "_bar", watched)
+    monkeypatch.setattr(output, "progress_bar", watched)
     result = run("recover", folder, "--whole", "--json")
     assert result.exit_code == 0
     walked = [done for what, done in shown if what == "bytes of log checked"]

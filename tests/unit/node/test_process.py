@@ -63,7 +63,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the collector and the log of the tests alone."""
     monkeypatch.setattr(collector, "rare", contextlib.nullcontext)
     monkeypatch.setattr(collector, "keep", lambda: None)
-    monkeypatch.setattr(process, "_allow_connections", lambda: None)
+    monkeypatch.setattr(process, "allow_connections", lambda: None)
     monkeypatch.setattr("sprocket.cli.logs.log_to_stderr", lambda: None)
 
 
@@ -216,8 +216,8 @@ def test_as_many_files_as_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] // 2, before[1]))
     try:
-        process._allow_connections()
+        process.allow_connections()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
-        process._allow_connections()
+        process.allow_connections()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -42,7 +42,7 @@ class RawClient:
         """Connect to `host:port`."""
         client = cls()
         host, _, port = address.rpartition(":")
-        client.peer = await driver.connect(Connection, client._on_command, host, int(port))
+        client.peer = await driver.connect(Connection, client.on_command, host, int(port))
         return client
 
     def send(
@@ -76,7 +76,8 @@ class RawClient:
         """Send a request and wait for its answer."""
         return await asyncio.wait_for(self.send(code, ext, body, **more), ANSWER_SECONDS)
 
-    def _on_command(self, _: Peer, received: Command) -> None:
+    def on_command(self, _: Peer, received: Command) -> None:
+        """Give an answer to who waits for it; keep all else."""
         waiting = self._waiting.pop(received.opaque, None) if received.is_response else None
         if waiting is None:
             self.pushed.put_nowait(received)

@@ -87,7 +87,7 @@ def test_all_settings_come_back_from_what_is_told() -> None:
     told = aliases.to_broker_conf(settings, folder="/data")
     text = "\n".join(f"{name}={value}" for name, value in told.items())
     again = loaded(text)
-    for alias in aliases._BROKER.values():
+    for alias in aliases.BROKER.values():
         group, _, name = alias.setting.partition(".")
         assert getattr(getattr(again, group), name) == changed[alias.setting], alias.name
     assert aliases.read_broker_conf(text, "f").folder == "/data"
@@ -95,10 +95,10 @@ def test_all_settings_come_back_from_what_is_told() -> None:
 
 def test_each_setting_has_one_name_of_rocketmq() -> None:
     """Two rows for one setting would have the later win, unseen."""
-    named = [alias.setting for alias in aliases._BROKER.values()]
+    named = [alias.setting for alias in aliases.BROKER.values()]
     assert len(named) == len(set(named))
     full_names = {one.full_name for one in loader.declarations(Settings)}
-    rows = [*aliases._BROKER.values(), *aliases._NAMESERVER.values()]
+    rows = [*aliases.BROKER.values(), *aliases.NAMESERVER.values()]
     assert {alias.setting for alias in rows} <= full_names
 
 

@@ -17,6 +17,6 @@ def test_names_that_nothing_reads_are_none_of_rocketmqs() -> None:
 
 def test_every_alias_is_a_name_of_rocketmq() -> None:
     """What we tell tools in RocketMQ's words are its words."""
-    assert set(aliases._BROKER) <= BROKER_NAMES
-    assert set(aliases._NAMESERVER) <= NAMESERVER_NAMES
-    assert aliases._TAKEN_CARE_OF <= BROKER_NAMES
+    assert set(aliases.BROKER) <= BROKER_NAMES
+    assert set(aliases.NAMESERVER) <= NAMESERVER_NAMES
+    assert aliases.TAKEN_CARE_OF <= BROKER_NAMES

@@ -55,7 +55,7 @@ def test_what_is_told_is_true_of_ours(name: str, value: str) -> None:
 
 def test_no_setting_of_ours_is_told_by_default() -> None:
     """Its value would be shadowed, or say something else."""
-    ours = {alias.name for alias in aliases._BROKER.values()}
+    ours = {alias.name for alias in aliases.BROKER.values()}
     assert not ours & told_defaults.BROKER.keys()
-    names = {alias.name for alias in aliases._NAMESERVER.values()}
+    names = {alias.name for alias in aliases.NAMESERVER.values()}
     assert not names & told_defaults.NAMESERVER.keys()

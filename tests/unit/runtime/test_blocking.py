@@ -9,6 +9,11 @@ from sprocket.base.errors import NotConnected
 from sprocket.runtime.blocking import Portal, ThreadFuture, for_threads
 
 
+def threads_of(name: str) -> list[threading.Thread]:
+    """Return the threads of a name that are alive."""
+    return [one for one in threading.enumerate() if one.name == name]
+
+
 async def add(left: int, right: int = 1) -> int:
     """Return a sum, later."""
     await asyncio.sleep(0)
@@ -84,7 +89,7 @@ def test_closing_frees_who_waits_and_ends_the_thread() -> None:
     thread.join(5)
     assert len(errors) == 1
     assert cleaned.is_set()
-    assert not portal._thread.is_alive()
+    assert threads_of("sprocket-loop") == []
     with pytest.raises(NotConnected, match="closed"):
         portal.call(add, 1)
 
@@ -92,9 +97,10 @@ def test_closing_frees_who_waits_and_ends_the_thread() -> None:
 def test_who_closes_second_waits_for_the_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread has ended when any of the closings returns."""
     portal = Portal()
+    (loops_thread,) = threads_of("sprocket-loop")
     joining = threading.Semaphore(0)
     cleaning, release = threading.Event(), threading.Event()
-    join = portal._thread.join
+    join = loops_thread.join
 
     async def forever() -> None:
         try:
@@ -116,10 +122,10 @@ def test_who_closes_second_waits_for_the_end_too(monkeypatch: pytest.MonkeyPatch
 
     def close() -> None:
         portal.close()
-        alive.append(portal._thread.is_alive())
+        alive.append(loops_thread.is_alive())
         joining.release()
 
-    monkeypatch.setattr(portal._thread, "join", told_join)
+    monkeypatch.setattr(loops_thread, "join", told_join)
     closers = [threading.Thread(target=close) for _ in "ab"]
     for closer in closers:
         closer.start()

@@ -26,7 +26,7 @@ def test_addresses_with_a_port_and_without(
     name: tuple[str, int] | tuple[str, int, int, int] | None, text: str, host: str
 ) -> None:
     """IPv4, IPv4 that came through IPv6, IPv6 with a zone, and a peer that has gone already."""
-    assert driver._address(name) == (text, host)
+    assert driver.address_of(name) == (text, host)
 
 
 def test_the_own_address_falls_back() -> None:

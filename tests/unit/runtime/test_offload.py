@@ -11,6 +11,11 @@ from sprocket.runtime import driver
 from sprocket.runtime.offload import DiskThread
 
 
+def threads_of(name: str) -> list[threading.Thread]:
+    """Return the threads of a name that are alive."""
+    return [one for one in threading.enumerate() if one.name == name]
+
+
 def test_jobs_run_in_order_in_one_other_thread_and_come_back_on_the_loop() -> None:
     """With what they returned or raised."""
 
@@ -55,7 +60,7 @@ def test_stopping_finishes_what_was_given() -> None:
         await thread.stop()
         await thread.stop()
         assert found == list(range(10))
-        assert not any(one.is_alive() for one in thread._threads)
+        assert threads_of("sprocket-disk") == []
         with pytest.raises(RuntimeError, match="stopped"):
             thread.submit(_constant(0), lambda *_: None)
 
@@ -87,7 +92,7 @@ def test_a_job_that_outlives_its_loop_ends_the_thread() -> None:
 
     async def main() -> None:
         thread = DiskThread()
-        threads.extend(thread._threads)
+        threads.extend(threads_of("sprocket-disk"))
         thread.submit(free.wait, lambda *_: None)
 
     asyncio.run(main())
@@ -231,7 +236,7 @@ def test_a_thread_that_is_ended_does_its_jobs_first() -> None:
             thread.submit(lambda: 2, lambda result, _: done.append(result))
         while not done:
             await asyncio.sleep(0)
-        for one in thread._threads:
+        for one in threads_of("sprocket-disk"):
             one.join()
         assert done == [1]
 

@@ -121,7 +121,7 @@ def test_plain_connections_pay_nothing_after_the_first_byte(certificate: Certifi
         peer.send([b"x\n"])
         await side.count(1)
         (far,) = server.peers
-        assert far._transport.get_protocol() is far
+        assert far.transport.get_protocol() is far
 
     run(certificate, body)
 
@@ -230,7 +230,7 @@ def test_who_does_not_read_is_not_read_from(certificate: Certificate) -> None:
         side = Side()
         context = client_context(certificate)
         peer = await driver.connect(Lines, side, HOST, server.port, tls=context)
-        peer._transport.pause_reading()
+        peer.transport.pause_reading()
         total = 40_000
         peer.send([(b"x" * 999 + b"\n") * total])
         most = 0
@@ -238,8 +238,8 @@ def test_who_does_not_read_is_not_read_from(certificate: Certificate) -> None:
             await asyncio.sleep(0)
             most = max([most, *(far.pending_bytes for far in server.peers)])
         assert most < 2 * 100_000 + 2 * tls.READ_BYTES
-        assert any(far._is_held for far in server.peers)
-        peer._transport.resume_reading()
+        assert any(far.is_held for far in server.peers)
+        peer.transport.resume_reading()
         await side.count(total)
 
     run(certificate, body, limits=limits)

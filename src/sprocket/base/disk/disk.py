@@ -258,7 +258,7 @@ class Disk(Protocol):
         """Return how much can still be written to the file system that holds `path`."""
 
 
-def _system_fallocate() -> Callable[[int, int, int, int], int] | None:
+def system_fallocate() -> Callable[[int, int, int, int], int] | None:
     """Return the system's `fallocate`, None where it has none.
 
     Where a file system cannot, `os.posix_fallocate` writes zeros by itself, and might write them
@@ -274,10 +274,10 @@ def _system_fallocate() -> Callable[[int, int, int, int], int] | None:
     return call
 
 
-_fallocate = _system_fallocate()
+_fallocate = system_fallocate()
 
 
-def _system_syncfs() -> Callable[[int], int] | None:
+def system_syncfs() -> Callable[[int], int] | None:
     """Return the system's `syncfs`, None where it has none that tells of failed writes.
 
     Linux's did not before 5.8.
@@ -296,7 +296,7 @@ def _system_syncfs() -> Callable[[int], int] | None:
 
 
 _SYNCFS_TELLS_SINCE = 5, 8
-_syncfs = _system_syncfs()
+_syncfs = system_syncfs()
 
 
 def _system_sync() -> Callable[[int], object]:

@@ -150,18 +150,18 @@ class Broker:
     def start(self) -> None:
         """Finish what a crash cut off, then begin what happens now and then."""
         self.removal.finish()
-        self._take_batches()
+        self.take_batches()
         self.durable.start()
         self.delays.start()
         for seconds, work, name in (
-            (MAINTAIN_SECONDS, self._maintain, "maintain"),
-            (RECHECK_SECONDS, self._recheck, "recheck"),
-            (EXPIRE_SECONDS, self._expire, "expire"),
+            (MAINTAIN_SECONDS, self.maintain, "maintain"),
+            (RECHECK_SECONDS, self.recheck, "recheck"),
+            (EXPIRE_SECONDS, self.expire, "expire"),
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
         ):
             self._tasks.spawn(_every(seconds, work, name), name)
 
-    def _take_batches(self) -> None:
+    def take_batches(self) -> None:
         """Give their batch queues to topics that were new when a crash came."""
         for topic in self.topics.all():
             if topic.takes_batches:
@@ -210,17 +210,20 @@ class Broker:
                 last.callback(table.close)
             self.store.sync()  # so that the progress of delays is safe to note
 
-    def _maintain(self) -> None:
+    def maintain(self) -> None:
+        """Take samples, flush what piled up and let the store keep what it has; every second."""
         self.stats.sample()
         if self.offsets.wants_flush:
             self.snapshots.begin_one("offsets")
         self.upkeep.begin()
 
-    def _recheck(self) -> None:
+    def recheck(self) -> None:
+        """Look whether messages came for those who wait; every five seconds."""
         if self.hold.count:
             self.hold.recheck(lambda topic, queue: self.store.queue_range(topic, queue).max)
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Forget clients that are gone, and what they held; every ten seconds."""
         self.members.expire()
         self.locks.expire()
 

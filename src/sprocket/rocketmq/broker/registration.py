@@ -224,7 +224,7 @@ class Registration:
         version = broker_bodies.encode_version(self._topics.version)
         try:
             answer = await link.call(RequestCode.QUERY_DATA_VERSION, header, version)
-        except _Refused:
+        except RegistrationRefused:
             return True
         return answer.header(QueryDataVersionAnswer).changed
 
@@ -243,7 +243,7 @@ class Registration:
         nameserver.changed.clear()
         try:
             await self._register(link, topics)
-        except _Refused:
+        except RegistrationRefused:
             await self._register_all(number, nameserver, link)
         if not nameserver.changed:
             self._told(number)
@@ -271,7 +271,7 @@ class Registration:
                 waiter.done()
 
 
-class _Refused(ClientError):
+class RegistrationRefused(ClientError):
     """The NameServer answered with an error."""
 
 
@@ -296,7 +296,7 @@ class _Link:
         """Send one request and return its answer.
 
         Raises:
-            _Refused: The answer's code is an error.
+            RegistrationRefused: The answer's code is an error.
             NotConnected, RequestTimeout: There is no answer.
         """
         peer = self._peer
@@ -312,7 +312,7 @@ class _Link:
         except TimeoutError as error:
             raise RequestTimeout(f"no answer within {ANSWER_SECONDS:g} s") from error
         if answer.code != ResponseCode.SUCCESS:
-            raise _Refused(f"code {answer.code}: {answer.remark or ''}")
+            raise RegistrationRefused(f"code {answer.code}: {answer.remark or ''}")
         return answer
 
     def close(self) -> None:

@@ -32,16 +32,22 @@ class Connection:
 
     Args:
         frame_bytes_max: The largest frame to accept, its length field included.
+        opaque: The number before that of the first request of this side.
     """
 
-    def __init__(self, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+    def __init__(self, *, frame_bytes_max: int = FRAME_BYTES_MAX, opaque: int = -1) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._pending = bytearray()
         self._wanted_bytes = FIRST_BYTES_MIN
         self._is_used = False
-        self._opaque = -1
+        self._opaque = opaque
         self.broken: WireError | None = None
         """Why nothing more can be read, once the peer broke the protocol."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """What is held of a frame that is not whole yet."""
+        return len(self._pending)
 
     def next_opaque(self) -> int:
         """Return the number for the next request of this side: 0, 1 and so on, 2³¹−1, 0."""

@@ -144,9 +144,9 @@ def test_a_system_whose_call_does_not_tell_of_errors_is_not_asked(
     """Linux told of failed writes from 5.8 on."""
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "release", lambda: release)
-    assert module._system_syncfs() is None
+    assert module.system_syncfs() is None
     monkeypatch.setattr(platform, "release", lambda: "5.8.0")
-    assert module._system_syncfs() is not None
+    assert module.system_syncfs() is not None
 
 
 def test_room_is_taken_where_the_system_can(tmp_path: pathlib.Path) -> None:
@@ -182,9 +182,9 @@ def test_only_a_lack_of_room_is_an_error(
 
 def test_a_python_without_ctypes_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """As some are that were compiled where libffi was missing."""
-    assert module._system_fallocate() is not None or not os.path.exists("/proc")
+    assert module.system_fallocate() is not None or not os.path.exists("/proc")
     monkeypatch.setattr(module, "ctypes", None)
-    assert module._system_fallocate() is None
+    assert module.system_fallocate() is None
 
 
 def test_what_cannot_be_looked_at_does_not_count_as_missing(

@@ -1,6 +1,7 @@
 """`SegmentFiles` keeps its files in order and opens none before it is needed."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -25,17 +26,20 @@ from sprocket.base.errors import (
 from sprocket.testing.disk import BLOCK, SimulatedDisk
 
 
-def _make(starts: list[int], *, size: int = 100, write: bool = True) -> SegmentFiles:
+def _make(starts: list[int], *, size: int = 100, write: bool = True) -> "Made":
     disk = SimulatedDisk()
     disk.make_folder("/log")
     for start in starts:
         create_segment(disk, f"/log/{segment_name(start)}", size, durable=False)
-    return SegmentFiles(disk, "/log", 100, write=write)
+    return Made(disk, "/log", 100, write=write)
 
 
-def _disk(files: SegmentFiles) -> SimulatedDisk:
-    assert isinstance(files._disk, SimulatedDisk)
-    return files._disk
+class Made(SegmentFiles):
+    """Files that say on which disk they lie."""
+
+    def __init__(self, disk: SimulatedDisk, *settings: Any, write: bool) -> None:
+        super().__init__(disk, *settings, write=write)
+        self.disk = disk
 
 
 def test_names_have_20_digits() -> None:
@@ -77,7 +81,7 @@ def test_files_are_added_and_dropped_at_both_ends() -> None:
     assert files.drop_from(250) == [300]
     assert files.drop_from(200) == [200]
     assert [s.start for s in files.segments] == [100]
-    assert _disk(files).list("/log") == [segment_name(100)]
+    assert files.disk.list("/log") == [segment_name(100)]
     steps.run(files.drop_before_steps(200))  # the newest one stays
     assert files.first == 100
 
@@ -104,7 +108,7 @@ def test_a_drop_that_failed_goes_on_later(call: str) -> None:
     """No file goes before the one before it is gone for good."""
     files = _make([0, 100, 200])
     files.load()
-    disk = _disk(files)
+    disk = files.disk
     for segment in files.segments:
         segment.file.sync()
     disk.sync_folder("/log")
@@ -149,16 +153,16 @@ def test_an_empty_last_file_is_removed() -> None:
     """A crash between creating and lengthening leaves one; a reader leaves it where it is."""
     for write in (True, False):
         files = _make([0], write=write)
-        _disk(files).open(f"/log/{segment_name(100)}", write=True, create=True)
+        files.disk.open(f"/log/{segment_name(100)}", write=True, create=True)
         assert files.load() == [segment_name(100)]
         assert len(files) == 1
-        assert len(_disk(files).list("/log")) == (1 if write else 2)
+        assert len(files.disk.list("/log")) == (1 if write else 2)
 
 
 def test_folders_inside_are_not_files() -> None:
     """Sub-folders are skipped, as RocketMQ skips them."""
     files = _make([0])
-    _disk(files).make_folder("/log/other")
+    files.disk.make_folder("/log/other")
     files.load()
     assert len(files) == 1
 
@@ -177,7 +181,7 @@ def test_folders_inside_are_not_files() -> None:
 def test_files_that_do_not_fit_are_refused(name: str, size: int, text: str) -> None:
     """The text names the file, what was expected and what was found."""
     files = _make([0])
-    _disk(files).open(f"/log/{name}", write=True, create=True, size=size)
+    files.disk.open(f"/log/{name}", write=True, create=True, size=size)
     with pytest.raises(ForeignStore, match=text):
         files.load()
 
@@ -186,15 +190,15 @@ def test_files_that_do_not_fit_are_refused(name: str, size: int, text: str) -> N
 def test_derived_files_that_a_crash_left_short_are_removed(name: str, size: int) -> None:
     """And so is all that follows them, to be made again."""
     files = _make([0, 300])
-    _disk(files).open(f"/log/{name}", write=True, create=True, size=size)
+    files.disk.open(f"/log/{name}", write=True, create=True, size=size)
     assert files.load(derived=True) == [name, segment_name(300)]
-    assert _disk(files).list("/log") == [segment_name(0)]
+    assert files.disk.list("/log") == [segment_name(0)]
 
 
 def test_derived_files_that_do_not_fit_are_made_again() -> None:
     """Too long, or under an offset where none begins; what has another name means nothing."""
     files = _make([0], size=101)
-    disk = _disk(files)
+    disk = files.disk
     disk.open("/log/notes", write=True, create=True)
     assert files.load(derived=True) == [segment_name(0)]
     assert disk.list("/log") == ["notes"]
@@ -209,8 +213,8 @@ def test_a_file_made_elsewhere_is_adopted() -> None:
     files = _make([0])
     files.load()
     path = f"/log/{segment_name(100)}"
-    _disk(files).open(path, write=True, create=True, size=7).write([b"left"], 0)
-    create_segment(_disk(files), path, 100, durable=True)
+    files.disk.open(path, write=True, create=True, size=7).write([b"left"], 0)
+    create_segment(files.disk, path, 100, durable=True)
     assert files.adopt(100).file.read(0, 200) == bytes(100)
     assert files.end_of_files == 200
 
@@ -235,7 +239,7 @@ def test_durable_deletions_leave_no_gap() -> None:
     for seed in range(40):
         for count in (0, 1, 2):
             files = _make([0, 100, 200, 300])
-            disk = _disk(files)
+            disk = files.disk
             disk.sync_folder("/log")
             files.load()
             for segment in files.segments:
@@ -247,9 +251,9 @@ def test_durable_deletions_leave_no_gap() -> None:
             left = SegmentFiles(found, "/log", 100)
             left.load()
             assert len(left) == 4 - count
-            files = SegmentFiles(found, "/log", 100)
-            files.load()
-            steps.run(files.drop_before_steps(10**6))
+            again = SegmentFiles(found, "/log", 100)
+            again.load()
+            steps.run(again.drop_before_steps(10**6))
             newest = segment_name(100 * (3 - count))
             assert found.crash(random.Random(seed).randrange).list("/log") == [newest]
 
@@ -284,7 +288,7 @@ def test_files_under_other_names_are_not_filled_up() -> None:
 
 def test_only_so_many_files_are_open() -> None:
     """The oldest is let go; it opens again when it is needed."""
-    disk = _disk(_make([0, 100, 200, 300]))
+    disk = _make([0, 100, 200, 300]).disk
     open_files = OpenFiles(2)
     files = SegmentFiles(disk, "/log", 100, open_files=open_files)
     files.load()
@@ -309,7 +313,7 @@ def test_a_file_that_does_not_open_counts_as_closed() -> None:
 
 def test_who_has_a_file_in_hand_may_use_it_after_it_was_let_go() -> None:
     """A sync that runs on another thread must not fail for want of a handle."""
-    disk = _disk(_make([0, 100]))
+    disk = _make([0, 100]).disk
     files = SegmentFiles(disk, "/log", 100, open_files=OpenFiles(1))
     files.load()
     file, view = files.segment(0).file, files.segment(0).view

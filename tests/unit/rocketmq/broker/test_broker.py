@@ -93,9 +93,9 @@ def test_the_rounds_go_on() -> None:
         broker.start()
         broker.offsets.commit("g", "t", 0, 5)
         await until(lambda: disk.exists(FILE))
-        broker._maintain()
-        broker._recheck()
-        broker._expire()
+        broker.maintain()
+        broker.recheck()
+        broker.expire()
 
     run(scenario)
 

@@ -244,7 +244,7 @@ def test_addresses() -> None:
 
 def test_refusals_are_not_requests_refused() -> None:
     """What a NameServer says is no refusal of ours."""
-    assert not issubclass(registration._Refused, RequestRefused)
+    assert not issubclass(registration.RegistrationRefused, RequestRefused)
 
 
 def test_a_nameserver_that_knows_everything_is_only_asked() -> None:

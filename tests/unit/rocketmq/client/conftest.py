@@ -63,7 +63,7 @@ class Cluster:
         self.on: dict[RequestCode, Answer] = {}
         self.creates_topics = True
         self._held: list[tuple[Peer, Command]] = []
-        self._servers: list[Server] = []
+        self.servers: list[Server] = []
         self._end = 0
 
     async def start(self) -> None:
@@ -75,11 +75,11 @@ class Cluster:
         """Listen at one address."""
         host, port = address.rsplit(":", 1)
         server = await self.serve(Connection, self.handle, host, int(port))
-        self._servers.append(server)
+        self.servers.append(server)
 
     async def stop(self) -> None:
         """Cut every connection and stop listening, as a killed process does."""
-        servers, self._servers = self._servers, []
+        servers, self.servers = self.servers, []
         for server in servers:
             for peer in list(server.peers):
                 peer.abort("killed by the test")

@@ -124,8 +124,8 @@ def test_opaques_count_and_wrap() -> None:
     """They are 32 bits with sign on the wire and never negative."""
     connection = Connection()
     assert [connection.next_opaque() for _ in range(3)] == [0, 1, 2]
-    connection._opaque = 0x7FFFFFFF
-    assert connection.next_opaque() == 0
+    assert Connection(opaque=0x7FFFFFFF - 1).next_opaque() == 0x7FFFFFFF
+    assert Connection(opaque=0x7FFFFFFF).next_opaque() == 0
 
 
 def test_a_request_without_opaque_gets_one_of_ours() -> None:

@@ -42,14 +42,14 @@ def test_others_are_answered_while_a_long_answer_is_made(
             assert (await lab.broker.call(15, where | {"commitOffset": 1})).code == 0
             await lab.broker.call(17, TOPIC | {"topic": f"T{number}"})
         turns = 0
-        turn = Slices._turn
+        turn = Slices.turn
 
         def counted(of: Slices) -> None:
             nonlocal turns
             turns += 1
             turn(of)
 
-        monkeypatch.setattr(Slices, "_turn", counted)
+        monkeypatch.setattr(Slices, "turn", counted)
         assert (await lab.broker.call(code, ext)).code == 0
         assert turns > 3
 

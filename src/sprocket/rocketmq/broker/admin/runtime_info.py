@@ -94,7 +94,7 @@ class RuntimeInfo:
             "brokerVersion": str(VERSION),
             "brokerVersionDesc": VERSION_TEXT,
             "bootTimestamp": str(self._stats.started_at_ms),
-            "runtime": _lasting((now_ms - self._stats.started_at_ms) // 1000),
+            "runtime": lasting((now_ms - self._stats.started_at_ms) // 1000),
             "startAcceptSendRequestTimeStamp": "0",
             **self._puts(),
             **self._gets(),
@@ -142,7 +142,7 @@ class RuntimeInfo:
         store = self._store
         room = self._disk()
         ratio = f"{room.used_ratio:.2f}"
-        capacity = f"Total : {_size(room.bytes)}, Free : {_size(room.free_bytes)}."
+        capacity = f"Total : {size_text(room.bytes)}, Free : {size_text(room.free_bytes)}."
         return {
             "commitLogMinOffset": str(store.first),
             "commitLogMaxOffset": str(store.end),
@@ -150,7 +150,7 @@ class RuntimeInfo:
             "dispatchBehindBytes": str(max(0, store.end - store.dispatched)),
             "dispatchMaxBuffer": "0",
             "pageCacheLockTimeMills": "0",
-            "remainHowManyDataToFlush": _size(max(0, store.end - store.synced)),
+            "remainHowManyDataToFlush": size_text(max(0, store.end - store.synced)),
             "remainTransientStoreBufferNumbs": NO_LIMIT,
             "commitLogDiskRatio": ratio,
             f"commitLogDiskRatio_{self._folder}/commitlog": ratio,
@@ -189,12 +189,13 @@ def _rates(rates: Iterable[float]) -> str:
     return " ".join(map(str, rates))
 
 
-def _lasting(seconds: int) -> str:
+def lasting(seconds: int) -> str:
+    """Return a span as RocketMQ tells it."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     return f"[ {days} days, {hours % 24} hours, {minutes % 60} minutes, {seconds % 60} seconds ]"
 
 
-def _size(size: int) -> str:
+def size_text(size: int) -> str:
     """Return bytes as RocketMQ tells them."""
     if size < 1024:
         return f"{size} B"

@@ -221,7 +221,7 @@ def group_from_json(name: str, value: Any) -> SubscriptionGroup:
 def encode_register_broker(body: RegisterBrokerBody, *, compressed: bool = False) -> bytes:
     """Write the body of REGISTER_BROKER 103; compressed, it loses `order` and `sys_flag`."""
     if compressed:
-        return compression.compress(Method.ZLIB, _sections(body))
+        return compression.compress(Method.ZLIB, sections(body))
     return _encode(
         {
             "filterServerList": list(body.filter_servers),
@@ -265,7 +265,7 @@ def decode_register_broker(
     )
 
 
-def _sections(body: RegisterBrokerBody) -> bytes:
+def sections(body: RegisterBrokerBody) -> bytes:
     """Return the compressed form's content: each part an int32 size and its text."""
     parts = [_sized(_encode(body.version.to_json())), _INT32.pack(len(body.topics))]
     for topic in body.topics:

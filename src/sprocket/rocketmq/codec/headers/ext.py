@@ -63,7 +63,7 @@ class HeaderCodec(Generic[H]):
     def __init__(self, kind: type[H]) -> None:
         self._kind = kind
         declared = msgspec.structs.fields(kind)
-        self._bases = {field.encode_name: _base_type(field.type) for field in declared}
+        self._bases = {field.encode_name: base_type(field.type) for field in declared}
         self._bits = {field.encode_name: _bits(field.type) for field in declared}
         self._required = [f.encode_name for f in msgspec.structs.fields(kind) if f.required]
         self.decode: Callable[[msgspec.Raw], H] = msgspec.json.Decoder(kind, strict=False).decode
@@ -166,14 +166,14 @@ def _written(kind: type[Header]) -> list[msgspec.structs.FieldInfo]:
     return [declared[name] for name in java_order(list(declared), kind.buckets)]
 
 
-def _base_type(declared: object) -> type:
+def base_type(declared: object) -> type:
     """Return `str`, `int` or `bool` for a declared field type such as `Int32 | None`."""
     origin = get_origin(declared)
     if origin is Annotated:
-        return _base_type(get_args(declared)[0])
+        return base_type(get_args(declared)[0])
     if origin in (Union, UnionType):
         (kept,) = (part for part in get_args(declared) if part is not NoneType)
-        return _base_type(kept)
+        return base_type(kept)
     assert declared in (str, int, bool), f"a header field of type {declared}"
     assert isinstance(declared, type)
     return declared
@@ -195,7 +195,7 @@ def _text_maker(kind: type[Header]) -> Callable[[Any], msgspec.Struct]:
     )
     values = []
     for field in declared:
-        value = _TEXTS[_base_type(field.type)].format(field.name)
+        value = _TEXTS[base_type(field.type)].format(field.name)
         if NoneType in get_args(field.type):
             value = f"UNSET if header.{field.name} is None else {value}"
         values.append(value)
@@ -210,7 +210,7 @@ def _writer(kind: type[Header]) -> Callable[[Any], dict[str, str]]:
     """Generate the function that returns a header's texts; its names are our own declarations."""
     lines = ["def write(header):", " ext = {}"]
     for field in _written(kind):
-        value = _TEXTS[_base_type(field.type)].format(field.name)
+        value = _TEXTS[base_type(field.type)].format(field.name)
         if NoneType in get_args(field.type):
             lines.append(f" if header.{field.name} is not None:")
             lines.append(f"  ext[{field.encode_name!r}] = {value}")

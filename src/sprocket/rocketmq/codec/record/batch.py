@@ -49,7 +49,7 @@ def split(data: bytes | bytearray | memoryview) -> BatchParts:
         WireError: The lengths do not add up; the text says at which byte.
     """
     whole = bytes(data)
-    return _split_evenly(whole) or _split_each(whole)
+    return _split_evenly(whole) or split_each(whole)
 
 
 def _split_evenly(whole: bytes) -> BatchParts | None:
@@ -81,7 +81,7 @@ def _split_evenly(whole: bytes) -> BatchParts | None:
     )
 
 
-def _split_each(whole: bytes) -> BatchParts:
+def split_each(whole: bytes) -> BatchParts:
     """Do as `split`, one message after the other."""
     flags: list[int] = []
     bodies: list[bytes] = []

@@ -147,11 +147,11 @@ class Database:
         try:
             found = set(families)
             if is_database(disk, folder):
-                found.update(rocksdict.Rdict.list_cf(folder, _options(DEFAULT)))
+                found.update(rocksdict.Rdict.list_cf(folder, database_options(DEFAULT)))
             opened: _Family = rocksdict.Rdict(
                 folder,
-                _options(DEFAULT),
-                {name: _options(name) for name in found},
+                database_options(DEFAULT),
+                {name: database_options(name) for name in found},
                 access.read_write() if write else access.read_only(False),
             )
             return opened
@@ -317,7 +317,7 @@ OPEN_FILES_MAX = 64
 """Tables that RocksDB has open; by itself it opens all, and a process may have no more than 256."""
 
 
-def _options(family: str) -> _Options:
+def database_options(family: str) -> _Options:
     """Return how a family is kept: as RocketMQ 5.3.3 does, but with smaller buffers."""
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)

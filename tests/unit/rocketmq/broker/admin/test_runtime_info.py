@@ -51,6 +51,6 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
 def test_spans_and_sizes_are_told_as_rocketmq_does() -> None:
     """Days to seconds; bytes in the largest unit."""
     lasting = 90_061
-    assert runtime_info._lasting(lasting) == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
-    sizes = [runtime_info._size(size) for size in (0, 1023, 1024, 1536 << 20, (1 << 63) - 1)]
+    assert runtime_info.lasting(lasting) == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
+    sizes = [runtime_info.size_text(size) for size in (0, 1023, 1024, 1536 << 20, (1 << 63) - 1)]
     assert sizes == ["0 B", "1023 B", "1.0 KiB", "1.5 GiB", "8.0 EiB"]

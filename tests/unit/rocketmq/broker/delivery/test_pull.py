@@ -70,8 +70,7 @@ class Desk:
 
     def change_group(self, **changes: Any) -> None:
         """Give group g other settings."""
-        group = replace(self.groups.find("g"), **changes)
-        self.groups._table["g"] = group
+        self.groups.put([replace(self.groups.find("g"), **changes)])
 
 
 def header(**changes: Any) -> PullMessage:
@@ -173,7 +172,7 @@ def test_groups_and_topics_can_forbid() -> None:
         assert refused.value.code == 16
         return refused.value.kind
 
-    desk.groups._forbidden = {"g": {"T": 1}}
+    desk.groups.forbid("g", "T", is_readable=False)
     assert kind(sys_flag=0) is Forbidden.GROUP_FOR_TOPIC
     desk.change_group(consume_broadcast_enable=False)
     assert kind(sys_flag=0) is Forbidden.BROADCAST

@@ -1,5 +1,7 @@
 """Consumer groups are RocketMQ's file, and are made when they are first used."""
 
+import json
+
 import pytest
 
 from sprocket.base.disk import read_file, replace_file
@@ -88,7 +90,11 @@ def test_a_topic_is_closed_to_a_group_and_opened_again() -> None:
     """Other bits stay; a restart changes nothing; what cannot be written is not done."""
     disk = SimulatedDisk()
     groups = opened(disk)
-    groups._forbidden["g"] = {"T": 2}
+    groups.flush()
+    known = fastjson.read(read_file(disk, FILE)) | {"forbiddenTable": {"g": {"T": 2}}}
+    replace_file(disk, FILE, json.dumps(known).encode())
+    disk = disk.kill()
+    groups = opened(disk)
     groups.forbid("g", "T", is_readable=False)
     assert opened(disk.kill()).is_forbidden("g", "T")
     groups.forbid("g", "T", is_readable=True)

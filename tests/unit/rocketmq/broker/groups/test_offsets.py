@@ -1,5 +1,6 @@
 """Committed offsets survive every end of the process, and most ends of the machine."""
 
+import json
 import random
 
 import pytest
@@ -337,11 +338,15 @@ def test_a_commit_aside_that_is_forgotten_stays_so() -> None:
 def test_a_table_of_any_size_starts_again() -> None:
     """After a clean stop; from its backup; and one that RocketMQ has written."""
     disk = fresh()
+    found = {
+        f"a-topic-with-a-name-{topic}@a-group-of-consumers-{group}": dict.fromkeys(
+            range(8), 10**9 + group
+        )
+        for group in range(3000)
+        for topic in range(10)
+    }
+    replace_file(disk, FILE, json.dumps({"offsetTable": found}).encode())
     offsets = opened(disk)
-    for group in range(3000):
-        for topic in range(10):
-            key = f"a-topic-with-a-name-{topic}@a-group-of-consumers-{group}"
-            offsets._queues(key).update(dict.fromkeys(range(8), 10**9 + group))
     offsets.commit("g", "t", 0, 5)
     offsets.close()
     content = read_file(disk, FILE)

@@ -71,7 +71,7 @@ class Desk:
 
     def group(self, **changes: Any) -> None:
         """Give group g other settings."""
-        self.groups._table["g"] = replace(self.groups.find("g"), **changes)
+        self.groups.put([replace(self.groups.find("g"), **changes)])
 
     def sent_back(self, offset: int, level: int = 0, **more: Any) -> NewRecord:
         """Return the record for a message sent back by a recent client."""

@@ -1,6 +1,6 @@
 """The record that a send becomes: its properties, keys, queue and hosts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ THERE = b"\x0a\0\0\x01\0\0\x10\x00"
 class Desk:
     """A sender with tables on a simulated disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_unique_key: Callable[[], str] | None = None) -> None:
         disk, clock = SimulatedDisk(), FakeClock()
         disk.make_folder("/s/config")
         self.clock = clock
@@ -46,7 +46,7 @@ class Desk:
             HERE,
             clock,
             DelayLevels("1s 5s 10s"),
-            lambda: f"NEW{next(numbers)}",
+            new_unique_key or (lambda: f"NEW{next(numbers)}"),
             below=self._below,
         )
 
@@ -179,8 +179,8 @@ def _outcome(found: object) -> object:
     return structs.replace(found, properties=b""), pairs, pairs["UNIQ_KEY"] == found.unique_key
 
 
-def _desk() -> Desk:
-    desk = Desk()
+def _desk(new_unique_key: Callable[[], str] | None = None) -> Desk:
+    desk = Desk(new_unique_key)
     desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
     compaction = TopicConfig(name="COMPACT", attributes={"cleanup.policy": "COMPACTION"})
     desk.topics.put(compaction)
@@ -217,8 +217,8 @@ def test_a_body_is_needed_by_each() -> None:
 
 def test_what_fails_for_one_message_fails_for_no_other() -> None:
     """Whatever it is: its handler answers it."""
-    desk = _desk()
-    desk.sender._new_unique_key = iter(()).__next__
+    none_left: Iterator[str] = iter(())
+    desk = _desk(none_left.__next__)
     first, second = desk.sender.records(sends(header(), header(properties=PLAIN)))
     assert isinstance(first, StopIteration)
     assert isinstance(second, NewRecord)

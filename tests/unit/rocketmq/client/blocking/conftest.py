@@ -21,7 +21,7 @@ def names(world: Any) -> Iterator[str]:
             for name in ("names_address", "broker_address"):
                 setattr(cluster, name, "127.0.0.1:0")
                 await cluster.start_one("127.0.0.1:0")
-                setattr(cluster, name, f"127.0.0.1:{cluster._servers[-1].port}")
+                setattr(cluster, name, f"127.0.0.1:{cluster.servers[-1].port}")
 
         portal.call(start)
         yield cluster.names_address

@@ -106,13 +106,13 @@ def test_what_a_broker_asks_is_heard_or_refused(world: Any) -> None:
         assert news == ["g was sent 40"]
         answers: list[Any] = []
         world.cluster.handle = lambda *_: None
-        peer._on_event = lambda _, command: answers.append(command)
+        peer.on_event = lambda _, command: answers.append(command)
         peer.send(request(RequestCode.GET_CONSUMER_RUNNING_INFO, 5))
         await asyncio.sleep(1)
         (answer,) = answers
         assert (answer.code, answer.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 5)
         assert answer.remark == " request type 307 not supported"
-        peer._on_event = world.cluster.usual
+        peer.on_event = world.cluster.usual
         await world.cluster.stop()
         await instance.close()
 

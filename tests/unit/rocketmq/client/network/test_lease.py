@@ -48,7 +48,7 @@ def test_a_shared_client_serves_everybody_over_one_connection(world: Any) -> Non
                 await world.until(lambda: bool(consumer.queues))
                 await sender.send(Message("t", b"x"))
                 await world.until(lambda: got == [b"x"])
-                assert len(world.cluster._servers[-1].peers) == 1
+                assert len(world.cluster.servers[-1].peers) == 1
                 await instance.heartbeat_all()
                 beats = [
                     client_bodies.decode_heartbeat(one.body)

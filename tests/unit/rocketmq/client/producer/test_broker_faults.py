@@ -90,7 +90,7 @@ def test_messages_go_round_a_slow_broker_but_keys_do_not(world: Any) -> None:
         loop = asyncio.get_running_loop()
 
         def late(peer: Peer, command: Command) -> None:
-            at_b = peer in world.cluster._servers[1].peers
+            at_b = peer in world.cluster.servers[1].peers
             loop.call_later(0.6 if at_b and slow else 0, usual, peer, command)
 
         world.cluster.on[RequestCode.SEND_MESSAGE_V2] = late

@@ -84,7 +84,7 @@ class Replies:
             else:
                 usual(peer, command)
 
-        waiting._on_event = event
+        waiting.on_event = event
         waiting.send(buffers)
 
 

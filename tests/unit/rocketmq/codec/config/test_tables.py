@@ -108,7 +108,7 @@ def test_an_empty_registration_has_no_topics() -> None:
     assert tables.decode_register_broker(b"").topics == []
 
 
-PARTS = tables._sections(BODY)
+PARTS = tables.sections(BODY)
 
 
 @pytest.mark.parametrize("size", range(0, len(PARTS), 3))

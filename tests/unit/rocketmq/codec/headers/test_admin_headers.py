@@ -18,7 +18,7 @@ KINDS = [
 def test_every_header_can_be_written_and_read(kind: type[Header]) -> None:
     """Required fields and all others, from the same texts."""
     sample = {
-        one.name: {str: "5", int: 5, bool: True}[ext._base_type(one.type)]
+        one.name: {str: "5", int: 5, bool: True}[ext.base_type(one.type)]
         for one in msgspec.structs.fields(kind)
     }
     header = kind(**sample)

@@ -40,7 +40,7 @@ VECTOR_4 = {
 def test_every_header_can_be_written_and_read(kind: type[Header]) -> None:
     """Required fields and all others, from the same texts."""
     sample = {
-        one.name: {str: "5", int: 5, bool: True}[ext._base_type(one.type)]
+        one.name: {str: "5", int: 5, bool: True}[ext.base_type(one.type)]
         for one in msgspec.structs.fields(kind)
     }
     header = kind(**sample)
@@ -54,7 +54,7 @@ def test_every_header_can_be_written_and_read(kind: type[Header]) -> None:
 def test_both_ways_of_writing_agree(kind: type[Header]) -> None:
     """As a table and as a struct, with every field and with the required ones only."""
     fields = {
-        one.name: {str: "ü", int: -5, bool: True}[ext._base_type(one.type)]
+        one.name: {str: "ü", int: -5, bool: True}[ext.base_type(one.type)]
         for one in msgspec.structs.fields(kind)
     }
     required = {one.name: fields[one.name] for one in msgspec.structs.fields(kind) if one.required}

@@ -96,4 +96,4 @@ def test_messages_of_one_size_are_split_as_any_others(seed: int) -> None:
         data[at] = rng.choice((0, 1, data[at] ^ 1, 0xFF))
     if rng.random() < 0.2:
         del data[rng.randrange(len(data)) :]
-    assert outcome(batch.split, bytes(data)) == outcome(batch._split_each, bytes(data))
+    assert outcome(batch.split, bytes(data)) == outcome(batch.split_each, bytes(data))

@@ -156,7 +156,7 @@ def test_a_topic_that_a_crash_left_without_batch_queues_has_them_at_the_next_sta
         broker = lab.node.broker
         broker.topics.put(TopicConfig(name="B", attributes={"queue.type": "BatchCQ"}))
         assert broker.store.batch_topics == set()
-        broker._take_batches()
+        broker.take_batches()
         assert broker.store.batch_topics == {"B"}
         assert (await lab.broker.call(320, ext("B", m=True, i=WHOLE), THREE)).code == 0
 
@@ -190,7 +190,7 @@ def test_a_topic_whose_queues_are_there_already_gets_no_batch_queues(
 
     async def scenario(lab: Any) -> None:
         assert (await lab.broker.call(310, ext("B"), b"x")).code == 0
-        del lab.node.broker.topics._table["B"]
+        lab.node.broker.topics.remove("B")
         answer = await lab.broker.call(17, topic_ext("B"))
         assert answer.code != 0
         assert "queues of single messages" in (answer.remark or "")

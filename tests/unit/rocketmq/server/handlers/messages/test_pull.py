@@ -256,8 +256,8 @@ def test_a_pull_of_what_the_disk_does_not_give_is_answered_with_an_error(
     """One that names the file and the place; what lies before it and behind it is given."""
 
     async def scenario(lab: Any, disk: ColdDisk) -> None:
-        (path,) = [path for path in disk._files if "/commitlog/" in path]
-        body = disk._files[path].data.index(b"m1")
+        ((path, data),) = [item for item in disk.contents().items() if "/commitlog/" in item[0]]
+        body = data.index(b"m1")
         disk.spoil(path, body, 1)
         before = await asyncio.wait_for(lab.broker.call(11, pull_ext(0)), 5)
         assert [one.body for one in record.decode_all(before.body)] == [b"m0"]
