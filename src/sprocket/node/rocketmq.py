@@ -29,8 +29,7 @@ from sprocket.runtime.pressure import Pressure
 if TYPE_CHECKING:
     from sprocket.rocketmq.broker.broker import Broker
     from sprocket.rocketmq.codec.config import JsonValue
-    from sprocket.rocketmq.remoting import Connection
-    from sprocket.rocketmq.server.calls import ClientCalls
+    from sprocket.rocketmq.remoting import Channels, Connection
     from sprocket.rocketmq.store.recovery import RecoveryReport
 
 VIP_DISTANCE = 2
@@ -74,7 +73,7 @@ class RunningBroker:
     """Where clients reach it, `host:port`."""
     settings: Settings
     broker: "Broker"
-    calls: "ClientCalls"
+    channels: "Channels"
     """What the broker asks of its clients."""
     pressure: Pressure
     """How much waits for the disk."""
@@ -172,42 +171,55 @@ async def _open_broker(site: Site) -> Serve:
 
     async def serve() -> RunningBroker:
         from sprocket.rocketmq.broker.broker import Broker
-        from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
+        from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
+        from sprocket.rocketmq.broker.route_lookup import RouteLookup
         from sprocket.rocketmq.codec.record import ids
-        from sprocket.rocketmq.remoting import Dispatcher
+        from sprocket.rocketmq.remoting import Channels, Dispatcher
         from sprocket.rocketmq.server import broker_rows
-        from sprocket.rocketmq.server.calls import ClientCalls
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
-        from sprocket.rocketmq.server.route_lookup import RouteLookup
         from sprocket.runtime.cold_reads import ColdReads
         from sprocket.runtime.slices import Slices
 
         loop, parts, port = asyncio.get_running_loop(), site.parts, site.ports["broker"]
-        calls, pressure = ClientCalls(loop), _pressure(settings)
+        channels, pressure = Channels(place.clock, loop), _pressure(settings)
+        nameservers = BrokerNameServers(_nameservers(settings, site))
         reads = ColdReads(warm, settings.limits.cold_reads_max)
         store_host = ids.host_bytes(stored_host, port)
-        broker = Broker(place, store, reads, settings, store_host, notify_ids_changed, pressure)
+        broker = Broker(
+            place,
+            store,
+            reads,
+            settings,
+            store_host,
+            notify_ids_changed,
+            pressure,
+            nameservers.note,
+        )
         own = settings.broker
         identity = Identity(name=own.name, cluster=own.cluster, address=address(host, port))
-        nameservers, tls = _nameservers(settings, site), nameserver_tls(settings.tls)
         registration = Registration(
-            identity, broker.topics, nameservers, own.register_seconds, loop, tls=tls
+            identity,
+            broker.topics,
+            nameservers,
+            own.register_seconds,
+            place.clock,
+            tls=nameserver_tls(settings.tls),
         )
         slices = Slices(reads, loop.call_soon, place.clock)
-        routes = RouteLookup([split_address(one) for one in nameservers], calls, place.clock, tls)
+        routes = RouteLookup(nameservers.channels, place.clock)
         parts.push_async_callback(routes.stop)
         rows = [
-            *broker_rows.of_clients(broker, calls, routes, own.name),
+            *broker_rows.of_clients(broker, channels, routes, own.name),
             *broker_rows.of_administrators(broker, registration, settings, slices),
         ]
         broker.start()
         parts.push_async_callback(broker.stop)
         parts.callback(slices.stop)
         codec = _codec(settings.server)
-        await site.listen("broker", codec, Dispatcher(rows, calls.answered), pressure)
+        await site.listen("broker", codec, Dispatcher(rows, channels.answered), pressure)
         if "vip" in site.ports:
             allowed = [row for row in rows if row.code not in broker_rows.NOT_ON_VIP]
-            await site.listen("vip", codec, Dispatcher(allowed, calls.answered), pressure)
+            await site.listen("vip", codec, Dispatcher(allowed, channels.answered), pressure)
         parts.push_async_callback(broker.settle)
         parts.push_async_callback(registration.stop)
         await registration.start()
@@ -215,7 +227,7 @@ async def _open_broker(site: Site) -> Serve:
             address=identity.address,
             settings=settings,
             broker=broker,
-            calls=calls,
+            channels=channels,
             pressure=pressure,
             is_registered_here="nameserver" in site.ports,
         )
@@ -330,7 +342,7 @@ class Node:
         )
         self.broker = found.broker
         self.broker_name = found.settings.broker.name
-        self.calls = found.calls
+        self.channels = found.channels
         """What the broker asks of its clients."""
         self.pressure = found.pressure
         """How much waits for the disk."""

@@ -6,6 +6,7 @@ water marks as a socket's.
 """
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -65,12 +66,14 @@ class PipeNetwork:
         *,
         settings: ConnectionSettings | None = None,
         timeout_seconds: float = 0.0,  # noqa: ARG002 - as the other network has it
+        tls: ssl.SSLContext | None = None,
     ) -> Peer:
         """Connect to an address of this network.
 
         Raises:
             NotConnected: Nobody listens there.
         """
+        assert tls is None, "pipes carry no TLS"
         accept = self._listeners.get((host, port))
         if accept is None:
             raise NotConnected(f"no connection to {host}:{port}: nobody listens")

@@ -19,10 +19,10 @@ from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import ConnectedGroup
 from sprocket.rocketmq.codec.bodies import RunningInfo, consumer_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetConsumerRunningInfo
 from sprocket.rocketmq.model.group import BROADCASTING, CONSUME_PASSIVELY
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.server.calls import Ended
 from sprocket.runtime.driver import Peer
 
 LOOK_SECONDS = 0.005
@@ -124,17 +124,17 @@ def _queues_with_messages(node: Node, topic: str) -> Iterable[int]:
 
 async def _ask(node: Node, group: str, peer: Peer, client_id: str) -> RunningInfo | None:
     """Return what a consumer holds, None if it does not say."""
-    ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+    ended: asyncio.Future[Command | None] = asyncio.get_running_loop().create_future()
     header = GetConsumerRunningInfo(consumer_group=group, client_id=client_id, jstack_enable=False)
-    node.calls.call(
+    node.channels.call(
         peer,
         RequestCode.GET_CONSUMER_RUNNING_INFO,
         header,
         b"",
         _ANSWER_SECONDS,
-        ended.set_result,
+        lambda answer, _: ended.set_result(answer),
     )
-    answer = (await ended).answer
+    answer = await ended
     if answer is None or answer.code != ResponseCode.SUCCESS:
         return None
     try:

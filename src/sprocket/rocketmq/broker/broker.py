@@ -26,6 +26,7 @@ from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit, RetrySer
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import ids
+from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
@@ -57,6 +58,7 @@ class Broker:
         store_host: The advertised address, as records hold it.
         notify: Tells a consumer that its group changed.
         pressure: Told how much waits for the disk.
+        topics_changed: Told of topics that are new or differ, with none if one was removed.
     Threads: event loop only.
     """
 
@@ -69,6 +71,7 @@ class Broker:
         store_host: bytes,
         notify: Callable[[Link, str], None],
         pressure: Pressure,
+        topics_changed: Callable[[list[TopicConfig]], None],
     ) -> None:
         loop = asyncio.get_running_loop()
         disk, folder, clock = place.disk, place.folder, place.clock
@@ -77,7 +80,7 @@ class Broker:
         self.reads = reads
         self.store_host = store_host
         self.stats = Stats(clock)
-        self.topics = Topics(disk, folder, clock, settings.broker, settings.topics)
+        self.topics = Topics(disk, folder, clock, settings.broker, settings.topics, topics_changed)
         self.groups = Groups(disk, folder, clock, settings.groups)
         self.offsets = ConsumerOffsets(disk, folder, clock)
         self.request_modes = RequestModes(disk, folder)

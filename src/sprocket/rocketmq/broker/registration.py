@@ -8,13 +8,13 @@ stops it unregisters.
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from sprocket.base import log
-from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError, WireError
+from sprocket.base.clock import Clock
+from sprocket.base.errors import ClientError, NotConnected, SettingsError, WireError
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
@@ -27,15 +27,13 @@ from sprocket.rocketmq.codec.headers import (
     UnregisterBroker,
 )
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
-from sprocket.rocketmq.remoting import Connection
-from sprocket.runtime import driver
+from sprocket.rocketmq.remoting import Channel, open_channel, split_address
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks, is_set_within
-from sprocket.runtime.timers import Timers
 
 _log = log.get_logger(__name__)
 
-ANSWER_SECONDS = 3.0
+ANSWER_MS = 3_000
 """How long a NameServer may take to answer."""
 
 START_SECONDS = 1.0
@@ -43,6 +41,8 @@ START_SECONDS = 1.0
 
 RETRY_SECONDS = 1.0
 """How long to wait before another try to reach a NameServer."""
+
+PORT_MAX = 65535
 
 TOLD_SECONDS = 1.0
 """How long a topic change waits for the NameServers before it is answered anyway."""
@@ -61,8 +61,8 @@ class Identity:
 
 @dataclass(slots=True)
 class _NameServer:
-    host: str
-    port: int
+    address: str
+    channel: Channel | None = None
     changed: dict[str, TopicConfig] = field(default_factory=dict)
     """Topics it was not told of yet."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -78,15 +78,47 @@ class _Waiter:
     done: Callable[[], None]
 
 
+class BrokerNameServers:
+    """The NameServers of a broker, and which topics each was not told of yet.
+
+    Args:
+        addresses: `host:port` of each.
+
+    Raises:
+        SettingsError: One is something else.
+    """
+
+    def __init__(self, addresses: Iterable[str]) -> None:
+        self.all = [_NameServer(one.strip()) for one in addresses]
+        for one in self.all:
+            try:
+                _, port = split_address(one.address)
+            except NotConnected as error:
+                raise SettingsError(f"no NameServer: {error}") from error
+            if port > PORT_MAX:
+                raise SettingsError(f"no NameServer: {one.address} has no port up to {PORT_MAX}")
+
+    def note(self, topics: Iterable[TopicConfig]) -> None:
+        """Have all of them told of topics that are new or differ."""
+        changed = {topic.name: topic for topic in topics}
+        for one in self.all:
+            one.changed.update(changed)
+            one.wake.set()
+
+    def channels(self) -> list[Channel]:
+        """Return the connections to those that are there."""
+        return [one.channel for one in self.all if one.channel is not None and one.channel.is_open]
+
+
 class Registration:
     """Keeps the NameServers up to date.
 
     Args:
         identity: What they are told of the broker.
-        topics: Its topics; their changes are followed from `start` on.
-        nameservers: `host:port` of each.
+        topics: Its topics; `nameservers` notes what changes of them.
+        nameservers: Whom to tell.
         register_seconds: How often to register again.
-        timers: For the limit on waiting.
+        clock: For the limits on waiting.
         tls: Encrypts the connections; None: none.
     """
 
@@ -94,9 +126,9 @@ class Registration:
         self,
         identity: Identity,
         topics: Topics,
-        nameservers: list[str],
+        nameservers: BrokerNameServers,
         register_seconds: float,
-        timers: Timers,
+        clock: Clock,
         *,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -104,8 +136,8 @@ class Registration:
         self._tls = tls
         self._topics = topics
         self._register_seconds = register_seconds
-        self._timers = timers
-        self._nameservers = [_NameServer(*split_address(address)) for address in nameservers]
+        self._clock = clock
+        self.nameservers = nameservers
         self._waiters: list[_Waiter] = []
         self._tasks = Tasks("registration")
 
@@ -114,13 +146,12 @@ class Registration:
 
         One that cannot be reached is tried again for as long as the broker runs.
         """
-        self._topics.changed = self._on_change
         tried = []
-        for number, nameserver in enumerate(self._nameservers):
+        for number, nameserver in enumerate(self.nameservers.all):
             first = asyncio.Event()
             tried.append(first)
             self._tasks.spawn(
-                self._keep(number, nameserver, first), f"nameserver {nameserver.host}"
+                self._keep(number, nameserver, first), f"nameserver {nameserver.address}"
             )
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -131,20 +162,21 @@ class Registration:
 
     async def stop(self) -> None:
         """Take leave of every NameServer that can be reached, of all at once."""
-        self._topics.changed = lambda _: None
         leaving = [
-            self._tasks.spawn(self._leave(nameserver), f"leave {nameserver.host}")
-            for nameserver in self._nameservers
+            self._tasks.spawn(self._leave(nameserver), f"leave {nameserver.address}")
+            for nameserver in self.nameservers.all
             if nameserver.is_up
         ]
         if leaving:
             await asyncio.wait(leaving)
         await self._tasks.close()
+        for nameserver in self.nameservers.all:
+            nameserver.is_up = False
 
     def when_told(self, done: Callable[[], None]) -> None:
         """Call `done` once every reachable NameServer knows of all changes, or after a second."""
         missing = {
-            number for number, one in enumerate(self._nameservers) if one.is_up and one.changed
+            number for number, one in enumerate(self.nameservers.all) if one.is_up and one.changed
         }
         if not missing:
             done()
@@ -157,7 +189,7 @@ class Registration:
                 self._waiters.remove(waiter)
                 done()
 
-        self._timers.call_later(TOLD_SECONDS, late)
+        asyncio.get_running_loop().call_later(TOLD_SECONDS, late)
 
     async def _leave(self, nameserver: _NameServer) -> None:
         header = UnregisterBroker(
@@ -167,26 +199,34 @@ class Registration:
             broker_id=self.identity.broker_id,
         )
         try:
-            link = await _Link.open(nameserver.host, nameserver.port, self._tls)
+            link = await self._connected(nameserver.address, lambda: None)
             try:
-                await link.call(RequestCode.UNREGISTER_BROKER, header)
+                await _call(link, RequestCode.UNREGISTER_BROKER, header)
             finally:
                 link.close()
         except ClientError as error:
             _log.info("could not take leave of a NameServer", why=str(error))
 
-    def _on_change(self, topics: list[TopicConfig]) -> None:
-        for nameserver in self._nameservers:
-            nameserver.changed.update({topic.name: topic for topic in topics})
-            nameserver.wake.set()
+    async def _connected(self, address: str, closed: Callable[[], None]) -> Channel:
+        """Connect; `closed` is called when the connection is lost. Raises NotConnected."""
+        channel = await open_channel(address, self._clock, tls=self._tls)
+
+        def lost(_: Peer) -> None:
+            closed()
+            channel.lost(NotConnected("the NameServer closed the connection"))
+
+        channel.peer.when_closed(lost)
+        return channel
 
     async def _keep(self, number: int, nameserver: _NameServer, first: asyncio.Event) -> None:
         """Stay connected with one NameServer and tell it everything, for ever."""
         while True:
-            link: _Link | None = None
+            link: Channel | None = None
+            nameserver.wake.clear()  # it is told everything
             try:
-                link = await _Link.open(nameserver.host, nameserver.port, self._tls)
-                link.on_close = nameserver.wake.set
+                # Once it is lost, nobody goes on waiting to use it.
+                link = await self._connected(nameserver.address, nameserver.wake.set)
+                nameserver.channel = link
                 await self._register_all(number, nameserver, link)
                 first.set()
                 while True:
@@ -201,7 +241,7 @@ class Registration:
                 self._told(number)
                 if not nameserver.has_failed:
                     nameserver.has_failed = True
-                    where = f"{nameserver.host}:{nameserver.port}"
+                    where = nameserver.address
                     _log.warning("a NameServer does not take us", nameserver=where, why=str(error))
             finally:
                 first.set()
@@ -209,7 +249,7 @@ class Registration:
                     link.close()
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _must_register(self, link: "_Link") -> bool:
+    async def _must_register(self, link: Channel) -> bool:
         """Ask whether the NameServer lacks anything; one that does not counts this as a heartbeat.
 
         With 10,000 topics a registration costs either side some 70 ms. Source: RocketMQ
@@ -223,22 +263,22 @@ class Registration:
         )
         version = broker_bodies.encode_version(self._topics.version)
         try:
-            answer = await link.call(RequestCode.QUERY_DATA_VERSION, header, version)
+            answer = await _call(link, RequestCode.QUERY_DATA_VERSION, header, version)
         except RegistrationRefused:
             return True
         return answer.header(QueryDataVersionAnswer).changed
 
-    async def _register_all(self, number: int, nameserver: _NameServer, link: "_Link") -> None:
+    async def _register_all(self, number: int, nameserver: _NameServer, link: Channel) -> None:
         nameserver.changed.clear()
         await self._register(link, list(self._topics.all()))
         nameserver.is_up = True
         if nameserver.has_failed:
-            _log.info("a NameServer takes us again", nameserver=nameserver.host)
+            _log.info("a NameServer takes us again", nameserver=nameserver.address)
             nameserver.has_failed = False
         if not nameserver.changed:
             self._told(number)
 
-    async def _register_changed(self, number: int, nameserver: _NameServer, link: "_Link") -> None:
+    async def _register_changed(self, number: int, nameserver: _NameServer, link: Channel) -> None:
         topics = list(nameserver.changed.values())
         nameserver.changed.clear()
         try:
@@ -248,7 +288,7 @@ class Registration:
         if not nameserver.changed:
             self._told(number)
 
-    async def _register(self, link: "_Link", topics: list[TopicConfig]) -> None:
+    async def _register(self, link: Channel, topics: list[TopicConfig]) -> None:
         """Tell of topics, none of which is open to more than the whole broker."""
         identity, permission = self.identity, self._topics.permission
         if permission != READ | WRITE:
@@ -261,7 +301,8 @@ class Registration:
             broker_id=identity.broker_id,
         )
         body = RegisterBrokerBody(version=self._topics.version, topics=topics)
-        await link.call(RequestCode.REGISTER_BROKER, header, tables.encode_register_broker(body))
+        encoded = tables.encode_register_broker(body)
+        await _call(link, RequestCode.REGISTER_BROKER, header, encoded)
 
     def _told(self, number: int) -> None:
         for waiter in list(self._waiters):
@@ -275,68 +316,14 @@ class RegistrationRefused(ClientError):
     """The NameServer answered with an error."""
 
 
-class _Link:
-    """One connection to a NameServer, one call at a time."""
-
-    def __init__(self) -> None:
-        self._peer: Peer | None = None
-        self._answer: asyncio.Future[Command] | None = None
-        self.on_close: Callable[[], object] = lambda: None
-        """Called when the connection is lost, so that nobody goes on waiting to use it."""
-
-    @classmethod
-    async def open(cls, host: str, port: int, tls: ssl.SSLContext | None) -> "_Link":
-        """Connect. Raises NotConnected."""
-        link = cls()
-        link._peer = await driver.connect(Connection, link._on_command, host, port, tls=tls)
-        link._peer.on_close.append(link._on_close)
-        return link
-
-    async def call(self, code: int, header: Header, body: bytes = b"") -> Command:
-        """Send one request and return its answer.
-
-        Raises:
-            RegistrationRefused: The answer's code is an error.
-            NotConnected, RequestTimeout: There is no answer.
-        """
-        peer = self._peer
-        if peer is None or not peer.is_open:
-            raise NotConnected("the NameServer closed the connection")
-        self._answer = asyncio.get_running_loop().create_future()
-        assert isinstance(peer.connection, Connection)
-        opaque = peer.connection.next_opaque()
-        peer.send(command.request(code, opaque, header, body))
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                answer = await self._answer
-        except TimeoutError as error:
-            raise RequestTimeout(f"no answer within {ANSWER_SECONDS:g} s") from error
-        if answer.code != ResponseCode.SUCCESS:
-            raise RegistrationRefused(f"code {answer.code}: {answer.remark or ''}")
-        return answer
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._peer is not None:
-            self._peer.close()
-
-    def _on_command(self, _: Peer, answer: Command) -> None:
-        if answer.is_response and self._answer is not None and not self._answer.done():
-            self._answer.set_result(answer)
-
-    def _on_close(self, _: Peer) -> None:
-        self.on_close()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(NotConnected("the NameServer closed the connection"))
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of `host:port`.
+async def _call(link: Channel, code: RequestCode, header: Header, body: bytes = b"") -> Command:
+    """Ask a NameServer something and return its answer.
 
     Raises:
-        SettingsError: It is something else.
+        RegistrationRefused: The answer's code is an error.
+        NotConnected, RequestTimeout: There is no answer.
     """
-    host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(f"{address!r} is no NameServer address, expected host:port")
-    return host.strip("[]"), int(port)
+    answer = await link.ask(code, header, body, timeout_ms=ANSWER_MS)
+    if answer.code != ResponseCode.SUCCESS:
+        raise RegistrationRefused(f"code {answer.code}: {answer.remark or ''}")
+    return answer

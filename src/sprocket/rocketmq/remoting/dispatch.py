@@ -157,7 +157,10 @@ def row(
     """
 
     def handle(peer: Peer, command: Command) -> Answer | None:
-        return function(Request(peer, command), command.header(kind))
+        ext = command.ext
+        # Hot ones have it already; asking for it costs as much as the rest of this.
+        header = ext if type(ext) is kind else command.header(kind)
+        return function(Request(peer, command), header)
 
     def read(peer: Peer, command: Command) -> None:
         request, header = Request(peer, command), command.header(kind)

@@ -5,11 +5,11 @@ from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
 from sprocket.rocketmq.broker.registration import Registration
+from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.codec.bodies import DelayOffsets
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
-from sprocket.rocketmq.remoting import Row
-from sprocket.rocketmq.server.calls import ClientCalls
+from sprocket.rocketmq.remoting import Channels, Row
 from sprocket.rocketmq.server.handlers.admin import StatusHandlers, TopicHandlers
 from sprocket.rocketmq.server.handlers.groups import (
     AssignmentHandlers,
@@ -27,7 +27,6 @@ from sprocket.rocketmq.server.handlers.messages import (
     RetryHandlers,
     SendHandlers,
 )
-from sprocket.rocketmq.server.route_lookup import RouteLookup
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime.slices import Slices
 
@@ -44,12 +43,12 @@ NOT_ON_VIP = frozenset(
 """What a broker does not answer on its second port, so that pulls never crowd out sends there."""
 
 
-def of_clients(broker: Broker, calls: ClientCalls, routes: RouteLookup, name: str) -> list[Row]:
+def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: str) -> list[Row]:
     """Return the rows of the codes that clients use.
 
     Args:
         broker: The broker.
-        calls: Asks its clients something.
+        channels: Asks its clients something.
         routes: Asks NameServers where a topic is.
         name: The broker's.
     """
@@ -69,9 +68,9 @@ def of_clients(broker: Broker, calls: ClientCalls, routes: RouteLookup, name: st
         *ClientHandlers(members, groups, topics, broker.locks, broker.left).rows(),
         *QueryHandlers(broker.queries, members).rows(reads),
         *ReplyHandlers(
-            broker.sender, broker.durable, members, calls, host, broker.place.clock.now_ms
+            broker.sender, broker.durable, members, channels, host, broker.place.clock.now_ms
         ).rows(),
-        *RelayHandlers(members, topics, groups, store, calls, name).rows(reads),
+        *RelayHandlers(members, topics, groups, store, channels, name).rows(reads),
         *ResetHandlers(store, topics, groups, members, broker.offsets, broker.hold, name).rows(
             reads
         ),

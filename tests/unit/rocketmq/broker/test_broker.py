@@ -50,6 +50,7 @@ def run(scenario: Scenario, notify: Callable[[Any, str], None] = nobody) -> None
             HERE,
             notify,
             Pressure(MIB, MIB),
+            lambda _: None,
         )
         try:
             await scenario(broker, disk)

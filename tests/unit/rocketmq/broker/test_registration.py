@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.errors import RequestRefused, SettingsError
 from sprocket.rocketmq.broker import registration
-from sprocket.rocketmq.broker.registration import Identity, Registration, split_address
+from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
@@ -81,15 +81,16 @@ def run(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
     async def main() -> None:
         disk = SimulatedDisk()
         disk.make_folder("/s/config")
-        topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
         nameserver = FakeNameServer()
         await nameserver.start()
+        known = BrokerNameServers([nameserver.address, *others])
+        topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings(), known.note)
         registered = Registration(
             Identity(name="b", cluster="C", address="127.0.0.1:1"),
             topics,
-            [nameserver.address, *others],
+            known,
             30,
-            asyncio.get_running_loop(),
+            FakeClock(),
         )
         await registered.start()
         try:
@@ -194,7 +195,7 @@ def test_a_nameserver_that_is_not_there_holds_nobody_up() -> None:
 def test_a_silent_nameserver_does_not_delay_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """It accepts and says nothing; who is told of the others' routes need not wait for it."""
     monkeypatch.setattr(registration, "START_SECONDS", 0.01)
-    monkeypatch.setattr(registration, "ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr(registration, "ANSWER_MS", 3_600_000)
 
     async def main() -> None:
         disk = SimulatedDisk()
@@ -207,9 +208,9 @@ def test_a_silent_nameserver_does_not_delay_the_start(monkeypatch: pytest.Monkey
         registered = Registration(
             Identity(name="b", cluster="C", address="127.0.0.1:1"),
             topics,
-            [silent.address, other.address],
+            BrokerNameServers([silent.address, other.address]),
             30,
-            asyncio.get_running_loop(),
+            FakeClock(),
         )
         async with asyncio.timeout(60):
             await registered.start()
@@ -235,11 +236,13 @@ def test_the_broker_takes_its_leave() -> None:
 
 def test_addresses() -> None:
     """`host:port`, with brackets around an IPv6 address; anything else is a wrong setting."""
-    assert split_address(" a.b:1 ") == ("a.b", 1)
-    assert split_address("[::1]:9876") == ("::1", 9876)
+    assert [one.address for one in BrokerNameServers([" a.b:1 ", "[::1]:9876"]).all] == [
+        "a.b:1",
+        "[::1]:9876",
+    ]
     for wrong in ("", "a", "a:", ":1", "a:b", "a:70000"):
-        with pytest.raises(SettingsError):
-            split_address(wrong)
+        with pytest.raises(SettingsError, match="no NameServer: "):
+            BrokerNameServers([wrong])
 
 
 def test_refusals_are_not_requests_refused() -> None:
@@ -250,15 +253,15 @@ def test_refusals_are_not_requests_refused() -> None:
 def test_a_nameserver_that_knows_everything_is_only_asked() -> None:
     """All topics again, when nothing has changed, held the loops of both up: 70 ms for 10,000."""
 
-    async def scenario(nameserver: FakeNameServer, topics: Topics, _: Registration) -> None:
+    async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
         nameserver.is_current = True
-        topics.changed([])
+        it.nameservers.note([])
         await nameserver.until(lambda: nameserver.asked == 1)
         topics.put(TopicConfig(name="T"))
         await nameserver.until(lambda: len(nameserver.seen) == 2)
         assert nameserver.seen[1:] == [{"T"}]
         nameserver.is_current = False
-        topics.changed([])
+        it.nameservers.note([])
         await nameserver.until(lambda: len(nameserver.seen) == 3)
         assert nameserver.seen[2] == {topic.name for topic in topics.all()}
 

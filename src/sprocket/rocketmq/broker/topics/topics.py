@@ -81,15 +81,20 @@ def reply_topic(cluster: str) -> str:
     return f"{cluster}_REPLY_TOPIC"
 
 
-def _nobody(_: list[TopicConfig]) -> None:
-    """Tell nobody of changed topics."""
-
-
 _decode: Callable[[bytes], TopicLine] = msgspec.json.Decoder(TopicLine).decode
 
 
 class Topics:
     """The table of topics.
+
+    Args:
+        disk: Where it lies.
+        folder: The store's folder.
+        clock: Part of the version.
+        broker: Name and cluster, which are topics too.
+        settings: What topics may be made by themselves, and how.
+        changed: Told of topics that are new or differ, with none if one was removed.
+        adds_system_topics: Whether those of every broker are made.
 
     Attributes:
         journal: What changed since the last snapshot was begun.
@@ -107,6 +112,7 @@ class Topics:
         clock: Clock,
         broker: BrokerSettings,
         settings: TopicSettings,
+        changed: Callable[[list[TopicConfig]], None] = lambda _: None,
         *,
         adds_system_topics: bool = True,
     ) -> None:
@@ -121,9 +127,7 @@ class Topics:
         self.is_writable: bool
         self._take(settings)
         self._system = SYSTEM_TOPICS | {broker.name, broker.cluster, reply_topic(broker.cluster)}
-        self.changed: Callable[[list[TopicConfig]], None] = _nobody
-        """Told of topics that are new or differ, with none if one was removed; the registration
-        with NameServers sets it."""
+        self._changed = changed
         self.version = DataVersion.new(clock.now_ms())
         self._table: dict[str, TopicConfig] = {}
         self._unknown: JsonObject = {}
@@ -144,7 +148,7 @@ class Topics:
         self._take(settings)
         if self.permission != old:
             self.version = self.version.next(self._clock.now_ms())
-            self.changed([])
+            self._changed([])
 
     def check_writable(self) -> None:
         """Refuse what would be stored while the whole broker is closed to it.
@@ -199,7 +203,7 @@ class Topics:
             return False
         self._note({name: tables.topic_to_json(topic) for name, topic in changed.items()})
         self._table.update(changed)
-        self.changed(list(changed.values()))
+        self._changed(list(changed.values()))
         return True
 
     def remove(self, name: str) -> None:
@@ -211,7 +215,7 @@ class Topics:
         if name in self._table:
             self._note({name: None})
             del self._table[name]
-            self.changed([])
+            self._changed([])
 
     def system(self) -> list[str]:
         """Return the topics that belong to the system, whether or not they are there."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.client.network import granted, read, split_address
+from sprocket.rocketmq.client.network import granted, read
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage, ViewMessage
@@ -12,6 +12,7 @@ from sprocket.rocketmq.codec.record import ids, record
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue
+from sprocket.rocketmq.remoting import split_address
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 _QUERY_TIMEOUT_MS = 18_000

@@ -16,9 +16,9 @@ from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected
-from sprocket.rocketmq.client.network import Connect
 from sprocket.rocketmq.client.network import lease as _lease
 from sprocket.rocketmq.client.settings import ClientSettings
+from sprocket.rocketmq.remoting import Connect
 from sprocket.runtime.blocking import Portal, ThreadLock
 
 P = ParamSpec("P")

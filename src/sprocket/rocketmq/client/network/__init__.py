@@ -8,25 +8,16 @@ from sprocket.rocketmq.client.network import lease
 from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
-from sprocket.rocketmq.client.network.connections import (
-    Channel,
-    Connect,
-    Connections,
-    read,
-    refused,
-    split_address,
-)
+from sprocket.rocketmq.client.network.connections import Connections, read, refused
 from sprocket.rocketmq.client.network.lease import Client, ClientOptions, Lease, Where
 from sprocket.rocketmq.client.network.routes import TEMPLATE_TOPIC, Routes
 
 __all__ = [
     "TEMPLATE_TOPIC",
     "BrokerCalls",
-    "Channel",
     "Client",
     "ClientInstance",
     "ClientOptions",
-    "Connect",
     "Connections",
     "JoinedGroup",
     "Lease",
@@ -38,5 +29,4 @@ __all__ = [
     "lease",
     "read",
     "refused",
-    "split_address",
 ]

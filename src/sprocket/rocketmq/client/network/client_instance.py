@@ -16,13 +16,14 @@ from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.network.broker_calls import BrokerCalls
-from sprocket.rocketmq.client.network.connections import Connect, Connections, split_address
+from sprocket.rocketmq.client.network.connections import Connections
 from sprocket.rocketmq.client.network.routes import NameServers, Routes, split_addresses
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.bodies import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import UnregisterClient
+from sprocket.rocketmq.remoting import Connect, split_address
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks

@@ -12,8 +12,8 @@ from typing import Self, TypedDict, TypeVar
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected, SettingsError
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
-from sprocket.rocketmq.client.network.connections import Connect
 from sprocket.rocketmq.client.settings import ClientSettings
+from sprocket.rocketmq.remoting import Connect
 from sprocket.runtime import driver
 from sprocket.runtime.tasks import Tasks
 

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.network import Channel, Connections, Routes
+from sprocket.rocketmq.client.network import Connections, Routes
 from sprocket.rocketmq.client.settings import ClientSettings
+from sprocket.rocketmq.remoting import Channel
 from sprocket.runtime.tasks import Tasks
 
 

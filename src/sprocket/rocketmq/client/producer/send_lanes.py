@@ -28,13 +28,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.network import Channel
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import BATCH_MESSAGES_MAX, Outgoing
 from sprocket.rocketmq.client.producer.send_request import Again, SendRequests
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.remoting import Channel
 
 
 class OrderedLane:

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 from msgspec import Struct
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import BrokerRefused, ClientError, RequestRefused, RequestTimeout
-from sprocket.rocketmq.client.network import Channel
 from sprocket.rocketmq.client.producer.outgoing import Outgoing, SendResult, SendStatus
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import batch
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.remoting import Channel
 
 TEMPLATE_TOPIC = "TBW102"
 """The topic after which a broker models one that it creates by a send."""
@@ -93,7 +94,8 @@ class SendRequests:
             last = max(last, one.deadline)
         opaque = channel.next_opaque()
         deadline = min(last, now + self.settings.try_timeout_ms / 1000)
-        channel.send(self._frame(queue, sent, opaque, False), opaque, deadline, answered, sent)
+        frame = self._frame(queue, sent, opaque, False)
+        channel.send(frame, opaque, deadline, partial(answered, sent))
 
     def send_oneway(self, channel: Channel, queue: MessageQueue, sent: Outgoing) -> None:
         """Put one message on the wire that nobody answers."""

@@ -1,5 +1,7 @@
 """The table of topics is RocketMQ's file, changed durably and told to whoever registers it."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sprocket.base.disk import read_file, replace_file
@@ -21,9 +23,15 @@ def fresh() -> SimulatedDisk:
     return disk
 
 
-def opened(disk: SimulatedDisk, *, auto_create: bool = True) -> Topics:
+def opened(
+    disk: SimulatedDisk,
+    *,
+    auto_create: bool = True,
+    changed: Callable[[list[TopicConfig]], None] = lambda _: None,
+) -> Topics:
     """Open the table on a disk."""
-    return Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings(auto_create=auto_create))
+    settings = TopicSettings(auto_create=auto_create)
+    return Topics(disk, "/s", FakeClock(), BrokerSettings(), settings, changed)
 
 
 def test_system_topics_are_there() -> None:
@@ -50,9 +58,9 @@ def test_system_topics_are_there() -> None:
 def test_a_change_is_durable_and_told() -> None:
     """A kill leaves it, and after a sync a power loss does; the same again is no change."""
     disk = fresh()
-    topics = opened(disk)
     told: list[TopicConfig] = []
-    topics.changed = told.extend
+    topics = opened(disk, changed=told.extend)
+    told.clear()
     version = topics.version
     topic = TopicConfig(name="T", read_queues=3)
     assert topics.put(topic)
@@ -68,9 +76,9 @@ def test_a_change_is_durable_and_told() -> None:
 
 def test_a_permission_for_all_topics_is_told_when_it_changes() -> None:
     """With everything, under a new version, which NameServers go by; no topic is another."""
-    topics = opened(fresh())
     told: list[list[TopicConfig]] = []
-    topics.changed = told.append
+    topics = opened(fresh(), changed=told.append)
+    told.clear()
     before, version = list(topics.all()), topics.version
     topics.use(TopicSettings(auto_create_queues=5))
     assert (told, topics.version) == ([], version)
@@ -84,11 +92,11 @@ def test_a_permission_for_all_topics_is_told_when_it_changes() -> None:
 def test_a_failed_change_changes_nothing() -> None:
     """Neither the table nor the version, and nobody is told."""
     disk = fresh()
-    topics = opened(disk)
+    told: list[TopicConfig] = []
+    topics = opened(disk, changed=told.extend)
     topics.put(TopicConfig(name="old", read_queues=1))
     version = topics.version
-    told: list[TopicConfig] = []
-    topics.changed = told.extend
+    told.clear()
     for topic in (TopicConfig(name="new"), TopicConfig(name="old", read_queues=2)):
         disk.fail("write", 1)
         with pytest.raises(DiskFailed):
@@ -160,10 +168,10 @@ def test_legal_names() -> None:
 def test_a_topic_is_taken_out() -> None:
     """Of the file too, once; if that cannot be written it stays."""
     disk = fresh()
-    topics = opened(disk)
-    topics.put(TopicConfig(name="T"))
     told: list[list[TopicConfig]] = []
-    topics.changed = told.append
+    topics = opened(disk, changed=told.append)
+    topics.put(TopicConfig(name="T"))
+    told.clear()
     disk.fail("write", 1)
     version = topics.version
     with pytest.raises(DiskFailed):

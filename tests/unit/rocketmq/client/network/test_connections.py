@@ -1,13 +1,14 @@
 """Requests find their answers, and every request has one outcome."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from sprocket.base.errors import BrokerRefused, NotConnected, RequestTimeout, WireError
-from sprocket.rocketmq.client.network.connections import Connections, read, split_address
+from sprocket.rocketmq.client.network.connections import Connections, read
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
@@ -123,8 +124,10 @@ def test_a_lost_connection_fails_its_requests_at_once() -> None:
         def outcome(context: str, command: Any, error: Any) -> None:
             seen.append((context, command, error, net.connections.open_channel(ADDRESS)))
 
+        mine, late = (partial(outcome, context) for context in ("mine", "late"))
+
         opaque = channel.next_opaque()
-        channel.send(request(CODE, opaque), opaque, 100.0, outcome, "mine")
+        channel.send(request(CODE, opaque), opaque, 100.0, mine)
         await net.until_asked(1)
         await server.close()
         await asyncio.sleep(1)
@@ -132,7 +135,7 @@ def test_a_lost_connection_fails_its_requests_at_once() -> None:
         assert (context, command, now_open) == ("mine", None, None)
         assert isinstance(error, NotConnected)
         assert not channel.is_open
-        channel.send([b""], 7, 100.0, outcome, "late")
+        channel.send([b""], 7, 100.0, late)
         assert isinstance(seen[1][2], NotConnected)
         await net.close()
 
@@ -233,15 +236,6 @@ def test_closing_ends_what_waits_and_opens_nothing_more() -> None:
         await net.close()
 
     virtual_time.run(main())
-
-
-def test_addresses() -> None:
-    """`host:port`, or an IPv6 address in brackets."""
-    assert split_address("h:1") == ("h", 1)
-    assert split_address("[::1]:10911") == ("::1", 10911)
-    for wrong in ("h", "h:", ":1", "h:x"):
-        with pytest.raises(NotConnected, match="host:port"):
-            split_address(wrong)
 
 
 def test_an_unreadable_answer_is_a_client_error() -> None:

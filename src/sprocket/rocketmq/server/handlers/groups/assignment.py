@@ -12,6 +12,7 @@ from functools import partial
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
+from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
 from sprocket.rocketmq.codec.bodies import PULL, AssignmentQuery, relay_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -21,7 +22,6 @@ from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Answer, Request, Row, row
-from sprocket.rocketmq.server.route_lookup import RouteLookup
 
 
 @dataclass(frozen=True, slots=True)

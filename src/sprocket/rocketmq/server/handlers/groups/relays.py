@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import ClientError, RequestRefused, RequestTimeout, WireError
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedGroup, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
     ConsumerStatusOfGroup,
@@ -23,8 +24,7 @@ from sprocket.rocketmq.codec.headers import (
     Header,
 )
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.remoting import Answer, Request, Row, row
-from sprocket.rocketmq.server.calls import ClientCalls, Ended
+from sprocket.rocketmq.remoting import Answer, Channels, Request, Row, row
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
@@ -46,7 +46,7 @@ class RelayHandlers:
         topics: Their system flags go along with a message.
         groups: The same.
         store: Where the message of 309 lies.
-        calls: Asks the consumers.
+        channels: Asks the consumers.
         broker_name: Goes along with a message.
     """
 
@@ -54,7 +54,7 @@ class RelayHandlers:
     _topics: Topics
     _groups: Groups
     _store: Store
-    _calls: ClientCalls
+    _channels: Channels
     _broker_name: str
 
     def rows(self, reads: ColdReads) -> list[Row]:
@@ -102,9 +102,8 @@ class RelayHandlers:
         statuses: dict[str, dict[MessageQueue, int]] = {}
         waiting = set(members)
 
-        def told(client_id: str, ended: Ended) -> None:
+        def told(client_id: str, found: Command | None, _: ClientError | None) -> None:
             waiting.discard(client_id)
-            found = ended.answer
             if found is not None and found.code == ResponseCode.SUCCESS:
                 with suppress(WireError):  # as if it had not answered
                     statuses[client_id] = consumer_bodies.decode_status(found.body)
@@ -118,7 +117,7 @@ class RelayHandlers:
         question = GetConsumerStatus(topic=header.topic, group=header.group)
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         for name, member in members.items():
-            self._calls.call(member, code, question, b"", STATUS_SECONDS, partial(told, name))
+            self._channels.call(member, code, question, b"", STATUS_SECONDS, partial(told, name))
         if not members:
             done()
 
@@ -156,21 +155,18 @@ class RelayHandlers:
         return stored
 
     def _relay(self, request: Request, consumer: Peer, header: Header, body: Buffer = b"") -> None:
-        def done(ended: Ended) -> None:
-            found = ended.answer
+        def done(found: Command | None, error: ClientError | None) -> None:
             if found is not None:
                 told = Answer(found.code, None, found.remark, (found.body,), found.ext_map())
-            elif ended.is_late:
-                told = Answer(
-                    ResponseCode.CONSUME_MSG_TIMEOUT, None, f"the consumer was asked: {ended.why}"
-                )
+            elif isinstance(error, RequestTimeout):
+                remark = f"the consumer was asked: {error}"
+                told = Answer(ResponseCode.CONSUME_MSG_TIMEOUT, None, remark)
             else:
-                told = Answer(
-                    ResponseCode.SYSTEM_ERROR, None, f"the consumer could not be asked: {ended.why}"
-                )
+                remark = f"the consumer could not be asked: {error}"
+                told = Answer(ResponseCode.SYSTEM_ERROR, None, remark)
             request.answer(told)
 
-        self._calls.call(consumer, request.command.code, header, body, RELAY_SECONDS, done)
+        self._channels.call(consumer, request.command.code, header, body, RELAY_SECONDS, done)
 
 
 def _peers_by_id(group: ConnectedGroup) -> dict[str, Peer]:

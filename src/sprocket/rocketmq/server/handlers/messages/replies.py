@@ -19,7 +19,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import ClientError, RequestRefused, StoreError
 from sprocket.rocketmq.broker.groups import ClientManager
 from sprocket.rocketmq.broker.messages import REGION, GroupCommit, Sender
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -34,8 +34,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.remoting import Answer, Request, Row, busy, encoded, row
-from sprocket.rocketmq.server.calls import ClientCalls, Ended
+from sprocket.rocketmq.remoting import Answer, Channels, Request, Row, busy, encoded, row
 from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
 from sprocket.rocketmq.store.log import Appended
 from sprocket.runtime.driver import Peer
@@ -60,7 +59,7 @@ class ReplyHandlers:
         sender: Makes the record to store.
         durable: Stores it.
         members: Knows the connections of clients.
-        calls: Pushes the reply.
+        channels: Pushes the reply.
         store_host: The broker's address, as records hold it.
         now_ms: The broker's clock.
     """
@@ -68,7 +67,7 @@ class ReplyHandlers:
     _sender: Sender
     _durable: GroupCommit
     _members: ClientManager
-    _calls: ClientCalls
+    _channels: Channels
     _store_host: bytes
     _now_ms: Callable[[], int]
 
@@ -98,14 +97,14 @@ class ReplyHandlers:
             store(f"push reply message fail, channel of <{client_id}> not found.")
             return
 
-        def pushed(ended: Ended) -> None:
-            is_taken = ended.answer is not None and ended.answer.code == ResponseCode.SUCCESS
-            why = "" if is_taken else f"push reply message to {client_id} fail. {ended.why}".strip()
-            store(why)
+        def pushed(found: Command | None, error: ClientError | None) -> None:
+            is_taken = found is not None and found.code == ResponseCode.SUCCESS
+            why = f"push reply message to {client_id} fail. {error or ''}".strip()
+            store("" if is_taken else why)
 
         push = self._push(peer, header)
         code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
-        self._calls.call(link, code, push, request.body, PUSH_SECONDS, pushed)
+        self._channels.call(link, code, push, request.body, PUSH_SECONDS, pushed)
 
     def _push(self, peer: Peer, header: SendMessage) -> PushReply:
         """Return the header that tells the waiting client of its reply."""

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from sprocket.rocketmq.broker.route_lookup import FRESH_SECONDS, RouteLookup
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
-from sprocket.rocketmq.remoting import Connection
-from sprocket.rocketmq.server.calls import ClientCalls
-from sprocket.rocketmq.server.route_lookup import FRESH_SECONDS, RouteLookup
+from sprocket.rocketmq.remoting import Channel, Connection, open_channel
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock
@@ -44,19 +43,31 @@ class Names:
             peer.send(response(request, 0, body=(self.body,)))
 
 
+async def opened(port: int, clock: FakeClock) -> Channel:
+    """Return a connection to a port; one that nobody listens on is lost by now."""
+    if port:
+        return await open_channel(f"127.0.0.1:{port}", clock)
+    server = await driver.serve(Connection, Names(), "127.0.0.1", 0)
+    channel = await open_channel(f"127.0.0.1:{server.port}", clock)
+    channel.close()
+    await server.close()
+    return channel
+
+
 def run(scenario: Callable[[RouteLookup, Names, FakeClock], Any], *before: int) -> None:
-    """Run a scenario with a NameServer, and ports before it that nobody listens on."""
+    """Run a scenario with a NameServer, and others before it; port 0 is one that has gone."""
 
     async def main() -> None:
         names, clock = Names(), FakeClock()
         server = await driver.serve(Connection, names, "127.0.0.1", 0)
-        ports = [*before, server.port]
-        calls = ClientCalls(asyncio.get_running_loop())
-        lookup = RouteLookup([("127.0.0.1", port) for port in ports], calls, clock)
+        channels = [await opened(port, clock) for port in [*before, server.port]]
+        lookup = RouteLookup(lambda: channels, clock)
         try:
             await scenario(lookup, names, clock)
         finally:
             await lookup.stop()
+            for channel in channels:
+                channel.close()
             await server.close()
 
     driver.run(main())
@@ -114,25 +125,11 @@ def test_a_nameserver_that_is_away_is_passed_over() -> None:
     async def scenario(lookup: RouteLookup, _names: Names, _: FakeClock) -> None:
         assert await found(lookup) == QUEUES
 
-    run(scenario, 1)
+    run(scenario, 0)
 
     async def nobody() -> None:
-        calls = ClientCalls(asyncio.get_running_loop())
-        lookup = RouteLookup([("127.0.0.1", 1)], calls, FakeClock())
+        lookup = RouteLookup(list, FakeClock())
         assert await found(lookup) is None
         await lookup.stop()
 
     driver.run(nobody())
-
-
-def test_questions_at_once_share_a_connection() -> None:
-    """Two that begin without one do not each keep their own."""
-
-    async def scenario(lookup: RouteLookup, names: Names, _: FakeClock) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(found(lookup, "T"))
-            group.create_task(found(lookup, "U"))
-        assert sorted(names.asked) == ["T", "U"]
-        assert len(names.peers) == 1
-
-    run(scenario)
