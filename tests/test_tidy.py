@@ -403,3 +403,22 @@ def test_no_two_public_classes_share_a_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name(path))
     assert {found: where for found, where in places.items() if len(where) > 1} == {}
+
+
+NOT_OURS = {"_asdict", "_fields", "_getframe", "_make", "_replace"}
+"""Public names of the standard library that begin with an underscore."""
+
+
+def test_tests_reach_into_nothing_private() -> None:
+    """They look at an object from outside, so that a change inside changes no test."""
+    found = []
+    for path in sorted(ROOT.joinpath("tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Attribute) or not re.match(r"_[a-zA-Z]", node.attr):
+                continue
+            if node.attr not in NOT_OURS and ast.unparse(node.value) not in OWN_SELF:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}")
+    assert found == []
+
+
+OWN_SELF = {"self", "cls", "super()"}

@@ -32,6 +32,7 @@ from sprocket.rocketmq.client import (
 )
 from sprocket.rocketmq.client.consumer import rebalance
 from sprocket.rocketmq.codec.record import record
+from sprocket.runtime import driver
 
 pytestmark = [
     pytest.mark.interop,
@@ -289,14 +290,20 @@ def test_order_outlives_a_consumer_that_crashes(peer: Peer, topic: str) -> None:
             await asyncio.sleep(0.005)
             by_queue[messages[0].queue.queue_id] += [one.queue_offset for one in messages]
 
-        victim = PushConsumer(peer.nameserver, listener=listener, **group)
+        async def victims(messages: list[ReceivedMessage]) -> None:
+            await asyncio.sleep(0.005)
+            await cable.forever_if_cut()
+            by_queue[messages[0].queue.queue_id] += [one.queue_offset for one in messages]
+
+        cable = Cable()
+        victim = PushConsumer(peer.nameserver, listener=victims, connect=cable.connect, **group)
         await victim.start()
         await victim.subscribe(topic)
         async with PushConsumer(peer.nameserver, listener=listener, **group) as heir:
             await heir.subscribe(topic)
             await until(lambda: len(of(topic, victim)) == len(of(topic, heir)) == 2, "two each")
             await until(lambda: len(by_queue) == 4, "all queues to flow")
-            crash(victim)
+            cable.cut()
             await send(peer, topic, range(400, 480))
             await until(
                 lambda: all(set(by_queue[number]) >= set(range(120)) for number in range(4)),
@@ -312,14 +319,32 @@ def test_order_outlives_a_consumer_that_crashes(peer: Peer, topic: str) -> None:
     run(main)
 
 
-def crash(consumer: PushConsumer) -> None:
-    """End a consumer as a kill does: its connections are cut, and nothing is stored or said."""
-    lease = consumer._core.lease
-    for task in list(lease.tasks._tasks):
-        task.cancel()
-    for task in list(lease.instance.tasks._tasks):
-        task.cancel()
-    lease.instance.connections.close()
+class Cable:
+    """Cut, it leaves a client as a kill does: nothing is stored or said any more."""
+
+    def __init__(self) -> None:
+        self._is_cut = False
+        self._peers: list[driver.Peer] = []
+
+    async def connect(
+        self, factory: Any, on_event: Any, host: str, port: int, **how: Any
+    ) -> driver.Peer:
+        """Connect, as long as it is whole."""
+        await self.forever_if_cut()
+        peer = await driver.connect(factory, on_event, host, port, **how)
+        self._peers.append(peer)
+        return peer
+
+    def cut(self) -> None:
+        """End every connection."""
+        self._is_cut = True
+        for peer in self._peers:
+            peer.abort("a test")
+
+    async def forever_if_cut(self) -> None:
+        """Go no further once it is cut."""
+        if self._is_cut:
+            await asyncio.Event().wait()
 
 
 def by_number(
@@ -538,7 +563,10 @@ def test_an_operator_looks_at_a_consumer_and_tries_a_message(peer: Peer, topic: 
         ):
             await consumer.subscribe(topic)
             await until(lambda: len(got) == 8, "all messages")
-            client_id = consumer._core.lease.instance.client_id
+            members = await admin.group.consumers(group)
+            assert members is not None
+            (member,) = members.connections
+            client_id = member.client_id
             info = await admin.group.running_info(group, client_id)
             assert {queue for queue in info.queues if queue.topic == topic} == set(
                 of(topic, consumer)

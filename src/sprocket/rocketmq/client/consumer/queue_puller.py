@@ -103,7 +103,7 @@ class QueuePuller:
                     )
                     await moved(held, result.next_offset)
                     return
-                self._take(held, subscription, result)
+                self.take(held, subscription, result)
                 if result.status is PullStatus.FOUND:
                     held.counts.pulls += 1
                     held.counts.pull_s += loop.time() - asked_at
@@ -136,7 +136,7 @@ class QueuePuller:
             return _BUSY_S
         return self._settings.pull_retry_ms / 1000
 
-    def _take(self, held: ProcessQueue, subscription: Subscription, result: PullResult) -> None:
+    def take(self, held: ProcessQueue, subscription: Subscription, result: PullResult) -> None:
         """Put what came into the queue and hand it on.
 
         Raises:

@@ -136,7 +136,8 @@ class RecordBatch:
         ]
 
     @cached_property
-    def _pieces(self) -> "_Alike | _Pieces":
+    def pieces(self) -> "_Alike | _Pieces":
+        """The properties of all records, parted; those of one layout are parted once."""
         records = self.records
         start = records.properties_start - 1  # the byte before them is made a 0x02, too
         widths = records.end - start
@@ -152,7 +153,7 @@ class RecordBatch:
         """Whether no record has anything `extra`, which columns do not tell."""
         if (self.sys_flag & INNER_BATCH).any() or SCHEDULE_TOPIC in self.topic_names:
             return False
-        data = self._pieces.data.tobytes()
+        data = self.pieces.data.tobytes()
         return MARK not in data or _LIGHT not in data
 
     def next_offset(self, number: int) -> int:
@@ -165,8 +166,8 @@ class RecordBatch:
     def tags_code(self) -> Ints:
         """The hash of the tag, 0 without one."""
         codes = np.zeros(len(self), np.int64)
-        row, start, end = self._pieces.values(_TAGS)
-        hashes, is_ascii = _hashes(self._pieces.data, start, end)
+        row, start, end = self.pieces.values(_TAGS)
+        hashes, is_ascii = _hashes(self.pieces.data, start, end)
         codes[row if len(row) < len(codes) else slice(None)] = hashes.view(np.int32)
         for number in row[~is_ascii].tolist():
             codes[number] = self.entry(number).tags_code
@@ -175,7 +176,7 @@ class RecordBatch:
     @cached_property
     def keys(self) -> Keys:
         """The unique key of each record, then each word of its KEYS."""
-        pieces = self._pieces
+        pieces = self.pieces
         unique = self._hashed(*pieces.values(_UNIQUE))
         words = self._hashed(*_words(pieces.data, *pieces.values(_KEYS)))
         pairs: list[tuple[Any, Any]] = list(zip(unique, words, strict=True))
@@ -185,8 +186,8 @@ class RecordBatch:
         return Keys(*[np.concatenate(pair)[order] for pair in pairs])
 
     def _hashed(self, row: Ints, start: Ints, end: Ints) -> Keys:
-        """Return keys that lie in the bytes of `_pieces`."""
-        data = self._pieces.data
+        """Return keys that lie in the bytes of `pieces`."""
+        data = self.pieces.data
         hashes, is_ascii = _hashes(data, start, end)
         units = end - start
         if not is_ascii.all():

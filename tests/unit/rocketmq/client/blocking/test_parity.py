@@ -13,6 +13,7 @@ import pytest
 
 from sprocket.rocketmq import client as awaited
 from sprocket.rocketmq.client import blocking
+from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Runner, Twin
 
 TWINS = [name for name in awaited.__all__ if hasattr(getattr(awaited, name), "__aenter__")]
 SUBJECTS = ("topic", "group", "broker", "nameserver", "message", "offset")
@@ -221,10 +222,13 @@ def asked_of(spy: Spied, member: str, here: Any) -> tuple[Any, Any]:
 def test_twins_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> None:
     """Each member asks for the one of its name, with every argument, each in its place."""
     spy = Spied(there)
-    here._awaited = spy
-    if "." not in name:
-        here._run.client = spy
-    here._run.start()
+    if "." in name:
+        runner = Runner("tester", awaited.Admin("127.0.0.1:9876"))
+        runner.start()
+        Twin.__init__(here, runner, spy)
+    else:
+        OpenedTwin.__init__(here, "tester", "127.0.0.1:9876", lambda _: spy)
+        OpenedTwin.start(here)
     wanted = {one for one in members(here) if not one.startswith("__")}
     for one in sorted(wanted - {"start", "close"}):
         spy.asked.clear()
@@ -238,7 +242,7 @@ def test_twins_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> 
         asked, expected = asked_of(spy, "close", here)
         assert expected == asked
     else:
-        here._run.close()
+        runner.close()
 
 
 @pytest.mark.parametrize("name", TWINS)

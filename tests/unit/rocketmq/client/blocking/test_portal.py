@@ -10,7 +10,8 @@ import pytest
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import InvalidMessage, NotConnected
 from sprocket.rocketmq.client.blocking import Admin, Client, LitePullConsumer, Producer
-from sprocket.rocketmq.client.blocking.portal import Runner
+from sprocket.rocketmq.client.blocking import portal as module
+from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Runner
 from sprocket.rocketmq.model.message import Message
 from sprocket.runtime import driver
 from sprocket.runtime.blocking import ThreadLock
@@ -79,9 +80,16 @@ class ToldLock:
         self._lock.release()
 
 
-def closed_by_two(slow: Slow, target: Any) -> list[Any]:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> ToldLock:
+    """The lock of all runners that are made."""
+    told = ToldLock()
+    monkeypatch.setattr(module, "ThreadLock", lambda: told)
+    return told
+
+
+def closed_by_two(slow: Slow, target: Any, told: ToldLock) -> list[Any]:
     """Close from two threads; return what each found when its close had returned, or its error."""
-    target._closing = told = ToldLock()
     found: list[Any] = []
 
     def close() -> None:
@@ -103,22 +111,21 @@ def closed_by_two(slow: Slow, target: Any) -> list[Any]:
     return found
 
 
-def test_who_closes_second_waits_for_the_first() -> None:
+def test_who_closes_second_waits_for_the_first(told: ToldLock) -> None:
     """Neither is told that the client is not open, and it is closed when either returns."""
     slow = Slow()
     runner = Runner("tester", slow)
     runner.start()
-    assert closed_by_two(slow, runner) == [True, True]
+    assert closed_by_two(slow, runner, told) == [True, True]
     assert not runner.is_open
 
 
-def test_who_closes_a_shared_client_second_waits_for_the_first(names: str) -> None:
-    """As with one of its own."""
+def test_who_closes_a_client_second_waits_for_the_first(names: str, told: ToldLock) -> None:
+    """As with the runner that it has."""
     slow = Slow()
-    client = Client(names)
-    client._run.client = slow
+    client = OpenedTwin("client", names, lambda _: slow)
     client.start()
-    assert closed_by_two(slow, client._run) == [True, True]
+    assert closed_by_two(slow, client, told) == [True, True]
 
 
 def test_a_loop_ends_when_another_thread_has_closed() -> None:
@@ -176,11 +183,22 @@ def test_a_shared_client_has_the_clock_and_the_connections_it_is_given(names: st
         tried.append(f"{host}:{port}")
         return await driver.connect(factory, on_event, host, port, **how)
 
-    clock = SystemClock()
+    clock = AskedClock()
     with Client(names, clock=clock, connect=connect) as client, Admin(client) as looking:
         assert looking.topics() == []
-        assert client._awaited.instance.clock is clock
     assert tried == [names]
+    assert clock.is_asked
+
+
+class AskedClock(SystemClock):
+    """Says whether anybody asked."""
+
+    is_asked = False
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        self.is_asked = True
+        return super().monotonic()
 
 
 def started() -> Runner:
@@ -202,11 +220,12 @@ def test_looking_is_done_in_the_loop_while_there_is_one() -> None:
     runner = started()
     assert runner.look(where) == "sprocket-tester"
     assert runner.do(lambda: runner.look(where)) == "sprocket-tester"
-    portal = runner._portal
+    sharing = Runner("sharer", Slow(), runner)
+    sharing.start()
+    assert sharing.look(where) == "sprocket-tester"
     runner.close()
     assert runner.look(where) == where()
-    runner._portal = portal  # as a thread that looks while another closes
-    assert runner.look(where) == where()
+    assert sharing.look(where) == where()  # its loop has ended, and it does not know yet
 
 
 def test_what_is_early_runs_in_the_loop_once_there_is_one() -> None:
@@ -227,18 +246,20 @@ def test_what_is_early_runs_in_the_loop_once_there_is_one() -> None:
     runner.close()
 
 
-def test_what_is_early_and_a_start_do_not_meet() -> None:
+def test_what_is_early_and_a_start_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is early while another thread starts the client finds it started."""
     slow = Slow()
     slow.release.set()
-    runner = Runner("tester", slow)
 
     class Starting(ToldLock):
         """Lets the client start before who was early has the lock."""
 
+        has_begun = False
+
         def __enter__(self) -> None:
-            runner._closing = ThreadLock()
-            runner.start()
+            if not self.has_begun:
+                self.has_begun = True
+                runner.start()
 
         def __exit__(self, *_: object) -> None:
             pass
@@ -246,6 +267,7 @@ def test_what_is_early_and_a_start_do_not_meet() -> None:
     async def here() -> str:
         return where()
 
-    runner._closing = cast("Any", Starting())
+    monkeypatch.setattr(module, "ThreadLock", Starting)
+    runner = Runner("tester", slow)
     assert runner.early(here) == "sprocket-tester"
     runner.close()

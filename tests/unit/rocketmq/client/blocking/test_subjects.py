@@ -6,6 +6,7 @@ import pytest
 
 from sprocket.rocketmq.client import admin as awaited
 from sprocket.rocketmq.client import blocking
+from sprocket.rocketmq.client.blocking.portal import Runner
 
 SUBJECTS = ("topic", "group", "broker", "nameserver", "message", "offset")
 
@@ -27,8 +28,9 @@ def test_twins_have_the_same_signatures(subject: str) -> None:
 def test_twins_do_what_they_say(names: str) -> None:
     """Each calls the method of its own name."""
     with blocking.Admin(names) as looking:
+        runner = Runner("tester", awaited.Admin(names))
+        runner.start()
         for subject in SUBJECTS:
-            mine = getattr(looking, subject)
             called: list[str] = []
 
             class Spy:
@@ -38,11 +40,12 @@ def test_twins_do_what_they_say(names: str) -> None:
 
                     return note
 
-            mine._awaited = Spy()
+            mine = type(getattr(looking, subject))(runner, Spy())
             for name, signature in methods(mine).items():
                 needed = [p for p in signature.parameters.values() if p.default is p.empty]
                 getattr(mine, name)(*(None for _ in needed))
             assert called == list(methods(mine))
+        runner.close()
 
 
 def test_a_twin_reaches_the_cluster(names: str) -> None:

@@ -196,7 +196,7 @@ def test_an_inner_batch_is_handed_on_message_by_message(world: Any) -> None:
         body = record.encode(new, queue_offset=0, physical_offset=0, stored_at_ms=1, crc_tail=False)
         three = QueueOffset(3)
         result = PullResult(PullStatus.FOUND, three, QueueOffset(0), three, body)
-        bench.pulling._take(bench.held, bench.subscriptions["t"], result)
+        bench.pulling.take(bench.held, bench.subscriptions["t"], result)
         assert [one.queue_offset for chunk in bench.chunks for one in chunk.messages] == [1]
         assert bench.numbers() == [1]
         assert bench.held.pulled_to == 3

@@ -26,7 +26,7 @@ ADDRESS = "10.0.0.2:10911"
 class Net:
     """A server whose answers the test gives, and connections to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Any = None) -> None:
         self.network = PipeNetwork()
         self.asked: list[tuple[Peer, Command]] = []
         self.pushed: list[Command] = []
@@ -38,7 +38,7 @@ class Net:
             self.tasks,
             on_request=lambda _, command: self.pushed.append(command),
             on_open=self.opened.append,
-            connect=self.network.connect,
+            connect=connect or self.network.connect,
         )
 
     async def serve(self) -> Server:
@@ -163,8 +163,7 @@ def test_closing_ends_an_attempt_to_connect_as_an_error() -> None:
     """Nobody cancelled who waited; one who is cancelled as well ends so."""
 
     async def main() -> None:
-        net = Net()
-        net.connections._connect = never
+        net = Net(never)
         waiting, leaving = (asyncio.ensure_future(net.connections.channel(ADDRESS)) for _ in "ab")
         await asyncio.sleep(1)
         leaving.cancel()

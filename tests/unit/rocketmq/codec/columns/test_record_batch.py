@@ -83,7 +83,7 @@ def test_long_properties_among_short_ones_are_not_made_rows() -> None:
     long = new_record(properties=b"a\1" + b"x" * 32_000 + b"\2KEYS\1one two\2TAGS\1T\2")
     short = new_record()
     batch = _batch([(short, 0), (long, 1), (short, 2), (short, 3)])
-    assert len(batch._pieces.data) < 40_000
+    assert len(batch.pieces.data) < 40_000
     _assert_same(batch)
 
 
@@ -143,13 +143,13 @@ def test_one_layout_is_parted_once() -> None:
     plain = b"UNIQ_KEY\1%d%d\2KEYS\1k%d\2TAGS\1T\2"
     strings = [plain % (n, n, n) for n in range(4)]
     batch = _batch([(new_record(properties=text), n) for n, text in enumerate(strings)], True)
-    assert type(batch._pieces).__name__ == "_Alike"
+    assert type(batch.pieces).__name__ == "_Alike"
     _assert_same(batch)
     for other in (b"UNIQ_KEY\1\2\1\2KEYS\1k1\2TAGS\1T\2", b"UNIQ_KEY\00101\2KEYX\1k1\2TAGS\1T\2"):
         assert len(other) == len(strings[0])
         texts = [*strings, other]
         batch = _batch([(new_record(properties=text), n) for n, text in enumerate(texts)], True)
-        assert type(batch._pieces).__name__ == "_Pieces"
+        assert type(batch.pieces).__name__ == "_Pieces"
         _assert_same(batch)
 
 
