@@ -65,8 +65,8 @@ def _busy(node: Node) -> str:
     """Say what the broker is doing, nothing if it is not."""
     broker = node.broker
     store = broker.store
-    if broker.durable.waiting_count:
-        return f"{broker.durable.waiting_count} sends wait for their answer"
+    if broker.commits.waiting_count:
+        return f"{broker.commits.waiting_count} sends wait for their answer"
     if store.dispatched < store.end:
         return f"{store.end - store.dispatched} bytes of the log are not in their queues yet"
     if broker.thread.waiting_count:

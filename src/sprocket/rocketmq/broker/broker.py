@@ -22,7 +22,16 @@ from sprocket.rocketmq.broker.groups import (
     QueueLocks,
     RequestModes,
 )
-from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit, RetryService, Sender
+from sprocket.rocketmq.broker.messages import (
+    Commits,
+    DelayLevels,
+    DurableAppender,
+    DurableLog,
+    ReputRounds,
+    RetryService,
+    Sender,
+    pending_acks,
+)
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import ids
@@ -30,6 +39,7 @@ from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
+from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.snapshots import Snapshots
@@ -106,21 +116,17 @@ class Broker:
             },
             durable=[self.topics, self.groups],
         )
-        self.durable = GroupCommit(
-            store,
-            self.thread,
-            self._sync_thread,
-            loop,
-            clock,
-            self.hold.arrived,
-            self.stats,
+        self._rounds = ReputRounds(store, loop, clock, self.hold, self.stats)
+        self.commits: Commits = GroupCommit(
+            DurableLog(store, self.snapshots.begin_sync),
+            pending_acks,
+            self._rounds,
+            Machine(loop, clock, self.thread, self._sync_thread),
+            flush_mode(settings),
             pressure,
-            self.snapshots.begin_sync,
-            sync_wait_ms_max=settings.durability.sync_wait_ms_max,
-            sync_timeout_ms=settings.durability.sync_timeout_ms,
         )
+        self.durable = DurableAppender(store, self.commits, pressure)
         self.upkeep = Upkeep(store, self.thread, settings.retention, self.topics.reserve_hours)
-        self.durable.someone_waits = lambda: self.hold.count > 0
         levels = DelayLevels(settings.store.delay_levels)
         topics, groups = self.topics, self.groups
         self.sender = Sender(
@@ -154,7 +160,8 @@ class Broker:
         """Finish what a crash cut off, then begin what happens now and then."""
         self.removal.finish()
         self.take_batches()
-        self.durable.start()
+        self.commits.start()
+        self._rounds.start()
         self.delays.start()
         for seconds, work, name in (
             (MAINTAIN_SECONDS, self.maintain, "maintain"),
@@ -196,14 +203,14 @@ class Broker:
         """Answer everything that waits: held pulls now, sends when they are synced."""
         self.delays.stop()
         self.hold.end_all()
-        await self.durable.settle()
+        await self.commits.settle()
 
     async def stop(self) -> None:
         """End everything and close the store: what was answered is on the disk after this."""
         await self._tasks.close()
         self.delays.stop()
         await self.reads.stop()
-        self.durable.close()
+        self.commits.close()
         await self._sync_thread.stop()
         await self.thread.stop()
         self.upkeep.close()
@@ -229,6 +236,17 @@ class Broker:
         """Forget clients that are gone, and what they held; every ten seconds."""
         self.members.expire()
         self.locks.expire()
+
+
+def flush_mode(settings: Settings) -> FlushMode:
+    """Return when senders are answered."""
+    durability = settings.durability
+    return FlushMode(
+        is_sync=settings.store.flush == "sync",
+        wait_seconds_max=durability.sync_wait_ms_max / 1000,
+        timeout_seconds=durability.sync_timeout_ms / 1000,
+        look_seconds=settings.store.flush_interval_ms / 1000,
+    )
 
 
 async def _every(seconds: float, work: Callable[[], None], name: str) -> None:

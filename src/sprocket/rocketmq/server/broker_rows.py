@@ -110,12 +110,12 @@ def of_administrators(
         return Room(used, round(free / (1 - used)) if used < 1 else 0, free)
 
     def waiting() -> WaitingRequests:
-        durable = broker.durable
+        commits = broker.commits
         return WaitingRequests(
-            durable.waiting_count,
+            commits.waiting_count,
             broker.thread.waiting_count,
             broker.hold.count,
-            longest_ms(durable.unanswered, clock.now_ms()),
+            longest_ms(commits.unanswered, clock.now_ms()),
         )
 
     info = RuntimeInfo(

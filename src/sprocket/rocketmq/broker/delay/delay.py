@@ -49,7 +49,7 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit, MessageOriginal
+from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, MessageOriginal
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import NewRecord
@@ -158,7 +158,7 @@ class Delays:
         self,
         store: Store,
         reads: Reads,
-        durable: GroupCommit,
+        durable: DurableAppender,
         progress: DelayProgress,
         levels: DelayLevels,
         store_host: bytes,
@@ -213,7 +213,7 @@ class Delays:
         return self._wait_ms(level, units[0][3]) if units else None
 
     def stop(self) -> None:
-        """Begin no further batch; `GroupCommit.settle` or `close` answers the one under way."""
+        """Begin no further batch; group commit, when it stops, answers the one under way."""
         self._is_stopped = True
         for level in self._levels:
             if level.timer is not None:

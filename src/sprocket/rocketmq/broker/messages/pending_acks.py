@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from sprocket.base import log
 from sprocket.base.disk import Buffer
@@ -17,10 +16,10 @@ _log = log.get_logger(__name__)
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 R = TypeVar("R")
-P = TypeVar("P", bound="Asker")
+P = TypeVar("P", bound="Recipient")
 
 
-class Asker(Protocol):
+class Recipient(Protocol):
     """Who gets an answer; `runtime.driver.Peer` is one."""
 
     def send_now(self, buffers: Sequence[Buffer]) -> None:
@@ -32,7 +31,7 @@ Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequenc
 its sync is late. What it returns is sent when the time has come; it has no effect of its own, since
 it is called before the sync is over and once more if that fails."""
 
-Ready: TypeAlias = defaultdict[Asker, list[Buffer]]
+Ready: TypeAlias = defaultdict[Recipient, list[Buffer]]
 """Answers that wait for their time, in order."""
 
 Answers: TypeAlias = Callable[[Sequence[A], AppendedBatch | None, StoreError | None, Ready], None]
@@ -40,10 +39,27 @@ Answers: TypeAlias = Callable[[Sequence[A], AppendedBatch | None, StoreError | N
 each, or why nothing was."""
 
 
+class Waiting(Protocol):
+    """Those who wait for records that were appended together; every `PendingAcks` is one."""
+
+    @property
+    def records(self) -> int:
+        """How many records that are."""
+
+    @property
+    def waiting_count(self) -> int:
+        """How many answers are due."""
+
+    @property
+    def stored_at_ms(self) -> int | None:
+        """Their store time; None if nothing was stored."""
+
+    def add_answers(self, error: StoreError | None, found: Ready, *, is_stored: bool) -> None:
+        """Make the answers."""
+
+
 class PendingAcks(Struct, Generic[A_co], frozen=True, eq=False):
     """Those who wait for records that were appended together.
-
-    Any are a `PendingAcks[object]`: its `answers` gets nothing but its `asked`.
 
     Attributes:
         answers: Makes their answers.
@@ -57,8 +73,28 @@ class PendingAcks(Struct, Generic[A_co], frozen=True, eq=False):
     stored: AppendedBatch | None
     records: int
 
+    @property
+    def waiting_count(self) -> int:
+        """How many answers are due."""
+        return len(self.asked)
 
-def longest_ms(groups: Sequence[PendingAcks[object]], now_ms: int) -> int:
+    @property
+    def stored_at_ms(self) -> int | None:
+        """Their store time; None if nothing was stored."""
+        return None if self.stored is None else self.stored.stored_at_ms
+
+    def add_answers(self, error: StoreError | None, found: Ready, *, is_stored: bool) -> None:
+        """Make the answers.
+
+        Args:
+            error: Why they may not be acknowledged; None if they may.
+            found: Where to add them.
+            is_stored: Whether the records are still what was appended.
+        """
+        self.answers(self.asked, self.stored if is_stored else None, error, found)
+
+
+def longest_ms(groups: Sequence[Waiting], now_ms: int) -> int:
     """Return for how long those of some groups have waited at most; 0 if there are none.
 
     Args:
@@ -66,8 +102,8 @@ def longest_ms(groups: Sequence[PendingAcks[object]], now_ms: int) -> int:
         now_ms: The time by the store's clock.
     """
     for group in groups[:1]:
-        if group.stored is not None:
-            return max(0, now_ms - group.stored.stored_at_ms)
+        if group.stored_at_ms is not None:
+            return max(0, now_ms - group.stored_at_ms)
     return 0
 
 
@@ -82,12 +118,12 @@ def one(
     found[asker] += answer(asker, request, stored[0] if stored else None, error)
 
 
-def ready(group: Iterable[PendingAcks[object]], error: StoreError | None) -> Ready:
+def ready(group: Iterable[Waiting], error: StoreError | None, *, is_stored: bool = True) -> Ready:
     """Make the answers of a group; one that fails does not keep the others waiting."""
     found: Ready = defaultdict(list)
     for each in group:
         try:
-            each.answers(each.asked, each.stored, error, found)
+            each.add_answers(error, found, is_stored=is_stored)
         except Exception:
             _log.exception("an answer could not be given")
     return found
@@ -100,11 +136,6 @@ def send(answers: Ready) -> None:
             asker.send_now(buffers)
 
 
-def tell(group: Iterable[PendingAcks[object]], error: StoreError | None) -> None:
-    """Answer everybody, with what was stored or with an error."""
-    send(ready(group, error))
-
-
-def refuse(group: Iterable[PendingAcks[object]], error: StoreError) -> None:
+def refuse(group: Iterable[Waiting], error: StoreError) -> None:
     """Answer everybody with why nothing was stored."""
-    tell([replace(each, stored=None) for each in group], error)
+    send(ready(group, error, is_stored=False))

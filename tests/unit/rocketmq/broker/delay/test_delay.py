@@ -9,15 +9,31 @@ from tests.recorded import Recorded
 from sprocket.base.disk import advance
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.base.units import MIB
+from sprocket.rocketmq.broker.broker import flush_mode
 from sprocket.rocketmq.broker.delay.delay import BATCH, HALF_TOPIC, UNREADABLE_LOOKS_MAX, Delays
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.messages import DelayLevels, GroupCommit
-from sprocket.rocketmq.broker.messages.group_commit import READY_BESIDE
+from sprocket.rocketmq.broker.delivery import PullHold
+from sprocket.rocketmq.broker.messages import (
+    Commits,
+    DelayLevels,
+    DurableAppender,
+    DurableLog,
+    ReputRounds,
+    pending_acks,
+)
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.record import MAGIC_V1, properties, record
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
-from sprocket.rocketmq.settings import Geometry, LogGeometry, QueueGeometry, StoreSettings
+from sprocket.rocketmq.settings import (
+    Geometry,
+    LogGeometry,
+    PullSettings,
+    QueueGeometry,
+    Settings,
+    StoreSettings,
+)
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.group_commit import READY_BESIDE, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -82,19 +98,23 @@ class Desk:
             log=LogGeometry(segment_bytes=64 * 1024), queue=small.queue, index=small.index
         )
         self.store = Store.open(self.disk, "/s", settings, self.clock, geometry)
-        self.durable = GroupCommit(
+        self.rounds = ReputRounds(
             self.store,
-            InlineThread(),
-            InlineThread(),
             self.timers,
             self.clock,
-            lambda _: None,
+            PullHold(self.timers, PullSettings()),
             Stats(self.clock),
-            Pressure(MIB, MIB),
-            lambda: None,
-            sync_wait_ms_max=1.0,
-            sync_timeout_ms=5000,
         )
+        pressure = Pressure(MIB, MIB)
+        self.commits: Commits = GroupCommit(
+            DurableLog(self.store, lambda: None),
+            pending_acks,
+            self.rounds,
+            Machine(self.timers, self.clock, InlineThread(), InlineThread()),
+            flush_mode(Settings(store=settings)),
+            pressure,
+        )
+        self.durable = DurableAppender(self.store, self.commits, pressure)
         self.progress = DelayProgress(
             self.disk, "/s", self.clock, self.store, is_whole=not self.store.report.damage
         )
@@ -109,9 +129,14 @@ class Desk:
             self.store.log_clock,
         )
 
+    def write(self) -> None:
+        """Begin to write the log and to follow it."""
+        self.commits.start()
+        self.rounds.start()
+
     def start(self) -> "Desk":
         """Begin to deliver."""
-        self.durable.start()
+        self.write()
         self.delays.start()
         self.timers.drain()
         return self
@@ -290,7 +315,7 @@ def test_a_bad_sector_holds_up_its_message_alone() -> None:
     desk = Desk()
     desk.wait(1, b"bad")
     desk.wait(1, b"good")
-    desk.durable.start()
+    desk.write()
     desk.timers.drain()
     desk = desk.killed()
     place = desk.store.units("SCHEDULE_TOPIC_XXXX", 0, 0, 1)[0][1]
@@ -354,7 +379,7 @@ def test_a_failed_sync_notes_nothing() -> None:
     for number in range(count):
         desk.wait(1, b"%d" % number)
     desk.clock.advance(1000)
-    desk.durable.start()
+    desk.write()
     desk.delays.start()
     desk.disk.fail("sync", 1)
     desk.timers.drain()

@@ -32,7 +32,7 @@ def _said(
     return [request, b"refused" if stored is None else b"stored", str(error).encode()]
 
 
-def _one(asker: Asker, request: bytes) -> PendingAcks[object]:
+def _one(asker: Asker, request: bytes) -> PendingAcks[tuple[Any, Asker, bytes]]:
     asked = [(_said, asker, request)]
     return PendingAcks(pending_acks.one, asked, PLACES, 1)
 
@@ -50,7 +50,8 @@ def test_the_first_has_waited_for_longest() -> None:
 def test_each_asker_is_told_once_in_order() -> None:
     """With all that is theirs."""
     first, second = Asker(), Asker()
-    pending_acks.tell([_one(first, b"a"), _one(second, b"b"), _one(first, b"c")], None)
+    group = [_one(first, b"a"), _one(second, b"b"), _one(first, b"c")]
+    pending_acks.send(pending_acks.ready(group, None))
     assert first.calls == [[b"a", b"stored", b"None", b"c", b"stored", b"None"]]
     assert second.calls == [[b"b", b"stored", b"None"]]
 
@@ -65,6 +66,6 @@ def test_who_is_refused_hears_of_no_place() -> None:
 def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
     """And nothing is sent to who has none."""
     first, second = Asker(), Asker()
-    pending_acks.tell([_one(first, b"bad"), _one(second, b"b")], None)
+    pending_acks.send(pending_acks.ready([_one(first, b"bad"), _one(second, b"b")], None))
     assert first.calls == []
     assert len(second.calls) == 1

@@ -21,7 +21,7 @@ from msgspec import structs
 from sprocket.base import log
 from sprocket.base.errors import ClientError, RequestRefused, StoreError
 from sprocket.rocketmq.broker.groups import ClientManager
-from sprocket.rocketmq.broker.messages import REGION, GroupCommit, Sender
+from sprocket.rocketmq.broker.messages import REGION, DurableAppender, Sender
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
@@ -65,7 +65,7 @@ class ReplyHandlers:
     """
 
     _sender: Sender
-    _durable: GroupCommit
+    _durable: DurableAppender
     _members: ClientManager
     _channels: Channels
     _store_host: bytes

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.messages import GroupCommit, RetryService
+from sprocket.rocketmq.broker.messages import DurableAppender, RetryService
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -26,7 +26,7 @@ class RetryHandlers:
     """Messages that consumers could not handle."""
 
     _send_back: RetryService
-    _durable: GroupCommit
+    _durable: DurableAppender
     _stats: Stats
     _topics: Topics
 

@@ -12,7 +12,7 @@ from sprocket.base.errors import (
     StoreFailed,
     SyncLate,
 )
-from sprocket.rocketmq.broker.messages import GroupCommit, Ready, Sender
+from sprocket.rocketmq.broker.messages import DurableAppender, Ready, Sender
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
@@ -39,7 +39,7 @@ class SendHandlers:
     `Source` of the group commit.
     """
 
-    def __init__(self, sender: Sender, durable: GroupCommit, store_host: bytes) -> None:
+    def __init__(self, sender: Sender, durable: DurableAppender, store_host: bytes) -> None:
         self._sender = sender
         self._durable = durable
         self._pressure = durable.pressure

@@ -8,15 +8,15 @@ import pytest
 
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, SyncLate
 from sprocket.base.errors import StoreFailed as Failed
-from sprocket.rocketmq.broker.messages.group_commit import (
+from sprocket.rocketmq.broker.messages import pending_acks
+from sprocket.rocketmq.broker.messages.durable_appender import Commits, DurableAppender
+from sprocket.rocketmq.broker.messages.durable_log import DurableLog
+from sprocket.rocketmq.broker.messages.reput_rounds import (
     DISPATCH_BYTES_ENOUGH,
     DISPATCH_ENOUGH,
     DISPATCH_SECONDS,
-    FILL_RECORDS_MAX,
-    GATHER_TURNS_MAX,
     INDEX_ROUND,
-    READY_BESIDE,
-    GroupCommit,
+    ReputRounds,
 )
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
@@ -24,6 +24,14 @@ from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.reput import Arrival, Fresh
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.group_commit import (
+    FILL_RECORDS_MAX,
+    GATHER_TURNS_MAX,
+    READY_BESIDE,
+    FlushMode,
+    GroupCommit,
+    Machine,
+)
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.timers import FakeTimers
@@ -238,8 +246,20 @@ class FakeThread:
             done(result, None)
 
 
+class FakeHold:
+    """Consumers that wait if the test says so."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.arrivals: list[Arrival] = []
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Write it down."""
+        self.arrivals.append(arrival)
+
+
 class Bench:
-    """A `GroupCommit` between fakes."""
+    """The way of records into a store, between fakes."""
 
     def __init__(self, flush: str = "sync", *, ms_max: float = 1.0, unsynced_max: int = 1) -> None:
         self.clock = FakeClock()
@@ -251,20 +271,30 @@ class Bench:
         self.tables_changed = False
         self.table_error: StoreError | None = None
         self.stats = Stats(self.clock)
-        self.arrived: list[Arrival] = []
-        self.durable = GroupCommit(
-            cast("Store", self.store),
-            self.fill_thread,
-            self.thread,
-            self.timers,
-            self.clock,
-            self.arrived.append,
-            self.stats,
-            Pressure(unsynced_max, 1),
-            self.begin_table_sync,
-            sync_wait_ms_max=ms_max,
-            sync_timeout_ms=5000,
+        self.hold = FakeHold()
+        self.arrived = self.hold.arrivals
+        self.pressure = Pressure(unsynced_max, 1)
+        store = cast("Store", self.store)
+        self.rounds = ReputRounds(store, self.timers, self.clock, self.hold, self.stats)
+        self.commits: Commits = GroupCommit(
+            DurableLog(store, self.begin_table_sync),
+            pending_acks,
+            self.rounds,
+            Machine(self.timers, self.clock, self.fill_thread, self.thread),
+            FlushMode(
+                is_sync=flush == "sync",
+                wait_seconds_max=ms_max / 1000,
+                timeout_seconds=5,
+                look_seconds=0.5,
+            ),
+            self.pressure,
         )
+        self.durable = DurableAppender(store, self.commits, self.pressure)
+
+    def start(self) -> None:
+        """Begin to fill ahead, and to dispatch."""
+        self.commits.start()
+        self.rounds.start()
 
     def begin_table_sync(self) -> "Bench | None":
         """Say whether tables have changed."""
@@ -440,13 +470,13 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once(flush: str) -> None:
     assert source.taken == []
     bench.timers.turn()
     source.ask("c")
-    assert bench.durable.waiting_count == 3
+    assert bench.commits.waiting_count == 3
     assert bench.answers == []
     bench.timers.drain()
     assert source.taken == [["a", "b", "c"]]
     assert bench.store.done == ["write", "sync"][: 1 + (flush == "sync")]
     assert bench.answers == [("a", None), ("b", None), ("c", None)]
-    assert bench.durable.waiting_count == 0
+    assert bench.commits.waiting_count == 0
     source.ask("d")
     bench.durable.take_up_now()
     bench.append("e")
@@ -458,7 +488,7 @@ def test_what_is_asked_of_a_broker_that_stops_is_answered() -> None:
     """It is taken up, so that who asked hears that it was not stored."""
     bench = Bench()
     FakeSource(bench).ask("a")
-    bench.durable.close()
+    bench.commits.close()
     assert bench.answers == [(None, "StoreFailed")]
 
 
@@ -620,7 +650,7 @@ def test_what_a_stalled_fill_keeps_from_being_written_is_refused_in_time() -> No
     """It is nowhere, so nothing of it may be there later; what comes then is stored again."""
     bench = Bench()
     bench.store.fills = 1
-    bench.durable.start()
+    bench.start()
     bench.store.blocks = True
     bench.append("a")
     bench.timers.drain()
@@ -679,10 +709,10 @@ def test_who_waits_is_woken_in_the_same_turn() -> None:
     bench.append("b")
     bench.store.arrivals = [arrival]
     bench.timers.drain()
-    bench.durable.someone_waits = lambda: True  # before the round of those it came too late for
+    bench.hold.count = 1  # before the round of those it came too late for
     bench.timers.advance(ROUND_MS)
     assert bench.arrived == [arrival]
-    bench.durable.someone_waits = lambda: True
+    bench.hold.count = 1
     bench.store.arrivals = [arrival]
     bench.append("b")
     bench.timers.drain()
@@ -769,7 +799,7 @@ def test_zeros_are_filled_one_step_after_the_other() -> None:
     """The next step begins when the last one has ended; a failed one stops nothing."""
     bench = Bench()
     bench.store.fills = 2
-    bench.durable.start()
+    bench.start()
     assert len(bench.fill_thread.jobs) == 1
     bench.store.sync_error = DiskFull("full")
     bench.fill_thread.work()
@@ -822,7 +852,7 @@ def test_a_write_waits_for_a_fill_of_the_same_bytes() -> None:
     """It is made when the fill has ended, without another append."""
     bench = Bench()
     bench.store.fills = 1
-    bench.durable.start()
+    bench.start()
     bench.store.blocks = True
     bench.append("a")
     bench.timers.drain()
@@ -831,7 +861,7 @@ def test_a_write_waits_for_a_fill_of_the_same_bytes() -> None:
     assert bench.store.done == ["fill", "write", "sync"]
     assert bench.answers == [("a", None)]
     bench.store.fills = 1
-    bench.durable.start()
+    bench.start()
     bench.append("b")
     bench.fill_thread.work()
     assert bench.store.done[3:] == ["fill"]
@@ -841,7 +871,7 @@ def test_the_end_of_a_fill_leaves_a_group_to_gather() -> None:
     """If it kept nothing from being written."""
     bench = Bench()
     bench.store.fills = 1
-    bench.durable.start()
+    bench.start()
     bench.append("a")
     bench.fill_thread.work()
     assert bench.store.done == ["fill"]
@@ -859,7 +889,7 @@ def test_closing_refuses_who_still_waits() -> None:
     bench.append("a")
     bench.timers.drain()
     bench.append("b")
-    bench.durable.close()
+    bench.commits.close()
     assert bench.answers[1:] == [(None, "StoreFailed"), (None, "StoreFailed")]
     bench.timers.advance(10_000)
     bench.thread.work()
@@ -958,23 +988,25 @@ def test_nothing_is_weighed_once_the_disk_is_quick_again() -> None:
             bench.thread.work()
         assert not bench.durable.pressure.is_full
     assert not bench.thread.jobs, "it did not come back to the loop"
-    assert bench.durable.waiting_count == 0
+    assert bench.commits.waiting_count == 0
 
 
 def test_who_has_waited_for_longest_comes_first() -> None:
     """Those whose sync is out, those who missed it, those who are not written yet."""
     bench = Bench(ms_max=0)
-    for records in ("bc", "d", "ef"):
+    for records in ("bc", "d", "efg"):
         bench.append_batch(*records)
-        if records != "ef":
+        if records != "efg":
             bench.timers.drain()
-    waiting = [asked for one in bench.durable.unanswered for asked in one.asked]
-    assert ["".join(cast("str", asked)) for asked in waiting] == ["bc", "d", "ef"]
-    assert bench.durable.waiting_count == 3
+    assert [one.records for one in bench.commits.unanswered] == [2, 1, 3]
+    assert bench.commits.waiting_count == 3
     while bench.thread.jobs:
         bench.thread.work()
-    assert [one.asked for one in bench.durable.unanswered] == [[("e", "f")]]
+    assert [one.records for one in bench.commits.unanswered] == [3]
     bench.timers.drain()
+    while bench.thread.jobs:
+        bench.thread.work()
+    assert [stored for stored, _ in bench.answers] == [["b", "c"], ["d"], ["e", "f", "g"]]
 
 
 @pytest.mark.parametrize("is_taken_up", [True, False])
@@ -994,9 +1026,9 @@ def test_a_stop_waits_for_who_waits_but_not_for_who_comes(is_taken_up: bool) -> 
         else:
             FakeSource(bench).ask("a")
         coming = asyncio.ensure_future(come())
-        await bench.durable.settle()
+        await bench.commits.settle()
         assert ("a", None) in bench.answers
-        assert bench.durable.waiting_count
+        assert bench.commits.waiting_count
         coming.cancel()
 
     asyncio.run(stop())

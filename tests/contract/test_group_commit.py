@@ -1,0 +1,293 @@
+"""Group commit over another log than RocketMQ's: a service that echoes lines once they are safe."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from sprocket.base.disk import File
+from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
+from sprocket.runtime.group_commit import FlushMode, GroupCommit, Job, Machine, Sync
+from sprocket.runtime.pressure import Pressure
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+from sprocket.testing.timers import FakeTimers
+
+PATH = "/echo/log"
+
+
+class LineSync:
+    """Makes durable what an `EchoLog` has written."""
+
+    def __init__(self, log: "EchoLog") -> None:
+        self._log = log
+        self._target = log.written
+
+    def start_writing(self) -> None:
+        """Do nothing: the disk begins with the sync."""
+
+    def run(self) -> None:
+        """Sync the file."""
+        self._log.file.sync()
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how far that is, or that nobody knows."""
+        self._log.failure = error
+        if error is None:
+            self._log.synced = self._target
+
+
+class EchoLog:
+    """Lines in one file."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        disk.make_folder("/echo")
+        self.file: File = disk.open(PATH, write=True, create=True)
+        disk.sync_folder("/echo")
+        self.written = self.synced = 0
+        self.failure: StoreError | None = None
+        self._lines: list[bytes] = []
+
+    def append(self, line: bytes) -> None:
+        """Take a line up."""
+        self._lines.append(line + b"\n")
+
+    def write(self) -> int:
+        """Write the lines, or lose them."""
+        lines, self._lines = self._lines, []
+        self.file.write(lines, self.written)
+        self.written += sum(map(len, lines))
+        return self.written
+
+    def give_up_unwritten(self) -> None:
+        """Forget them."""
+        self._lines = []
+
+    def begin_sync(self) -> Sync | None:
+        """Sync what is written."""
+        if self.failure is not None:
+            raise StoreFailed("a sync failed before")
+        return None if self.is_synced else LineSync(self)
+
+    begin_due_sync = begin_sync
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the disk has all that was written."""
+        return self.synced == self.written
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much it lacks."""
+        return self.written + sum(map(len, self._lines)) - self.synced
+
+    def begin_fill(self) -> Job | None:
+        """Do without zeros."""
+        return None
+
+    def begin_file(self) -> Job | None:
+        """Do with one file."""
+        return None
+
+    def fill_blocks_write(self) -> bool:
+        """Let nothing wait for either."""
+        return False
+
+
+class Line:
+    """A line that somebody waits for."""
+
+    records = waiting_count = 1
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+
+class Echo:
+    """The service; it is its own desk and its own follower.
+
+    Attributes:
+        said: What it has answered, in order: a line, or why it is not safe.
+        jobs: What the threads have to do, with whom to tell.
+        is_quick: The disk does everything at once.
+    """
+
+    def __init__(self, *, is_sync: bool = True) -> None:
+        self.disk = SimulatedDisk()
+        self.clock = FakeClock()
+        self.timers = FakeTimers(self.clock)
+        self.log = EchoLog(self.disk)
+        self.said: list[bytes | str] = []
+        self.jobs: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
+        self.is_quick = True
+        self.written: list[int] = []
+        self._collected: list[bytes] = []
+        mode = FlushMode(is_sync=is_sync, wait_seconds_max=1, timeout_seconds=5, look_seconds=1)
+        machine = Machine(self.timers, self.clock, self, self)
+        self.commit: GroupCommit[Line, list[bytes | str]] = GroupCommit(
+            self.log, self, self, machine, mode, Pressure(1000, 1000)
+        )
+        self.commit.start()
+
+    def store(self, *lines: bytes) -> None:
+        """Have lines stored and echoed."""
+        for line in lines:
+            self.log.append(line)
+            self.commit.wait(Line(line))
+
+    def collect(self, line: bytes) -> None:
+        """Do so, but append it with others."""
+        if not self._collected:
+            self.commit.gather(self)
+        self._collected.append(line)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many lines it has collected."""
+        return len(self._collected)
+
+    def take_up(self) -> None:
+        """Append them."""
+        lines, self._collected = self._collected, []
+        self.store(*lines)
+
+    def ready(self, group: Sequence[Line], error: StoreError | None) -> list[bytes | str]:
+        """Echo each line, or say what is wrong with it."""
+        return [line.text if error is None else type(error).__name__ for line in group]
+
+    def refuse(self, group: Sequence[Line], error: StoreError) -> None:
+        """Say so to each."""
+        self.send(self.ready(group, error))
+
+    def send(self, answers: list[bytes | str]) -> None:
+        """Note them."""
+        self.said += answers
+
+    def wrote(self, count: int) -> None:
+        """Note it."""
+        self.written.append(count)
+
+    def refused(self, count: int) -> None:
+        """Do nothing."""
+
+    def synced(self, seconds: float) -> None:
+        """Do nothing."""
+
+    def answered(self, *, waits_for_syncs: bool) -> None:
+        """Do nothing."""
+
+    def work_beside(self) -> Callable[[], None] | None:
+        """Have nothing to do."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def submit(self, job: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
+        """Keep a job until `work`."""
+        self.jobs.append((job, done))
+
+    def run_within(
+        self,
+        seconds: float,
+        job: Callable[[], Any],
+        done: Callable[[Any, Any], None],
+        beside: Callable[[], None] | None = None,
+    ) -> None:
+        """Do a job at once, or if the disk is slow later."""
+        assert seconds == 1
+        assert beside is None
+        self.submit(job, done)
+        if self.is_quick:
+            self.work()
+
+    def work(self) -> None:
+        """Do the oldest job."""
+        job, done = self.jobs.pop(0)
+        try:
+            done(job(), None)
+        except StoreError as error:
+            done(None, error)
+
+    @property
+    def safe(self) -> list[bytes]:
+        """What a loss of power leaves if it takes all that it can."""
+        return self.disk.crash(lambda _: 0).contents()[PATH].split(b"\n")[:-1]
+
+
+def test_lines_of_some_turns_share_a_write_and_a_sync() -> None:
+    """And are safe when they are echoed, those that were collected too."""
+    echo = Echo()
+    echo.store(b"a")
+    echo.collect(b"b")
+    echo.timers.turn()
+    echo.collect(b"c")
+    assert (echo.said, echo.commit.waiting_count) == ([], 3)
+    echo.timers.drain()
+    assert (echo.said, echo.commit.waiting_count) == ([b"a", b"b", b"c"], 0)
+    assert echo.safe == [b"a", b"b", b"c"]
+    assert (echo.disk.calls["write"], echo.disk.calls["sync"], echo.written) == (1, 1, [3])
+
+
+def test_under_async_flush_lines_are_echoed_before_they_are_safe() -> None:
+    """The sync follows."""
+    echo = Echo(is_sync=False)
+    echo.store(b"a")
+    echo.timers.drain()
+    assert (echo.said, echo.safe) == ([b"a"], [])
+    echo.timers.advance(1000)
+    echo.work()
+    assert echo.safe == [b"a"]
+
+
+def test_lines_that_find_no_space_are_refused_and_later_ones_are_stored() -> None:
+    """What was to be written is forgotten."""
+    echo = Echo()
+    echo.disk.fail("write", error=28)
+    echo.store(b"a", b"b")
+    echo.timers.drain()
+    assert echo.said == [DiskFull.__name__] * 2
+    echo.store(b"c")
+    echo.timers.drain()
+    assert (echo.said[2:], echo.safe) == ([b"c"], [b"c"])
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_after_a_failed_sync_no_line_is_echoed_any_more(is_quick: bool) -> None:
+    """Neither those it was for, nor those that came while it was out, nor later ones."""
+    echo = Echo()
+    echo.is_quick = is_quick
+    echo.disk.fail("sync")
+    echo.store(b"a")
+    echo.timers.drain()
+    echo.store(b"b")
+    echo.timers.drain()
+    while echo.jobs:
+        echo.work()
+    echo.store(b"c")
+    echo.timers.drain()
+    assert echo.said == [StoreFailed.__name__] * 3
+
+
+def test_a_sync_that_takes_too_long_is_said_once() -> None:
+    """Who came meanwhile waits for the next one; that it ended then is no second answer."""
+    echo = Echo()
+    echo.is_quick = False
+    echo.store(b"a")
+    echo.timers.drain()
+    echo.store(b"b")
+    echo.timers.advance(5000)
+    assert echo.said == [SyncLate.__name__]
+    echo.work()
+    assert echo.said == [SyncLate.__name__]
+    echo.work()
+    assert (echo.said[1:], echo.safe) == ([b"b"], [b"a", b"b"])
+
+
+def test_who_waits_when_it_closes_is_refused() -> None:
+    """Those who were only collected as well."""
+    echo = Echo()
+    echo.store(b"a")
+    echo.collect(b"b")
+    echo.commit.close()
+    assert echo.said == [StoreFailed.__name__] * 2
