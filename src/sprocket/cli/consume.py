@@ -7,12 +7,14 @@ queues, as any member does, and the messages that it wrote are consumed.
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sprocket.base.errors import SettingsError
 from sprocket.cli import logs, output
+from sprocket.cli.logs import LogOptions
 from sprocket.cli.options import AsJson, Tags, TopicName
 from sprocket.cli.wire import READER_GROUP, Remote, over_the_wire
 
@@ -23,8 +25,17 @@ HOLD_MS = 10_000
 """How long a broker may keep a request for messages that are not there yet."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """When enough was shown."""
+
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="End when all messages that are there were shown.")
+    ] = False
+
+
 @over_the_wire
-@logs.logged
 def consume(
     remote: Remote,
     topic: TopicName,
@@ -38,26 +49,26 @@ def consume(
         ),
     ] = "last",
     tag: Tags = "*",
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
-    until_end: Annotated[
-        bool, typer.Option("--until-end", help="End when all messages that are there were shown.")
-    ] = False,
     as_json: AsJson = False,
+    *,
+    end: End,
+    log: LogOptions,
 ) -> None:
     """Show the messages of a topic as they come, until Ctrl-C."""
     from sprocket.runtime import driver
 
-    if group is not None and until_end:
+    if group is not None and end.until_end:
         raise SettingsError("--until-end is for reading without a --group: others may share it")
-    show = Shown(count, as_json=as_json)
+    show = Shown(end.count, as_json=as_json)
     where = output.place(start)
     work = (
-        _alone(remote, topic, where, tag, show, until_end=until_end)
+        _alone(remote, topic, where, tag, show, until_end=end.until_end)
         if group is None
         else _with_group(remote, topic, group, where, tag, show)
     )
     try:
-        driver.run(work)
+        with log.told():
+            driver.run(work)
     except KeyboardInterrupt:
         output.say(f"{show.written:,} shown")
 

@@ -1,6 +1,7 @@
 """`sprocket group`: consumer groups, how far they are, who is in them, over the wire."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,41 +36,49 @@ def list_groups(
     tables.write_table("", shown, spare=("model", "topics"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a group is to be."""
+
+    retries: Annotated[
+        int, typer.Option(min=-1, help="Tries before a message is a dead letter.")
+    ] = 16
+    retry_queues: Annotated[int, typer.Option(min=0, max=1024, help="Queues for retries.")] = 1
+    broadcast: Annotated[
+        bool, typer.Option("--broadcast/--no-broadcast", help="Allow broadcasting.")
+    ] = True
+    enabled: Annotated[
+        bool, typer.Option("--enabled/--disabled", help="Allow it to consume at all.")
+    ] = True
+
+
 @app.command("create")
 @over_the_wire
 def create_group(
     remote: Remote,
     name: GroupName,
-    retries: Annotated[
-        int, typer.Option(min=-1, help="Tries before a message is a dead letter.")
-    ] = 16,
-    retry_queues: Annotated[int, typer.Option(min=0, max=1024, help="Queues for retries.")] = 1,
-    broadcast: Annotated[
-        bool, typer.Option("--broadcast/--no-broadcast", help="Allow broadcasting.")
-    ] = True,
-    enabled: Annotated[
-        bool, typer.Option("--enabled/--disabled", help="Allow it to consume at all.")
-    ] = True,
     cluster: Cluster = None,
     broker: BrokerName = None,
     as_json: AsJson = False,
+    *,
+    setup: Setup,
 ) -> None:
     """Create a group, or change one that exists."""
     from sprocket.rocketmq.model.group import SubscriptionGroup
 
     group = SubscriptionGroup(
         name=name,
-        retry_times_max=retries,
-        retry_queues=retry_queues,
-        consume_broadcast_enable=broadcast,
-        consume_enable=enabled,
+        retry_times_max=setup.retries,
+        retry_queues=setup.retry_queues,
+        consume_broadcast_enable=setup.broadcast,
+        consume_enable=setup.enabled,
     )
     with remote.admin() as admin:
         admin.group.create(group, cluster=cluster, broker=broker)
         if as_json:
             tables.write_rows(setup_rows(admin, name), as_json=True)
         else:
-            output.say(f"group {name} is there, with {retries} tries")
+            output.say(f"group {name} is there, with {setup.retries} tries")
 
 
 @app.command("delete")

@@ -1,13 +1,12 @@
 """The log of a running command: lines on stderr, for people and for files."""
 
-import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated
 
 import structlog
 import typer
@@ -65,41 +64,26 @@ def _renderer(log_format: LogFormat) -> structlog.typing.Processor:
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
 
 
-def logged(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of those that serve, `--log-format` and `--log-level`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """The options of those that serve, for a command that is not asked to log by itself."""
 
-    With one of them its log lines are as a server's while it runs. Without, they stay what they
-    are: what the client warns of is a line of the command, see `warnings_as_lines`.
-    """
+    log_format: Annotated[LogFormat | None, _FORMAT] = None
+    log_level: Annotated[LogLevel | None, _LEVEL] = None
 
-    @wraps(command)
-    def run(
-        *args: Any, log_format: LogFormat | None, log_level: LogLevel | None, **options: Any
-    ) -> None:
-        with _told_as(log_format, log_level):
-            command(*args, **options)
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Send log lines to stderr for a while, as a server does, if one of the two was given.
 
-    own = list(inspect.signature(command).parameters.values())
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in (
-            ("log_format", Annotated[LogFormat | None, _FORMAT]),
-            ("log_level", Annotated[LogLevel | None, _LEVEL]),
-        )
-    ]
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    return run
-
-
-@contextmanager
-def _told_as(log_format: LogFormat | None, level: LogLevel | None) -> Iterator[None]:
-    """Send log lines to stderr for a while, if one of the two was asked for."""
-    if log_format is None and level is None:
-        yield
-        return
-    with _structlog_kept():
-        log_to_stderr(log_format or LogFormat.TEXT, level or LogLevel.INFO)
-        yield
+        Without, they stay what they are: what the client warns of is a line of the command, see
+        `warnings_as_lines`.
+        """
+        if self.log_format is None and self.log_level is None:
+            yield
+            return
+        with _structlog_kept():
+            log_to_stderr(self.log_format or LogFormat.TEXT, self.log_level or LogLevel.INFO)
+            yield
 
 
 @contextmanager

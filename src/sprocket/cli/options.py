@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -26,37 +26,28 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Make an option of each field of a parameter that is a dataclass of options.
 
-    The fields are annotated as parameters are. The command gets the dataclass, made of what was
-    given.
+    The fields are annotated as parameters are, and stand behind all others. The command gets the
+    dataclass, made of what was given.
     """
     nouns: dict[str, type] = {}
     own: list[inspect.Parameter] = []
+    shared: list[inspect.Parameter] = []
     for one in inspect.signature(command).parameters.values():
         kind = one.annotation
-        if not dataclasses.is_dataclass(kind):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            nouns[one.name] = kind
+            shared += inspect.signature(kind).parameters.values()
+        else:
             own.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        assert isinstance(kind, type)
-        nouns[one.name] = kind
-        hints = get_type_hints(kind, include_extras=True)
-        own += [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=hints[field.name],
-            )
-            for field in dataclasses.fields(kind)
-        ]
 
     @wraps(command)
     def run(**given: Any) -> None:
-        made = {
-            name: kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
-            for name, kind in nouns.items()
-        }
-        command(**given, **made)
+        for name, kind in nouns.items():
+            given[name] = kind(
+                **{one: given.pop(one) for one in inspect.signature(kind).parameters}
+            )
+        command(**given)
 
-    run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in own}
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*own, *shared]}
     return run

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError
-from sprocket.cli import logs, output
+from sprocket.cli import output
+from sprocket.cli.logs import LogOptions
 from sprocket.cli.options import AsJson, TopicName
 from sprocket.cli.wire import Remote, over_the_wire
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 
 if TYPE_CHECKING:
-    from sprocket.rocketmq.client import SendResult
+    from sprocket.rocketmq.client import Message, SendResult
     from sprocket.runtime.blocking import ThreadFuture
 
 OUTSTANDING_MAX = 1_000
@@ -30,8 +31,40 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What each message has besides its body."""
+
+    key: Annotated[
+        list[str] | None, typer.Option(help="A key by which it can be found; may be repeated.")
+    ] = None
+    tag: Annotated[str, typer.Option(help="Its tag.")] = ""
+    prop: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
+    ] = None
+    delay: Annotated[
+        int, typer.Option(min=0, help="Delay level: 1 is 1 s, 2 is 5 s, 18 is 2 h; 0 is no delay.")
+    ] = 0
+    sharding_key: Annotated[
+        str | None, typer.Option(help="Messages with one such key stay in one queue, in order.")
+    ] = None
+
+    def message(self, topic: str, body: bytes) -> "Message":
+        """Return a message. Raises SettingsError: a property has no value."""
+        from sprocket.rocketmq.client import Message
+
+        return Message(
+            topic,
+            body,
+            tag=self.tag,
+            keys=self.key or (),
+            properties=output.pairs(self.prop or [], "property"),
+            delay_level=self.delay,
+        )
+
+
 @over_the_wire
-@logs.logged
 def produce(
     remote: Remote,
     topic: TopicName,
@@ -39,62 +72,58 @@ def produce(
         str | None, typer.Argument(help="The body; without it each line of stdin is a message.")
     ] = None,
     file: Annotated[str | None, typer.Option(help="Send the content of this file.")] = None,
-    key: Annotated[
-        list[str] | None, typer.Option(help="A key by which it can be found; may be repeated.")
-    ] = None,
-    tag: Annotated[str, typer.Option(help="Its tag.")] = "",
-    prop: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
-    ] = None,
-    delay: Annotated[
-        int, typer.Option(min=0, help="Delay level: 1 is 1 s, 2 is 5 s, 18 is 2 h; 0 is no delay.")
-    ] = 0,
-    sharding_key: Annotated[
-        str | None, typer.Option(help="Messages with one such key stay in one queue, in order.")
-    ] = None,
     count: Annotated[int, typer.Option(min=1, help="Send each message this many times.")] = 1,
     timeout_ms: Annotated[
         int, typer.Option(min=1, help="Give up a message that is not stored within this time.")
     ] = 10_000,
     as_json: AsJson = False,
+    *,
+    marks: Marks,
+    log: LogOptions,
 ) -> None:
     """Send messages to a topic: one from the argument, one from a file, or each line of stdin.
 
     Blank lines of stdin are left out, and counted. When a message cannot be sent, nothing behind it
     is read; what was sent is told, and the exit code is 1.
     """
-    from sprocket.rocketmq.client import Message, ProducerSettings
-    from sprocket.rocketmq.client.blocking import Producer
-
-    properties = output.pairs(prop or [], "property")
+    output.pairs(marks.prop or [], "property")  # before anything is read or sent
     if body is not None and file is not None:
         raise SettingsError("a body and a --file were given: send one of them")
-    given = Given()
-    bodies = given.bodies(body, file)
-    made = _made_by_this(remote, topic)
-    sending = Sending(topic, as_json=as_json)
+    given, sending = Given(), Sending(topic, as_json=as_json)
+    with log.told():
+        made = _made_by_this(remote, topic)
+        bodies = (one for one in given.bodies(body, file) for _ in range(count))
+        _send(remote, sending, bodies, marks, timeout_ms)
+    if not sending.goes_on:
+        output.say(sending.told())
+        raise typer.Exit(1)
+    if not as_json or given.blank_count:
+        blank = f"; {given.blank_count:,} blank lines left out" if given.blank_count else ""
+        output.say(f"{sending.told()}{made}{blank}")
+
+
+def _send(
+    remote: Remote,
+    sending: "Sending",
+    bodies: Iterator[tuple[str, bytes]],
+    marks: Marks,
+    timeout_ms: int,
+) -> None:
+    """Send until there are no more bodies, or one could not be sent."""
+    from sprocket.rocketmq.client import ProducerSettings
+    from sprocket.rocketmq.client.blocking import Producer
+
     patience = ProducerSettings(timeout_ms=timeout_ms)
     with Producer(remote.nameserver, group=GROUP, settings=patience, client=remote.client) as way:
         try:
             for what, data in bodies:
-                for _ in range(count):
-                    message = Message(
-                        topic,
-                        data,
-                        tag=tag,
-                        keys=key or (),
-                        properties=dict(properties),
-                        delay_level=delay,
-                    )
-                    try:
-                        answer = way.send_soon(message, sharding_key=sharding_key)
-                    except ClientError as error:
-                        sending.fail(what, error)
-                    else:
-                        sending.expect(what, answer)
-                    if not sending.goes_on:
-                        break
+                message = marks.message(sending.topic, data)
+                try:
+                    answer = way.send_soon(message, sharding_key=marks.sharding_key)
+                except ClientError as error:
+                    sending.fail(what, error)
+                else:
+                    sending.expect(what, answer)
                 if not sending.goes_on:
                     break
             sending.finish()
@@ -102,12 +131,6 @@ def produce(
             sending.finish()
             output.say(f"{sending.told()}; ended by Ctrl-C")
             raise typer.Exit(INTERRUPTED) from None
-    if not sending.goes_on:
-        output.say(sending.told())
-        raise typer.Exit(1)
-    if not as_json or given.blank_count:
-        blank = f"; {given.blank_count:,} blank lines left out" if given.blank_count else ""
-        output.say(f"{sending.told()}{made}{blank}")
 
 
 class Given:
@@ -158,7 +181,7 @@ class Sending:
 
     def __init__(self, topic: str, *, as_json: bool) -> None:
         self.goes_on = True
-        self._topic = topic
+        self.topic = topic
         self._as_json = as_json
         self._waiting: deque[UnansweredMessage] = deque()
         self._sent_count = 0
@@ -191,7 +214,7 @@ class Sending:
 
     def told(self) -> str:
         """Return what came of it, in one line."""
-        text = f"{self._sent_count:,} sent to {self._topic}"
+        text = f"{self._sent_count:,} sent to {self.topic}"
         if self._failed_count:
             text += f", {self._failed_count:,} not"
         return text + self._failure

@@ -1,15 +1,15 @@
 """What commands that talk to a running cluster share: where it is, and how it is reached."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from sprocket.cli import logs, output
+from sprocket.cli.options import expanded
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import ClientSettings
@@ -27,79 +27,86 @@ READER_GROUP = "TOOLS_CONSUMER"
 under it too. A broker makes a group that it does not know, which would be a trace."""
 _PANEL = "Connection"
 
-NameServer = Annotated[
-    str,
-    typer.Option(
-        "--nameserver",
-        "-n",
-        metavar="HOST:PORT",
-        help="The NameServer; several with ; between.",
-        envvar="NAMESRV_ADDR",
-        rich_help_panel=_PANEL,
-    ),
-]
-Tls = Annotated[
-    bool,
-    typer.Option(
-        "--tls",
-        help="Encrypt every connection; servers are not checked without --tls-trust.",
-        envvar="SPROCKET_TLS",
-        rich_help_panel=_PANEL,
-    ),
-]
-TlsTrust = Annotated[
-    str,
-    typer.Option(
-        "--tls-trust",
-        metavar="FILE",
-        help="PEM file of the authorities that servers must be signed by; encrypts.",
-        envvar="SPROCKET_TLS_TRUST",
-        rich_help_panel=_PANEL,
-    ),
-]
-TlsCert = Annotated[
-    str,
-    typer.Option(
-        "--tls-cert",
-        metavar="FILE",
-        help="PEM file of the client certificate, if servers ask for one; encrypts.",
-        envvar="SPROCKET_TLS_CERT",
-        rich_help_panel=_PANEL,
-    ),
-]
-TlsKey = Annotated[
-    str,
-    typer.Option(
-        "--tls-key",
-        metavar="FILE",
-        help="PEM file of its key.",
-        envvar="SPROCKET_TLS_KEY",
-        rich_help_panel=_PANEL,
-    ),
-]
-TlsKeyPassword = Annotated[
-    str,
-    typer.Option(
-        "--tls-key-password",
-        metavar="TEXT",
-        help="Password of the key; better given by the variable.",
-        envvar="SPROCKET_TLS_KEY_PASSWORD",
-        rich_help_panel=_PANEL,
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """The cluster that a command talks to.
+    """The cluster that a command talks to, and how it is reached."""
 
-    Attributes:
-        nameserver: `host:port`, several with `;` between.
-        client: How connections are made.
-    """
+    nameserver: Annotated[
+        str,
+        typer.Option(
+            "--nameserver",
+            "-n",
+            metavar="HOST:PORT",
+            help="The NameServer; several with ; between.",
+            envvar="NAMESRV_ADDR",
+            rich_help_panel=_PANEL,
+        ),
+    ] = DEFAULT_NAMESERVER
+    tls: Annotated[
+        bool,
+        typer.Option(
+            "--tls",
+            help="Encrypt every connection; servers are not checked without --tls-trust.",
+            envvar="SPROCKET_TLS",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+    tls_trust: Annotated[
+        str,
+        typer.Option(
+            "--tls-trust",
+            metavar="FILE",
+            help="PEM file of the authorities that servers must be signed by; encrypts.",
+            envvar="SPROCKET_TLS_TRUST",
+            rich_help_panel=_PANEL,
+        ),
+    ] = ""
+    tls_cert: Annotated[
+        str,
+        typer.Option(
+            "--tls-cert",
+            metavar="FILE",
+            help="PEM file of the client certificate, if servers ask for one; encrypts.",
+            envvar="SPROCKET_TLS_CERT",
+            rich_help_panel=_PANEL,
+        ),
+    ] = ""
+    tls_key: Annotated[
+        str,
+        typer.Option(
+            "--tls-key",
+            metavar="FILE",
+            help="PEM file of its key.",
+            envvar="SPROCKET_TLS_KEY",
+            rich_help_panel=_PANEL,
+        ),
+    ] = ""
+    tls_key_password: Annotated[
+        str,
+        typer.Option(
+            "--tls-key-password",
+            metavar="TEXT",
+            help="Password of the key; better given by the variable.",
+            envvar="SPROCKET_TLS_KEY_PASSWORD",
+            rich_help_panel=_PANEL,
+        ),
+    ] = ""
 
-    nameserver: str
-    client: "ClientSettings"
+    @property
+    def client(self) -> "ClientSettings":
+        """How connections are made. Raises SettingsError: a file cannot be used."""
+        from sprocket.rocketmq.client import ClientSettings, tls_context
+
+        if not (self.tls or self.tls_trust or self.tls_cert or self.tls_key):
+            return ClientSettings()
+        context = tls_context(
+            trust_path=self.tls_trust,
+            cert_path=self.tls_cert,
+            key_path=self.tls_key,
+            key_password=self.tls_key_password,
+        )
+        return ClientSettings(tls=context)
 
     def admin(self) -> "Admin":
         """Return an admin of it, to be opened by `with`."""
@@ -108,54 +115,15 @@ class Remote:
         return Admin(self.nameserver, client=self.client)
 
 
-def over_the_wire(command: Callable[Concatenate[Remote, ...], None]) -> Callable[..., None]:
-    """Give a command the options that say where the cluster is and how it is reached.
-
-    The command's first parameter is the `Remote` that they make. Its errors are one line.
-    """
+def over_the_wire(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function that has a `Remote`; its errors are one line."""
 
     @wraps(command)
-    def run(
-        *,
-        nameserver: str,
-        tls: bool,
-        tls_trust: str,
-        tls_cert: str,
-        tls_key: str,
-        tls_key_password: str,
-        **options: Any,
-    ) -> None:
+    def run(**given: Any) -> None:
         with output.failing_in_one_line(), logs.warnings_as_lines():
-            from sprocket.rocketmq.client import ClientSettings, tls_context
+            command(**given)
 
-            context = None
-            if tls or tls_trust or tls_cert or tls_key:
-                context = tls_context(
-                    trust_path=tls_trust,
-                    cert_path=tls_cert,
-                    key_path=tls_key,
-                    key_password=tls_key_password,
-                )
-            remote = Remote(nameserver=nameserver, client=ClientSettings(tls=context))
-            command(remote, **options)
-
-    own = list(inspect.signature(command).parameters.values())[1:]
-    shared = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-        )
-        for name, default, annotation in (
-            ("nameserver", DEFAULT_NAMESERVER, NameServer),
-            ("tls", False, Tls),
-            ("tls_trust", "", TlsTrust),
-            ("tls_cert", "", TlsCert),
-            ("tls_key", "", TlsKey),
-            ("tls_key_password", "", TlsKeyPassword),
-        )
-    ]
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in [*own, *shared]}
-    return run
+    return expanded(run)
 
 
 async def each(items: Sequence[T], ask: Callable[[T], Awaitable[R]]) -> list[R]:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from sprocket.base.log import get_logger
 from sprocket.cli import logs
-from sprocket.cli.logs import LogFormat, LogLevel, log_to_stderr, logged
+from sprocket.cli.logs import LogFormat, LogLevel, LogOptions, log_to_stderr
+from sprocket.cli.options import expanded
 from sprocket.testing.local_broker import LocalBroker
 
 TOLD = get_logger("sprocket.rocketmq.client.consumer.push")
@@ -102,9 +103,9 @@ def client(*, leaves: bool = False) -> typer.Typer:
     app = typer.Typer()
 
     @app.command()
-    @logged
-    def command(topic: str, count: int = 1) -> None:
-        with logs.only_errors() if leaves else logs.warnings_as_lines():
+    @expanded
+    def command(topic: str, count: int = 1, *, log: LogOptions) -> None:
+        with log.told(), logs.only_errors() if leaves else logs.warnings_as_lines():
             TOLD.debug("looked", topic=topic, count=count)
             TOLD.warning("slow")
             TOLD.error("lost")
