@@ -23,7 +23,7 @@ from sprocket.base.disk import Disk, File, read_file
 from sprocket.base.errors import DiskFailed, SettingsError, StoreLocked, WireError
 from sprocket.base.progress import Step
 from sprocket.base.settings import Loaded
-from sprocket.cli import settings as cli_settings
+from sprocket.cli.servers import settings as cli_settings
 from sprocket.node import products
 from sprocket.node.host import Host, Product, Serve, Site, settings_of
 from sprocket.node.rocketmq import BROKER, NAMESERVER

@@ -16,7 +16,7 @@ from tests.recorded import CASES, ROCKSDB, Recorded, filters_of_10b, in_our_name
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk, SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.cli.message import as_json
+from sprocket.cli.terminal.message import as_json
 from sprocket.rocketmq.codec.record import Entry, ScanStop, batch, properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH, StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset

@@ -1,1 +1,1 @@
-"""The `sprocket` command: one module for each family of subcommands."""
+"""The `sprocket` command: a module for each family of subcommands, in rooms."""

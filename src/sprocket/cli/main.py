@@ -1,6 +1,6 @@
 """The command `sprocket`: puts the command families together.
 
-A family is one module beside this one: a single command is a function, several share a
+A family is one module of a room beside this one: a single command is a function, several share a
 `typer.Typer` of their own. To add one, add it to the list at the end of `app`. Families import
 what they need inside their functions, so that no command pays for another's imports.
 """
@@ -12,17 +12,9 @@ import typer
 
 from sprocket import __version__
 from sprocket.base.errors import SprocketError
-from sprocket.cli import (
-    cluster,
-    consume,
-    group,
-    msg,
-    produce,
-    settings,
-    store,
-    topic,
-    up,
-)
+from sprocket.cli.folder import store
+from sprocket.cli.remote import cluster, consume, group, msg, produce, topic
+from sprocket.cli.servers import settings, up
 
 
 def _tell_version(is_asked: bool) -> None:

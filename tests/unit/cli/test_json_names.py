@@ -10,8 +10,8 @@ import pytest
 from tests.unit.cli.running import done, rows
 from typer.testing import CliRunner
 
-from sprocket.cli import output
 from sprocket.cli.main import app
+from sprocket.cli.terminal import output
 from sprocket.rocketmq.client import ReceivedMessage, blocking
 from sprocket.testing.local_broker import LocalBroker
 

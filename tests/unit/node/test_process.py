@@ -64,7 +64,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "rare", contextlib.nullcontext)
     monkeypatch.setattr(collector, "keep", lambda: None)
     monkeypatch.setattr(process, "allow_connections", lambda: None)
-    monkeypatch.setattr("sprocket.cli.logs.log_to_stderr", lambda: None)
+    monkeypatch.setattr("sprocket.cli.terminal.logs.log_to_stderr", lambda: None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from sprocket.cli import serving
 from sprocket.cli.options import expanded
-from sprocket.cli.serving import Serving
+from sprocket.cli.servers import serving
+from sprocket.cli.servers.serving import Serving
 
 Data = Annotated[
     str | None,

@@ -8,9 +8,9 @@ import typer
 
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint
-from sprocket.cli import output, tables
 from sprocket.cli.options import AsJson
-from sprocket.cli.wire import READER_GROUP, Remote, over_the_wire
+from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
+from sprocket.cli.terminal import output, tables
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def get_message(
     remote: Remote, message_id: MessageId, topic: Topic, as_json: AsJson = False
 ) -> None:
     """Show one message, whole."""
-    from sprocket.cli import message as shown
+    from sprocket.cli.terminal import message as shown
 
     with remote.admin() as admin:
         found = find(admin, message_id, topic)
@@ -73,7 +73,7 @@ def find_messages(
     as_json: AsJson = False,
 ) -> None:
     """Find messages by key or by the time they were stored at, or both; oldest first."""
-    from sprocket.cli import message as shown
+    from sprocket.cli.terminal import message as shown
     from sprocket.rocketmq.client.blocking import Puller
 
     if key is None and start is None:
@@ -119,7 +119,7 @@ def resend_message(
     as_json: AsJson = False,
 ) -> None:
     """Send a copy of a message; a dead letter goes back to the topic that it came from."""
-    from sprocket.cli.produce import GROUP, sent_line, sent_row
+    from sprocket.cli.remote.produce import GROUP, sent_line, sent_row
     from sprocket.rocketmq.client.blocking import Producer
 
     with remote.admin() as admin:
@@ -189,7 +189,7 @@ def stored_between(
         end_ms: None is no end.
         limit: Most messages of one queue.
     """
-    from sprocket.cli.consume import decoded
+    from sprocket.cli.remote.consume import decoded
 
     for queue in puller.queues(topic):
         offset = puller.offset_by_time(queue, begin_ms)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli import output, tables, wire
 from sprocket.cli.options import AsJson, BrokerName, Cluster, GroupName, WithInternal, Yes
-from sprocket.cli.wire import Remote, over_the_wire
+from sprocket.cli.remote import wire
+from sprocket.cli.remote.wire import Remote, over_the_wire
+from sprocket.cli.terminal import output, tables
 from sprocket.rocketmq.errors import NoSuchGroup
 
 if TYPE_CHECKING:

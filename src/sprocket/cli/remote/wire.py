@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from sprocket.cli import logs, output
 from sprocket.cli.options import expanded
+from sprocket.cli.terminal import logs, output
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import ClientSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import ForeignStore, SettingsError, StoreError
-from sprocket.cli import output, tables
+from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
     from sprocket.base.disk import Disk

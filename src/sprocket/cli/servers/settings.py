@@ -11,9 +11,10 @@ import typer
 from sprocket.base import settings as loader
 from sprocket.base.errors import SettingsError
 from sprocket.base.settings import Loaded
-from sprocket.cli import config_file, output, tables
-from sprocket.cli.config_file import FileOption, GivenSettings
 from sprocket.cli.options import AsJson
+from sprocket.cli.servers import config_file
+from sprocket.cli.servers.config_file import FileOption, GivenSettings
+from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
     from sprocket.node.host import Product

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sprocket.base.errors import DiskFailed, SettingsError
-from sprocket.cli import config_file
-from sprocket.cli.config_file import GivenSettings
+from sprocket.cli.servers import config_file
+from sprocket.cli.servers.config_file import GivenSettings
 from sprocket.rocketmq.aliases import read_broker_conf
 
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from sprocket.base.errors import ForeignStore, SettingsError
-from sprocket.cli import output
+from sprocket.cli.terminal import output
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.cli import message
+from sprocket.cli.terminal import message
 from sprocket.rocketmq.client import MessageQueue, ReceivedMessage
 from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli import logs, output
-from sprocket.cli.logs import LogOptions
 from sprocket.cli.options import AsJson, Tags, TopicName
-from sprocket.cli.wire import READER_GROUP, Remote, over_the_wire
+from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
+from sprocket.cli.terminal import logs, output
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import MessageQueue, Puller, PullResult, ReceivedMessage
@@ -52,7 +51,7 @@ def consume(
     as_json: AsJson = False,
     *,
     end: End,
-    log: LogOptions,
+    log: logs.LogOptions,
 ) -> None:
     """Show the messages of a topic as they come, until Ctrl-C."""
     from sprocket.runtime import driver
@@ -89,7 +88,7 @@ class Shown:
 
     def write(self, messages: "Sequence[ReceivedMessage]") -> int:
         """Write messages; return how many of them, fewer than given if that was enough."""
-        from sprocket.cli import message as shown
+        from sprocket.cli.terminal import message as shown
 
         if self.enough.is_set():
             return 0

@@ -7,9 +7,9 @@ import typer
 
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
-from sprocket.cli import output, tables
 from sprocket.cli.options import AsJson
-from sprocket.cli.wire import Remote, over_the_wire
+from sprocket.cli.remote.wire import Remote, over_the_wire
+from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client.blocking import Admin

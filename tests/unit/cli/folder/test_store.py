@@ -12,13 +12,13 @@ from tests.stores import new
 from typer.testing import CliRunner, Result
 
 from sprocket.base.disk import RealDisk
-from sprocket.cli import output
 from sprocket.cli.main import app
+from sprocket.cli.terminal import output
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 
-CASES = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
+CASES = Path(__file__).resolve().parents[3] / "data" / "rocketmq-5.3.3"
 WHOLE = ["01-basic", "05-long-topic", "09-index", "10a-crc-tail", "11a-ipv6-store-host"]
 TORN = ["02-kill9-load", "03-torn"]
 

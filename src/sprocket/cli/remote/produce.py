@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError
-from sprocket.cli import output
-from sprocket.cli.logs import LogOptions
 from sprocket.cli.options import AsJson, TopicName
-from sprocket.cli.wire import Remote, over_the_wire
+from sprocket.cli.remote.wire import Remote, over_the_wire
+from sprocket.cli.terminal import logs, output
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def produce(
     as_json: AsJson = False,
     *,
     marks: Marks,
-    log: LogOptions,
+    log: logs.LogOptions,
 ) -> None:
     """Send messages to a topic: one from the argument, one from a file, or each line of stdin.
 

@@ -10,8 +10,9 @@ from tests.stores import new
 from typer.testing import CliRunner, Result
 
 from sprocket.base.disk import RealDisk
-from sprocket.cli import output, repair
+from sprocket.cli.folder import repair
 from sprocket.cli.main import app
+from sprocket.cli.terminal import output
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store.store import Store

@@ -4,8 +4,8 @@ import pytest
 from tests.stores import filled, log_files, overwrite
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli import lookup
-from sprocket.cli.lookup import Check, Damaged, NothingFound
+from sprocket.cli.folder import lookup
+from sprocket.cli.folder.lookup import Check, Damaged, NothingFound
 from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, StoreSettings

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.cli import tables
+from sprocket.cli.terminal import tables
 
 ROWS: list[dict[str, Any]] = [
     {"topic": "orders", "messages": 1234567, "queue_id": 7, "stored_at_ms": 1_357_035_300_001},

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sprocket.cli import config_file
-from sprocket.cli.config_file import FileOption
-from sprocket.cli.logs import FormatOption, LevelOption, LogFormat, LogLevel, log_to_stderr
-from sprocket.cli.settings import SetOption, load_given
+from sprocket.cli.servers import config_file
+from sprocket.cli.servers.config_file import FileOption
+from sprocket.cli.servers.settings import SetOption, load_given
+from sprocket.cli.terminal import logs
 
 if TYPE_CHECKING:
     from sprocket.node.host import Host, Product
@@ -24,8 +24,8 @@ class Serving:
 
     config: FileOption = None
     overrides: SetOption = None
-    log_format: FormatOption = LogFormat.TEXT
-    log_level: LevelOption = LogLevel.INFO
+    log_format: logs.FormatOption = logs.LogFormat.TEXT
+    log_level: logs.LevelOption = logs.LogLevel.INFO
 
 
 def serve(
@@ -48,7 +48,7 @@ def serve(
         default: The folder if neither an option nor a file names one.
         goodbye: What people are told at the end.
     """
-    log_to_stderr(options.log_format, options.log_level)
+    logs.log_to_stderr(options.log_format, options.log_level)
     from sprocket.node import process
     from sprocket.node.host import Host
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from sprocket.cli import output
+from sprocket.cli.terminal import output
 
 _GAP = "  "
 _OURS = re.compile(r"[a-z0-9_]+")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.unit.cli.running import done, refused, rows
 
-from sprocket.cli import output
+from sprocket.cli.terminal import output
 from sprocket.rocketmq.client import Message, ReceivedMessage, SendResult, blocking
 from sprocket.testing.local_broker import LocalBroker, small_settings
 

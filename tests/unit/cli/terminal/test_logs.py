@@ -13,9 +13,9 @@ from tests.unit.cli.running import done
 from typer.testing import CliRunner
 
 from sprocket.base.log import get_logger
-from sprocket.cli import logs
-from sprocket.cli.logs import LogFormat, LogLevel, LogOptions, log_to_stderr
 from sprocket.cli.options import expanded
+from sprocket.cli.terminal import logs
+from sprocket.cli.terminal.logs import LogFormat, LogLevel, LogOptions, log_to_stderr
 from sprocket.testing.local_broker import LocalBroker
 
 TOLD = get_logger("sprocket.rocketmq.client.consumer.push")

@@ -2,7 +2,7 @@
 
 from tests.stores import ROOT, SMALL, filled
 
-from sprocket.cli import listing
+from sprocket.cli.folder import listing
 
 START_MS = 1_700_000_000_000
 

@@ -12,8 +12,9 @@ import typer
 
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
-from sprocket.cli import output, repair, tables
-from sprocket.cli.repair import AsJson, Folder
+from sprocket.cli.folder import repair
+from sprocket.cli.folder.repair import AsJson, Folder
+from sprocket.cli.terminal import output, tables
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def list_store(
 ) -> None:
     """List the queues, or topics, or files: offsets, counts, sizes, times."""
     from sprocket.base.disk import RealDisk
-    from sprocket.cli import listing
+    from sprocket.cli.folder import listing
     from sprocket.rocketmq.store.repair import check
 
     with opened(folder) as store:
@@ -93,7 +94,8 @@ def get_message(
     as_json: AsJson = False,
 ) -> None:
     """Show one message, by topic, queue and offset or by its physical offset."""
-    from sprocket.cli import lookup, message
+    from sprocket.cli.folder import lookup
+    from sprocket.cli.terminal import message
     from sprocket.rocketmq.model.offsets import PhysicalOffset
 
     with opened(folder) as store:
@@ -124,7 +126,7 @@ def find_messages(
     as_json: AsJson = False,
 ) -> None:
     """Find messages by key, by message id or by time."""
-    from sprocket.cli import lookup
+    from sprocket.cli.folder import lookup
 
     with opened(folder) as store:
         asked = [name for name, value in (("key", key), ("id", id), ("time", time)) if value]
@@ -149,7 +151,8 @@ def list_messages(records: list[memoryview], what: str, as_json: bool) -> None:
     Raises:
         NothingFound: There is none.
     """
-    from sprocket.cli import lookup, message
+    from sprocket.cli.folder import lookup
+    from sprocket.cli.terminal import message
 
     messages = [lookup.decoded(data) for data in records]
     if as_json:
@@ -172,7 +175,8 @@ def dump(
     as_json: AsJson = False,
 ) -> None:
     """Write every message of the log, in its order; past damage, which is told at the end."""
-    from sprocket.cli import lookup, message
+    from sprocket.cli.folder import lookup
+    from sprocket.cli.terminal import message
 
     with opened(folder) as store:
         check = lookup.Check()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len, set_cell_size
 
 from sprocket.base.errors import WireError
-from sprocket.cli import output, tables
+from sprocket.cli.terminal import output, tables
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import StoredMessage
 

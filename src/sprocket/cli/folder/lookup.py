@@ -11,7 +11,7 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.base.nearest import hint
-from sprocket.cli import message
+from sprocket.cli.terminal import message
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset

@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sprocket.base.errors import DiskFailed, SettingsError
-from sprocket.cli import settings
 from sprocket.cli.main import app
+from sprocket.cli.servers import settings
 from sprocket.rocketmq.settings import Settings
 
-PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
 
 
 def test_the_page_is_what_the_declarations_say() -> None:

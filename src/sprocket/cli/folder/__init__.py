@@ -1,0 +1,5 @@
+"""Commands that look into a store's folder and mend it, of a live broker or a dead one."""
+
+from sprocket.cli.folder import store
+
+__all__ = ["store"]
