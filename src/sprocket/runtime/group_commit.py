@@ -329,11 +329,8 @@ class GroupCommit(Generic[W, R]):
     @property
     def waiting_count(self) -> int:
         """How many answers are due."""
-        return self._source_count + sum([one.waiting_count for one in self.unanswered])
-
-    @property
-    def _source_count(self) -> int:
-        return sum([one.waiting_count for one in self._sources])
+        waiting: list[Source | W] = [*self._sources, *self.unanswered]
+        return sum([one.waiting_count for one in waiting])
 
     @property
     def unanswered(self) -> list[W]:
@@ -368,7 +365,8 @@ class GroupCommit(Generic[W, R]):
         A sync is worth waiting for: as many as shared the last one will soon be back. Without one,
         fewer are enough, since who has answers sends the sooner; or one, as nobody else is busy.
         """
-        count = self._source_count + sum([one.records for one in self._new])
+        count = sum([one.waiting_count for one in self._sources])
+        count += sum([one.records for one in self._new])
         if self._is_sync:
             is_more_due = count > self._gathered or count < self._committed
         else:

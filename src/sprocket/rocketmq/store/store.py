@@ -202,9 +202,10 @@ class Store:
         return self._flush.synced
 
     @property
-    def has_failed(self) -> bool:
-        """Whether a sync of the log failed, so that nothing more is appended."""
-        return self._flush.failure is not None
+    def waiting_bytes(self) -> int:
+        """How much of the log was appended and is not durable; 0 once a sync has failed."""
+        flush = self._flush
+        return 0 if flush.failure is not None else self._log.end - flush.synced
 
     @property
     def dispatched(self) -> PhysicalOffset:

@@ -50,7 +50,7 @@ class DurableLog:
     @property
     def waiting_bytes(self) -> int:
         """How much was appended and is not durable; 0 after a sync that failed."""
-        return 0 if self._store.has_failed else self._store.end - self._store.synced
+        return self._store.waiting_bytes
 
     def begin_sync(self) -> "_Sync | None":
         """Return what makes durable all that is written, and what tables have noted before.

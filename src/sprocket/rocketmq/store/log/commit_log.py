@@ -34,7 +34,7 @@ from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry, record
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.log.tail import Tail
+from sprocket.rocketmq.store.log.tail import Run, Tail
 
 Range: TypeAlias = tuple[File, int, int]
 """File, position in it, and size."""
@@ -51,6 +51,8 @@ class CommitLog:
         crc_tail: Whether records get a checksum over all of them.
 
     Attributes:
+        end: Where the next record goes.
+        written: Up to where the files hold what was appended.
         warm_from: What lies behind this place was written by this process a while ago at most, and
             is in memory. Only that is read through a map of its file, where a bad sector would
             kill the process.
@@ -64,25 +66,15 @@ class CommitLog:
         self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[record.Encoded]]] = []
-        self._written = end
+        self.written = PhysicalOffset(end)
         self.warm_from: int = end
         self._go_to(end)
 
     def _go_to(self, end: int) -> None:
         """Set the place of the next record."""
-        self._end = end
+        self.end = PhysicalOffset(end)
         self._room = self._segment_bytes - end % self._segment_bytes - BLANK_BYTES
         self._buffers: list[record.Encoded] | None = None
-
-    @property
-    def end(self) -> PhysicalOffset:
-        """Where the next record goes."""
-        return PhysicalOffset(self._end)
-
-    @property
-    def written(self) -> PhysicalOffset:
-        """Up to where the files hold what was appended."""
-        return PhysicalOffset(self._written)
 
     @property
     def first(self) -> PhysicalOffset:
@@ -114,9 +106,9 @@ class CommitLog:
         Durability: none before `write` and a sync.
         """
         encoded, places = record.encode_all(
-            records, queue_offsets, self._end, stored_at_ms, self.crc_tail
+            records, queue_offsets, self.end, stored_at_ms, self.crc_tail
         )
-        whole = places.pop() - self._end
+        whole = places.pop() - self.end
         if whole <= self._room:
             self._take(encoded, whole)
             return places
@@ -137,9 +129,9 @@ class CommitLog:
             stored_at_ms: Wall time.
         """
         encoded, places = record.encode_batch(
-            batch, queue_offset, self._end, stored_at_ms, self.crc_tail
+            batch, queue_offset, self.end, stored_at_ms, self.crc_tail
         )
-        whole = places.pop() - self._end
+        whole = places.pop() - self.end
         if whole > self._room:
             self._check_fits(whole)
             self._roll()
@@ -151,9 +143,9 @@ class CommitLog:
         buffers = self._buffers
         if buffers is None:
             buffers = self._buffers = []
-            self._runs.append((self._end, buffers))
+            self._runs.append((self.end, buffers))
         buffers += data
-        self._end += size
+        self.end = PhysicalOffset(self.end + size)
         self._room -= size
 
     def _check_fits(self, size: int) -> None:
@@ -166,7 +158,7 @@ class CommitLog:
         """End the file with a blank."""
         left = self._room + BLANK_BYTES
         self._take([record.blank(left)], BLANK_BYTES)
-        self._go_to(self._end - BLANK_BYTES + left)
+        self._go_to(self.end - BLANK_BYTES + left)
 
     def write(self) -> PhysicalOffset:
         """Hand everything appended to the file system; return the new `written`.
@@ -178,43 +170,44 @@ class CommitLog:
         Durability: none before a sync; see `flush`.
         """
         if self._runs:
-            runs = [(start, record.finish(encoded)) for start, encoded in self._runs]
+            runs: list[Run] = []
             try:
-                for start, buffers in runs:
+                for start, encoded in self._runs:
+                    buffers = record.finish(encoded)
                     segment = self._segment_to_write(start)
-                    segment.file.write(buffers, start - segment.start)
+                    size = segment.file.write(buffers, start - segment.start)
+                    runs.append((start, start + size, buffers))
             except (DiskFull, DiskFailed) as error:
                 self._take_back(error)
                 raise
-            for start, buffers in runs:
-                self.tail.add(start, buffers)
+            for run in runs:
+                self.tail.add(run)
             self._runs = []
             self._buffers = None
-            self._written = self._end
-        return PhysicalOffset(self._written)
+            self.written = self.end
+        return self.written
 
     def _segment_to_write(self, offset: int) -> Segment:
-        if not self.files:
-            start = offset - offset % self._segment_bytes
-            return self.files.add(start, durable=True)
-        if offset >= self.files.end_of_files:
-            return self.files.add(self.files.end_of_files, durable=True)
-        return self.files.segment(offset)
+        end = self.files.end_of_files
+        if offset < end:
+            return self.files.segment(offset)
+        start = end if self.files else offset - offset % self._segment_bytes
+        return self.files.add(start, durable=True)
 
     def give_up_unwritten(self) -> None:
         """Forget what was appended since the last write."""
         self._runs = []
-        self._go_to(self._written)
+        self._go_to(self.written)
 
     def _take_back(self, error: DiskFull | DiskFailed) -> None:
         """Forget what was appended since the last good write, in the files as well."""
-        failed_end = min(self._end, self.files.end_of_files)
+        failed_end = min(self.end, self.files.end_of_files)
         self.give_up_unwritten()
         try:
-            self.zero(self._written, failed_end)
+            self.zero(self.written, failed_end)
             # Other records will get these places and queue offsets; were the zeros not on the disk
             # before them, a crash could bring both back.
-            for segment in self.segments_between(self._written, failed_end):
+            for segment in self.segments_between(self.written, failed_end):
                 segment.file.sync()
         except (DiskFull, DiskFailed) as second:
             self.failure = f"a failed write could not be undone: {error}; {second}"
@@ -262,7 +255,7 @@ class CommitLog:
             OffsetTooLarge: It is past what has been written.
             DiskFailed: It cannot be read.
         """
-        written = self._written
+        written = self.written
         if offset >= written:
             raise OffsetTooLarge(offset, written)
         segment = self.files.segment(offset)
@@ -291,7 +284,7 @@ class CommitLog:
         self, walk: Iterable[Entry], end: int | None = None
     ) -> Iterator[tuple[PhysicalOffset, memoryview]]:
         """Give the records of a walk that are written now and begin before `end`, as stored."""
-        limit = self._written if end is None else min(end, self._written)
+        limit = self.written if end is None else min(end, self.written)
         for entry in walk:
             if entry.physical_offset >= limit:
                 return
@@ -309,7 +302,7 @@ class CommitLog:
         head = self.slice(offset, BLANK_BYTES)
         size = int.from_bytes(head[:4], "big", signed=True)
         segment = self.files.segment(offset)
-        if 0 < size <= min(segment.end, self._written) - offset:
+        if 0 < size <= min(segment.end, self.written) - offset:
             stored = self.slice(offset, size)
             for found in record.scan(stored, offset, 0, size, check_crc=False):
                 if found == (0, size):

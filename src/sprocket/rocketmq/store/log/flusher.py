@@ -294,7 +294,7 @@ class Flusher:
 
         It is a step of the fill without bytes, and finished as one.
         """
-        if self._fill is not None or self.failure is not None or not self._lacks_file:
+        if not self._lacks_file or self._fill is not None or self.failure is not None:
             return None
         files = self._log.files
         start: int = files.end_of_files
@@ -308,9 +308,10 @@ class Flusher:
     @property
     def _lacks_file(self) -> bool:
         """Whether something was appended behind the last file."""
-        files = self._log.files
-        end = self._log.end
-        return end > files.end_of_files if len(files) else end > self._log.written
+        log = self._log
+        if log.end <= log.files.end_of_files:
+            return False
+        return len(log.files) > 0 or log.end > log.written
 
     def finish_fill(self, job: FillJob, error: BaseException | None) -> None:
         """Take the outcome of a step; after an error the fill rests for a while.

@@ -7,6 +7,7 @@ yet, up to 30 ms at a time.
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from sprocket.base.disk import Buffer, SegmentFiles
 from sprocket.base.units import MIB
@@ -18,6 +19,9 @@ KEPT_BYTES_MAX = 16 * MIB
 READ_BYTES = 4 * MIB
 """Read from a file at once."""
 
+Run: TypeAlias = tuple[int, int, Sequence[Buffer]]
+"""Where bytes that were written together begin and end in the log, and they."""
+
 
 class Tail:
     """Gives bytes of the log.
@@ -28,14 +32,13 @@ class Tail:
 
     def __init__(self, files: SegmentFiles) -> None:
         self.files = files
-        self._runs: deque[tuple[int, int, Sequence[Buffer]]] = deque()
+        self._runs: deque[Run] = deque()
         self._kept_bytes = 0
 
-    def add(self, start: int, buffers: Sequence[Buffer]) -> None:
-        """Keep what was written to one file from a place on."""
-        size = sum(map(len, buffers))
-        self._runs.append((start, start + size, buffers))
-        self._kept_bytes += size
+    def add(self, run: Run) -> None:
+        """Keep what was written to one file."""
+        self._runs.append(run)
+        self._kept_bytes += run[1] - run[0]
         while self._kept_bytes > KEPT_BYTES_MAX:
             self._forget()
 

@@ -129,9 +129,9 @@ class FakeStore:
         return self.written + self.unwritten
 
     @property
-    def has_failed(self) -> bool:
-        """Whether a sync failed."""
-        return self.failed
+    def waiting_bytes(self) -> int:
+        """What was taken up and is not durable, unless a sync failed."""
+        return 0 if self.failed else self.end - self.synced
 
     def give_up_unwritten(self) -> None:
         """Count it."""
