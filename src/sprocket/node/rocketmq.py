@@ -105,15 +105,9 @@ def _nameserver_ports(given: Loaded[object]) -> Mapping[str, int]:
 
 async def _open_nameserver(site: Site) -> Serve:
     """Read what tools have given it; routes come from the brokers."""
-    from sprocket.rocketmq.nameserver import key_values
-    from sprocket.rocketmq.nameserver.key_values import KeyValues
-    from sprocket.rocketmq.nameserver.nameserver import NameServer
+    from sprocket.rocketmq.nameserver import KeyValues, NameServer, key_values
     from sprocket.rocketmq.remoting import Dispatcher
-    from sprocket.rocketmq.server.handlers.nameserver import (
-        NameConfigHandlers,
-        NameHandlers,
-        NameLookupHandlers,
-    )
+    from sprocket.rocketmq.server.handlers.nameserver import NameServerHandlers
     from sprocket.rocketmq.store.config_file import ConfigFile
 
     settings, place = site.given.of(Settings), site.place
@@ -127,16 +121,10 @@ async def _open_nameserver(site: Site) -> Serve:
 
     async def serve() -> RunningNameServer:
         nameserver = NameServer(place.clock, settings.nameserver, settings.server, kept)
-        dispatcher = Dispatcher(
-            [
-                *NameHandlers(nameserver.routes, kept, nameserver.config).rows(),
-                *NameLookupHandlers(nameserver.lookup, nameserver.config).rows(),
-                *NameConfigHandlers(kept, nameserver.config).rows(),
-            ]
-        )
+        handlers = NameServerHandlers(nameserver.routes, nameserver.lookup, kept, nameserver.config)
         nameserver.start()
         site.parts.push_async_callback(nameserver.stop)
-        await site.listen("nameserver", _codec(settings.server), dispatcher)
+        await site.listen("nameserver", _codec(settings.server), Dispatcher(handlers.rows()))
         told = told_host(settings.server)
         return RunningNameServer(address=address(told, site.ports["nameserver"]))
 

@@ -1,1 +1,18 @@
 """The NameServer: which broker serves which topic."""
+
+from sprocket.rocketmq.nameserver import key_values
+from sprocket.rocketmq.nameserver.config import NameServerConfig
+from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
+from sprocket.rocketmq.nameserver.lookup import Lookup
+from sprocket.rocketmq.nameserver.nameserver import NameServer
+from sprocket.rocketmq.nameserver.routes import RouteTables
+
+__all__ = [
+    "ORDER_NAMESPACE",
+    "KeyValues",
+    "Lookup",
+    "NameServer",
+    "NameServerConfig",
+    "RouteTables",
+    "key_values",
+]

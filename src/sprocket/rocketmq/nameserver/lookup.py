@@ -13,7 +13,7 @@ from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData, Topi
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, WRITE
 from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
-from sprocket.rocketmq.nameserver.tables import Tables
+from sprocket.rocketmq.nameserver.routes import RouteTables
 
 NEVER_ACTED_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Topics by which brokers of one name keep together; no slave stands in for a master there."""
@@ -37,7 +37,9 @@ class Lookup:
     Threads: event loop only.
     """
 
-    def __init__(self, tables: Tables, key_values: KeyValues, config: NameServerConfig) -> None:
+    def __init__(
+        self, tables: RouteTables, key_values: KeyValues, config: NameServerConfig
+    ) -> None:
         self._tables = tables
         self._key_values = key_values
         self._config = config

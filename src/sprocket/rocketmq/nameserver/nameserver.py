@@ -7,9 +7,7 @@ from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.lookup import Lookup
 from sprocket.rocketmq.nameserver.routes import RouteTables
-from sprocket.rocketmq.nameserver.tables import Tables
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
-from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks
 
 SCAN_SECONDS = 5.0
@@ -28,9 +26,8 @@ class NameServer:
     ) -> None:
         self.key_values = key_values
         self.config = NameServerConfig(settings, server)
-        tables = Tables()
-        self.routes = RouteTables(tables, clock, self.config)
-        self.lookup = Lookup(tables, key_values, self.config)
+        self.routes = RouteTables(clock, self.config)
+        self.lookup = Lookup(self.routes, key_values, self.config)
         self._tasks = Tasks("nameserver")
 
     def start(self) -> None:
@@ -41,13 +38,7 @@ class NameServer:
         """End the watch."""
         await self._tasks.close()
 
-    def scan(self) -> None:
-        """Let go who has been silent for too long, and close the connection."""
-        for link in self.routes.expire():
-            if isinstance(link, Peer):
-                link.close()
-
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(SCAN_SECONDS)
-            self.scan()
+            self.routes.expire()

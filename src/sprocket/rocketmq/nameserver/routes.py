@@ -1,4 +1,4 @@
-"""How a NameServer's tables change: brokers register, stay, leave, or are told about by tools.
+"""What a NameServer holds in memory: brokers, their processes, their topics; and how it changes.
 
 Brokers register again and again; the NameServer asks nobody and writes nothing of this down. A
 broker is removed when it says so, when its connection closes, or when it has been silent for longer
@@ -9,10 +9,17 @@ with the smallest id does; if it may act as a master, its queues cannot be writt
 
 Source: RocketMQ `RouteInfoManager`. Static topics are not built: what a registration says of them
 is ignored. Nobody is told of a new smallest id.
+
+Invariants
+
+1. Every address in `brokers` has a live entry, and every broker of a cluster an address.
+2. A topic has an entry for a broker only while the broker is in `brokers`; a topic without entries
+   is not there.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -20,12 +27,50 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.codec.headers import RegisterBroker
-from sprocket.rocketmq.model.route import MASTER_ID, QueueData
+from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.rocketmq.nameserver.config import NameServerConfig
-from sprocket.rocketmq.nameserver.tables import BrokerEntry, LiveEntry, Tables
 
 _log = log.get_logger(__name__)
+
+
+class BrokerLink(Protocol):
+    """The connection over which a process of a broker registered."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+@dataclass(slots=True)
+class BrokerEntry:
+    """The processes that share one broker name."""
+
+    cluster: str
+    zone: str | None = None
+    enable_acting_master: bool = False
+    addresses: dict[int, str] = field(default_factory=dict)
+    """Broker id → `host:port`."""
+
+    @property
+    def has_master(self) -> bool:
+        """Whether one of the processes takes messages."""
+        return MASTER_ID in self.addresses
+
+
+@dataclass(slots=True)
+class LiveEntry:
+    """One process of a broker, as of its last registration."""
+
+    broker: str
+    broker_id: int
+    timeout_ms: int
+    deadline: float
+    """On the monotonic clock."""
+    version: DataVersion
+    link: BrokerLink
+    """The connection that it registered over."""
+    ha_server_addr: str
+    filter_servers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +90,46 @@ class Freshness:
 
 
 class RouteTables:
-    """The writing side of one NameServer's tables.
+    """Topics, brokers and their processes.
 
     Threads: event loop only.
     """
 
-    def __init__(self, tables: Tables, clock: Clock, config: NameServerConfig) -> None:
-        self._tables = tables
+    def __init__(self, clock: Clock, config: NameServerConfig) -> None:
+        self.topics: dict[str, dict[str, QueueData]] = {}
+        """Topic → broker name → its queues there."""
+        self.brokers: dict[str, BrokerEntry] = {}
+        self.live: dict[tuple[str, str], LiveEntry] = {}
+        """Cluster and address → the process."""
         self._clock = clock
         self._config = config
 
+    def broker_data(self, name: str) -> BrokerData:
+        """Return a broker as routes tell it."""
+        broker = self.brokers[name]
+        return BrokerData(
+            cluster=broker.cluster,
+            name=name,
+            addresses=dict(broker.addresses),
+            zone=broker.zone,
+            enable_acting_master=broker.enable_acting_master,
+        )
+
+    def clusters(self) -> dict[str, list[str]]:
+        """Return the names of brokers by cluster."""
+        found: dict[str, list[str]] = {}
+        for name, broker in self.brokers.items():
+            found.setdefault(broker.cluster, []).append(name)
+        return found
+
+    def forget_queues(self, topic: str, broker: str) -> None:
+        """Remove a broker's queues of a topic, and the topic if they were its last."""
+        queues = self.topics.get(topic)
+        if queues is not None and queues.pop(broker, None) is not None and not queues:
+            del self.topics[topic]
+
     def register(
-        self, link: Hashable, header: RegisterBroker, body: RegisterBrokerBody
+        self, link: BrokerLink, header: RegisterBroker, body: RegisterBrokerBody
     ) -> Registered:
         """Take in what a broker says of itself.
 
@@ -71,10 +144,10 @@ class RouteTables:
         """
         _check(header)
         name, broker_id, address = header.broker_name, header.broker_id, header.broker_addr
-        broker = self._tables.brokers.get(name)
+        broker = self.brokers.get(name)
         known_addr = None if broker is None else broker.addresses.get(broker_id)
         if known_addr is not None and known_addr != address:
-            rival = self._tables.live.get((header.cluster_name, known_addr))
+            rival = self.live.get((header.cluster_name, known_addr))
             if rival is not None and rival.version.state_version > body.version.state_version:
                 _log.warning("a newer broker has this id", broker=name, id=broker_id)
                 return Registered()
@@ -84,7 +157,7 @@ class RouteTables:
                 "register broker failed: a broker that is new here must send all its topics",
             )
         if broker is None:
-            broker = self._tables.brokers[name] = BrokerEntry(header.cluster_name)
+            broker = self.brokers[name] = BrokerEntry(header.cluster_name)
         broker.cluster = header.cluster_name
         broker.zone = header.zone_name
         broker.enable_acting_master = bool(header.enable_acting_master)
@@ -100,7 +173,7 @@ class RouteTables:
 
     def refresh(self, cluster: str, address: str) -> None:
         """Believe in a process of a broker for longer; nothing happens if it is unknown."""
-        live = self._tables.live.get((cluster, address))
+        live = self.live.get((cluster, address))
         if live is not None:
             live.deadline = self._clock.monotonic() + live.timeout_ms / 1000
 
@@ -110,33 +183,31 @@ class RouteTables:
         One that does not tell its version must.
         """
         self.refresh(cluster, address)
-        live = self._tables.live.get((cluster, address))
+        live = self.live.get((cluster, address))
         known = None if live is None else live.version
         return Freshness(has_changed=known is None or known != version, known=known)
 
     def unregister(self, broker: str, cluster: str, address: str) -> None:
         """Forget one process of a broker; nothing happens if it is unknown."""
-        live = self._tables.live.get((cluster, address))
+        live = self.live.get((cluster, address))
         if live is not None and live.broker == broker:
             self._remove(cluster, address)
 
-    def drop(self, link: Hashable) -> None:
+    def drop(self, link: BrokerLink) -> None:
         """Forget what registered over a connection that closed."""
-        for (cluster, address), live in list(self._tables.live.items()):
+        for (cluster, address), live in list(self.live.items()):
             if live.link == link:
                 _log.warning("a broker's connection closed", broker=live.broker, addr=address)
                 self._remove(cluster, address)
 
-    def expire(self) -> list[Hashable]:
-        """Forget brokers that were silent for too long; return their connections, to be closed."""
+    def expire(self) -> None:
+        """Forget brokers that were silent for too long, and close their connections."""
         now = self._clock.monotonic()
-        closed = []
-        for (cluster, address), live in list(self._tables.live.items()):
+        for (cluster, address), live in list(self.live.items()):
             if live.deadline < now:
                 _log.warning("a broker has been silent too long", broker=live.broker, addr=address)
                 self._remove(cluster, address)
-                closed.append(live.link)
-        return closed
+                live.link.close()
 
     def wipe_write_permission(self, broker: str) -> int:
         """Stop producers from choosing a broker; return how many topics it has.
@@ -151,17 +222,17 @@ class RouteTables:
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, or only the brokers of one cluster for it."""
-        for broker in list(self._tables.topics.get(topic, ())):
-            if not cluster or self._tables.brokers[broker].cluster == cluster:
-                self._tables.forget_queues(topic, broker)
+        for broker in list(self.topics.get(topic, ())):
+            if not cluster or self.brokers[broker].cluster == cluster:
+                self.forget_queues(topic, broker)
 
     def put_queues(self, topic: str, queues: Sequence[QueueData]) -> None:
         """Take in queues of one topic, up to the first of a broker that is not known."""
         for queue in queues:
-            if queue.broker_name not in self._tables.brokers:
+            if queue.broker_name not in self.brokers:
                 _log.warning("a topic of an unknown broker", topic=topic, broker=queue.broker_name)
                 return
-            self._tables.topics.setdefault(topic, {})[queue.broker_name] = queue
+            self.topics.setdefault(topic, {})[queue.broker_name] = queue
 
     def _take_topics(
         self,
@@ -180,22 +251,24 @@ class RouteTables:
         )
         if not is_master and not is_prime_slave:
             return
-        name, tables = header.broker_name, self._tables
+        name = header.broker_name
         is_writable = is_master or not broker.enable_acting_master
-        before = tables.live.get((header.cluster_name, header.broker_addr))
+        before = self.live.get((header.cluster_name, header.broker_addr))
         is_changed = is_first or before is None or before.version != body.version
         if is_changed and self._config.now.forget_missing_topics and len(body.topics) > 1:
             kept = {topic.name for topic in body.topics}
-            for topic in [one for one in tables.topics if one not in kept]:
-                tables.forget_queues(topic, name)
+            for topic in [one for one in self.topics if one not in kept]:
+                self.forget_queues(topic, name)
         for one in body.topics:
-            queues = tables.topics.setdefault(one.name, {})
+            queues = self.topics.setdefault(one.name, {})
             if is_changed or name not in queues:
                 queues[name] = _queues(one, name, writable=is_writable)
 
-    def _keep_alive(self, link: Hashable, header: RegisterBroker, body: RegisterBrokerBody) -> None:
+    def _keep_alive(
+        self, link: BrokerLink, header: RegisterBroker, body: RegisterBrokerBody
+    ) -> None:
         timeout_ms = header.heartbeat_timeout_millis or self._config.now.broker_expiry_ms
-        self._tables.live[header.cluster_name, header.broker_addr] = LiveEntry(
+        self.live[header.cluster_name, header.broker_addr] = LiveEntry(
             broker=header.broker_name,
             broker_id=header.broker_id,
             timeout_ms=timeout_ms,
@@ -210,29 +283,29 @@ class RouteTables:
         if header.broker_id == MASTER_ID:
             return Registered()
         address = broker.addresses.get(MASTER_ID)
-        master = None if address is None else self._tables.live.get((broker.cluster, address))
+        master = None if address is None else self.live.get((broker.cluster, address))
         if master is None:
             return Registered()
         return Registered(ha_server_addr=master.ha_server_addr, master_addr=address)
 
     def _remove(self, cluster: str, address: str) -> None:
         """Forget a process, its name if it was the last, and what its name can do no more."""
-        live = self._tables.live.pop((cluster, address))
-        broker = self._tables.brokers.get(live.broker)
+        live = self.live.pop((cluster, address))
+        broker = self.brokers.get(live.broker)
         if broker is None or broker.addresses.get(live.broker_id) != address:
             return
         del broker.addresses[live.broker_id]
         if not broker.addresses:
-            for topic in list(self._tables.topics):
-                self._tables.forget_queues(topic, live.broker)
-            del self._tables.brokers[live.broker]
+            for topic in list(self.topics):
+                self.forget_queues(topic, live.broker)
+            del self.brokers[live.broker]
         elif broker.enable_acting_master and not broker.has_master:
             self.wipe_write_permission(live.broker)
 
     def _set_permission(self, broker: str, perm_of: Callable[[int], int]) -> int:
         count = 0
         changed: dict[tuple[int, int, int, int], QueueData] = {}
-        for queues in self._tables.topics.values():
+        for queues in self.topics.values():
             queue = queues.get(broker)
             if queue is not None:
                 # Most topics have equal ones, and to make one takes 1 µs.

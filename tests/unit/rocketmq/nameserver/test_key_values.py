@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import DiskFull, WireError
-from sprocket.rocketmq.nameserver import key_values
-from sprocket.rocketmq.nameserver.key_values import KeyValues
+from sprocket.rocketmq.nameserver import KeyValues, key_values
 
 
 def test_each_change_is_kept() -> None:

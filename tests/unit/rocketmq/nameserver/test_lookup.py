@@ -3,15 +3,16 @@
 from typing import Any
 
 import pytest
+from tests.unit.rocketmq.nameserver.test_routes import FakeLink
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.model.route import QueueData
-from sprocket.rocketmq.nameserver.config import NameServerConfig
-from sprocket.rocketmq.nameserver.key_values import KeyValues
-from sprocket.rocketmq.nameserver.lookup import Lookup, SystemTopics
-from sprocket.rocketmq.nameserver.tables import BrokerEntry, LiveEntry, Tables
+from sprocket.rocketmq.nameserver import KeyValues, Lookup, NameServerConfig, RouteTables
+from sprocket.rocketmq.nameserver.lookup import SystemTopics
+from sprocket.rocketmq.nameserver.routes import BrokerEntry, LiveEntry
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
+from sprocket.testing.clock import FakeClock
 
 ORDER = {"ORDER_TOPIC_CONFIG": {"X": "a:4"}}
 
@@ -21,26 +22,31 @@ def queues(broker: str, *, perm: int = 6, flag: int = 0) -> QueueData:
     return QueueData(broker_name=broker, read_queues=1, write_queues=1, perm=perm, sys_flag=flag)
 
 
-def lookup(tables: Tables, **settings: Any) -> Lookup:
+def lookup(tables: RouteTables, **settings: Any) -> Lookup:
     """Return the reading side of tables."""
     config = NameServerConfig(NameServerSettings(**settings), ServerSettings())
     return Lookup(tables, KeyValues(ORDER, lambda _: None), config)
 
 
-def two_brokers() -> Tables:
+def empty() -> RouteTables:
+    """Return tables that hold nothing."""
+    return RouteTables(FakeClock(), NameServerConfig(NameServerSettings(), ServerSettings()))
+
+
+def two_brokers() -> RouteTables:
     """Return two brokers of two clusters and zones, the second without a master."""
-    tables = Tables()
-    tables.brokers["a"] = BrokerEntry("C", "z1", addresses={0: "1.1.1.1:1"})
-    tables.brokers["b"] = BrokerEntry("D", "z2", True, {1: "2.2.2.2:1", 2: "2.2.2.2:2"})
-    tables.topics["X"] = {"a": queues("a"), "b": queues("b", perm=4)}
-    tables.topics["Y"] = {"b": queues("b", perm=4, flag=1)}
-    return tables
+    found = empty()
+    found.brokers["a"] = BrokerEntry("C", "z1", addresses={0: "1.1.1.1:1"})
+    found.brokers["b"] = BrokerEntry("D", "z2", True, {1: "2.2.2.2:1", 2: "2.2.2.2:2"})
+    found.topics["X"] = {"a": queues("a"), "b": queues("b", perm=4)}
+    found.topics["Y"] = {"b": queues("b", perm=4, flag=1)}
+    return found
 
 
 def test_a_topic_that_is_not_there() -> None:
     """Is refused with its name, as every client expects of an unknown one."""
     with pytest.raises(RequestRefused, match="the topic: N") as refused:
-        lookup(Tables()).route("N")
+        lookup(empty()).route("N")
     assert refused.value.code == 17
 
 
@@ -84,7 +90,7 @@ def test_filter_servers_are_told_by_address() -> None:
     """Of the brokers in the route."""
     tables = two_brokers()
     tables.live["C", "1.1.1.1:1"] = LiveEntry(
-        "a", 0, 1, 1.0, DataVersion(1, 1), "l", "", ("1.1.1.1:9",)
+        "a", 0, 1, 1.0, DataVersion(1, 1), FakeLink(), "", ("1.1.1.1:9",)
     )
     assert lookup(tables).route("X").filter_servers == {"1.1.1.1:1": ["1.1.1.1:9"]}
     assert lookup(tables).route("Y").filter_servers == {}
@@ -106,7 +112,7 @@ def test_lists_of_topics() -> None:
     tables.topics["S"]["b"] = queues("b")
     assert told.unit_subscription_topics(without_units=True) == ["S"]
     assert told.system_topics() == SystemTopics(["C", "a", "D", "b"], "1.1.1.1:1")
-    assert lookup(Tables()).system_topics() == SystemTopics([], None)
+    assert lookup(empty()).system_topics() == SystemTopics([], None)
 
 
 def test_members_of_a_broker() -> None:

@@ -2,17 +2,18 @@
 
 import asyncio
 
+from tests.unit.rocketmq.nameserver.test_routes import FakeLink
+
 from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.nameserver.key_values import KeyValues
-from sprocket.rocketmq.nameserver.nameserver import NameServer
+from sprocket.rocketmq.nameserver import KeyValues, NameServer
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
 from sprocket.testing.clock import FakeClock
 
 
 def test_the_watch_lets_silent_brokers_go() -> None:
-    """What is no connection of ours is only forgotten."""
+    """And closes their connections."""
 
     async def main() -> None:
         clock = FakeClock()
@@ -28,12 +29,14 @@ def test_the_watch_lets_silent_brokers_go() -> None:
         )
         topics = [TopicConfig(name="X"), TopicConfig(name="Y")]
         body = RegisterBrokerBody(version=DataVersion(1, 1), topics=topics)
-        nameserver.routes.register("link", header, body)
-        nameserver.scan()
+        link = FakeLink()
+        nameserver.routes.register(link, header, body)
+        nameserver.routes.expire()
         assert sorted(nameserver.lookup.topics()) == ["X", "Y"]
         clock.advance(1001)
-        nameserver.scan()
+        nameserver.routes.expire()
         assert nameserver.lookup.topics() == []
+        assert link.is_closed
         await nameserver.stop()
 
     asyncio.run(main())

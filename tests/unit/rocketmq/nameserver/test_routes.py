@@ -1,6 +1,6 @@
 """Routes follow what brokers say, and brokers leave when they are gone."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,13 +9,10 @@ import pytest
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.codec.headers import RegisterBroker
-from sprocket.rocketmq.model.route import QueueData, TopicRoute
+from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.nameserver.config import NameServerConfig
-from sprocket.rocketmq.nameserver.key_values import KeyValues
-from sprocket.rocketmq.nameserver.lookup import Lookup
-from sprocket.rocketmq.nameserver.routes import Freshness, Registered, RouteTables
-from sprocket.rocketmq.nameserver.tables import Tables
+from sprocket.rocketmq.nameserver import KeyValues, Lookup, NameServerConfig, RouteTables
+from sprocket.rocketmq.nameserver.routes import BrokerEntry, Freshness, Registered
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
 from sprocket.testing.clock import FakeClock
 
@@ -23,31 +20,48 @@ V1, V2 = DataVersion(1, 1), DataVersion(2, 2)
 X, Y = TopicConfig(name="X", read_queues=4), TopicConfig(name="Y")
 
 
+class FakeLink:
+    """The connection of a broker."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Close it."""
+        self.is_closed = True
+
+
 class Both:
     """The tables of one NameServer from both sides."""
 
     def __init__(self, clock: FakeClock | None = None, **settings: Any) -> None:
-        tables, config = (
-            Tables(),
-            NameServerConfig(NameServerSettings(**settings), ServerSettings()),
-        )
-        self.writing = RouteTables(tables, clock or FakeClock(), config)
-        self.lookup = Lookup(tables, KeyValues({}, lambda _: None), config)
-        self.unregister, self.drop = self.writing.unregister, self.writing.drop
-        self.expire = self.writing.expire
+        config = NameServerConfig(NameServerSettings(**settings), ServerSettings())
+        self.writing = RouteTables(clock or FakeClock(), config)
+        self.lookup = Lookup(self.writing, KeyValues({}, lambda _: None), config)
+        self.unregister = self.writing.unregister
+        self.links: dict[str, FakeLink] = {}
         self.topics, self.cluster_info = self.lookup.topics, self.lookup.cluster_info
 
     def register(
         self,
-        link: Hashable,
+        link: str,
         header: RegisterBroker,
         version: DataVersion,
         topics: Sequence[TopicConfig],
     ) -> Registered:
         """Register a broker's topics."""
-        return self.writing.register(
-            link, header, RegisterBrokerBody(version=version, topics=topics)
-        )
+        body = RegisterBrokerBody(version=version, topics=topics)
+        return self.writing.register(self.links.setdefault(link, FakeLink()), header, body)
+
+    def drop(self, link: str) -> None:
+        """Let a connection be lost."""
+        self.writing.drop(self.links.get(link, FakeLink()))
+
+    def expire(self) -> list[str]:
+        """Let silent brokers go; return the connections that this closed."""
+        before = {name for name, link in self.links.items() if link.is_closed}
+        self.writing.expire()
+        return [name for name, link in self.links.items() if link.is_closed and name not in before]
 
     def route(self, topic: str) -> TopicRoute:
         """Return where a topic lies."""
@@ -313,3 +327,36 @@ def test_the_tables_agree_after_any_of_it() -> None:
     routes.drop("s")
     routes.drop("m")
     assert (routes.topics(), routes.cluster_info().brokers) == ([], {})
+
+
+def tables_of() -> RouteTables:
+    """Return tables that hold nothing."""
+    return RouteTables(FakeClock(), NameServerConfig(NameServerSettings(), ServerSettings()))
+
+
+def queues_on(broker: str) -> QueueData:
+    """Return queues on a broker."""
+    return QueueData(broker_name=broker, read_queues=1, write_queues=1, perm=6)
+
+
+def test_a_topic_goes_with_its_last_queues_on() -> None:
+    """Forgetting what is not there changes nothing."""
+    tables = tables_of()
+    tables.topics["X"] = {"a": queues_on("a"), "b": queues_on("b")}
+    tables.forget_queues("X", "a")
+    tables.forget_queues("X", "a")
+    tables.forget_queues("Y", "a")
+    assert list(tables.topics["X"]) == ["b"]
+    tables.forget_queues("X", "b")
+    assert tables.topics == {}
+
+
+def test_brokers_are_told_as_they_are() -> None:
+    """A copy, so that an answer does not change while it waits to be written."""
+    tables = tables_of()
+    entry = tables.brokers["a"] = BrokerEntry("C", zone="z", addresses={1: "1.1.1.1:1"})
+    told = tables.broker_data("a")
+    entry.addresses[0] = "2.2.2.2:2"
+    assert told == BrokerData(cluster="C", name="a", addresses={1: "1.1.1.1:1"}, zone="z")
+    assert entry.has_master
+    assert tables.clusters() == {"C": ["a"]}
