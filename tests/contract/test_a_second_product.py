@@ -1,7 +1,8 @@
 """A product that the package has never heard of is served like RocketMQ.
 
-It is a protocol of some lines: each line that comes in is written to a log, and sent back. It has a
-port, a group of settings and files of its own. Nothing of it is in the package.
+It is a protocol of some lines: each line that comes in is written to a log, by group commit, and
+sent back once it is safe. It has a port, a group of settings and files of its own. Nothing of it is
+in the package.
 """
 
 import asyncio
@@ -10,17 +11,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 from msgspec import Meta
+from tests.contract.echo_log import EchoLog
 
 from sprocket.base import settings
-from sprocket.base.disk import Disk, File, read_file
-from sprocket.base.errors import DiskFailed, SettingsError, StoreLocked, WireError
+from sprocket.base.clock import Clock
+from sprocket.base.disk import read_file
+from sprocket.base.errors import DiskFailed, SettingsError, StoreError, StoreLocked, WireError
 from sprocket.base.progress import Step
 from sprocket.base.settings import Loaded
 from sprocket.cli.servers import settings as cli_settings
@@ -29,6 +32,9 @@ from sprocket.node.host import Host, Product, Serve, Site, settings_of
 from sprocket.node.rocketmq import BROKER, NAMESERVER
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
+from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
+from sprocket.runtime.offload import DiskThread
+from sprocket.runtime.pressure import Pressure
 from sprocket.testing.disk import SimulatedDisk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,24 +72,81 @@ class Lines:
         return lines
 
 
-class EchoLog:
-    """Every line that came, one behind the other."""
+class EchoService:
+    """Writes what comes, and sends it back when it is safe; its own desk and follower."""
 
-    def __init__(self, disk: Disk, folder: str) -> None:
-        disk.make_folder(folder)
-        self._file: File = disk.open(f"{folder}/lines", write=True, create=True)
-        disk.sync_folder(folder)
-        self._end = disk.size(f"{folder}/lines")
+    def __init__(self, log: EchoLog, clock: Clock) -> None:
+        self._log = log
+        self._threads = [DiskThread("echo"), DiskThread("echo-sync")]
+        self._commit: GroupCommit[EchoedLine, None] = GroupCommit(
+            log,
+            self,
+            self,
+            Machine(asyncio.get_running_loop(), clock, *self._threads),
+            FlushMode(is_sync=True, wait_seconds_max=1, timeout_seconds=5, look_seconds=1),
+            Pressure(1 << 20, 1 << 20),
+        )
+        self._commit.start()
 
-    def append(self, line: bytes) -> None:
-        """Write a line, durably."""
-        self._file.write([line, b"\n"], self._end)
-        self._file.sync()
-        self._end += len(line) + 1
+    def on_line(self, peer: Peer, line: bytes) -> None:
+        """Take a line up."""
+        self._log.append(line)
+        self._commit.wait(EchoedLine(peer, line))
 
-    def close(self) -> None:
-        """Give the file up."""
-        self._file.close()
+    async def stop(self) -> None:
+        """Answer what waits, and end."""
+        await self._commit.settle()
+        self._commit.close()
+        for thread in self._threads:
+            await thread.stop()
+
+    def ready(self, group: "Sequence[EchoedLine]", error: StoreError | None) -> None:
+        """Echo what is safe, and cut off whoever would wait for what is not."""
+        for line in group:
+            if error is None:
+                line.peer.send([line.text, b"\n"])
+            else:
+                line.peer.abort(str(error))
+
+    def send(self, _: None, /) -> None:
+        """Do nothing: it is sent."""
+
+    def refuse(self, group: "Sequence[EchoedLine]", error: StoreError) -> None:
+        """See `ready`."""
+        self.ready(group, error)
+
+    def wrote(self, count: int) -> None:
+        """Do nothing, as in all that follows."""
+
+    def refused(self, count: int) -> None:  # noqa: D102
+        pass
+
+    def synced(self, seconds: float) -> None:  # noqa: D102
+        pass
+
+    def answered(self, *, waits_for_syncs: bool) -> None:  # noqa: D102
+        pass
+
+    def work_beside(self) -> None:  # noqa: D102
+        pass
+
+    def close(self) -> None:  # noqa: D102
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class EchoedLine:
+    """A line that somebody waits for."""
+
+    peer: Peer
+    text: bytes
+
+    @property
+    def records(self) -> int:
+        """One."""
+        return 1
+
+    waiting_count = records
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +176,10 @@ async def open_echo(site: Site) -> Serve:
 
     log = await site.open(opened)
 
-    def on_line(peer: Peer, line: bytes) -> None:
-        log.append(line)
-        peer.send([line, b"\n"])
-
     async def serve() -> RunningEcho:
-        await site.listen("echo", lambda: Lines(given.line_bytes_max), on_line)
+        service = EchoService(log, place.clock)
+        site.parts.push_async_callback(service.stop)
+        await site.listen("echo", lambda: Lines(given.line_bytes_max), service.on_line)
         return RunningEcho(f"127.0.0.1:{site.ports['echo']}")
 
     return serve
@@ -161,13 +222,14 @@ def test_it_is_served_alone() -> None:
             host = await Host.start([ECHO], given(ECHO), "/e", disk=disk)
             address = host.running["echo"].ready["echo"]
             assert await say(address, line + b"\n") == line + b"\n"
+            assert read_file(disk.crash(lambda _: 0), "/e/log").endswith(line + b"\n")
             assert await say(address, 81 * b"x") == b""
             await host.stop()
             with pytest.raises(ConnectionRefusedError):
                 await say(address, b"")
 
     driver.run(main())
-    assert read_file(disk.crash(lambda _: 0), "/e/lines") == b"hello\nagain\n"
+    assert read_file(disk.crash(lambda _: 0), "/e/log") == b"hello\nagain\n"
 
 
 def test_it_is_served_beside_rocketmq() -> None:
@@ -184,7 +246,7 @@ def test_it_is_served_beside_rocketmq() -> None:
             await host.stop()
 
     driver.run(main())
-    assert read_file(disk, "/s/echo/lines") == b"hello\nhello\n"
+    assert read_file(disk, "/s/echo/log") == b"hello\nhello\n"
 
 
 def test_if_one_cannot_be_opened_none_is_served() -> None:
@@ -193,8 +255,8 @@ def test_if_one_cannot_be_opened_none_is_served() -> None:
     every = [NAMESERVER, BROKER, ECHO]
 
     async def main() -> None:
-        disk.before = lambda _call, path: fail() if path.endswith("/lines") else None
-        with pytest.raises(DiskFailed, match="no lines"):
+        disk.before = lambda _call, path: fail() if path.endswith("/log") else None
+        with pytest.raises(DiskFailed, match="no log"):
             await Host.start(every, given(*every), "/s", disk=disk)
         disk.before = None
         host = await Host.start(every, given(*every), "/s", disk=disk)
@@ -207,7 +269,7 @@ def test_if_one_cannot_be_opened_none_is_served() -> None:
 
 def fail() -> None:
     """Refuse a call."""
-    raise DiskFailed("no lines")
+    raise DiskFailed("no log")
 
 
 def test_its_settings_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,4 +319,4 @@ def test_sprocket_up_serves_it(tmp_path: Path) -> None:
         process.communicate()
     assert process.returncode == 0, told
     assert found[1] in told
-    assert (tmp_path / "s" / "echo" / "lines").read_bytes() == b"hello\n"
+    assert (tmp_path / "s" / "echo" / "log").read_bytes() == b"hello\n"

@@ -4,94 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.contract.echo_log import EchoLog
 
-from sprocket.base.disk import File
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
-from sprocket.runtime.group_commit import FlushMode, GroupCommit, Job, Machine, Sync
+from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.timers import FakeTimers
 
 PATH = "/echo/log"
-
-
-class LineSync:
-    """Makes durable what an `EchoLog` has written."""
-
-    def __init__(self, log: "EchoLog") -> None:
-        self._log = log
-        self._target = log.written
-
-    def start_writing(self) -> None:
-        """Do nothing: the disk begins with the sync."""
-
-    def run(self) -> None:
-        """Sync the file."""
-        self._log.file.sync()
-
-    def finish(self, error: StoreError | None) -> None:
-        """Note how far that is, or that nobody knows."""
-        self._log.failure = error
-        if error is None:
-            self._log.synced = self._target
-
-
-class EchoLog:
-    """Lines in one file."""
-
-    def __init__(self, disk: SimulatedDisk) -> None:
-        disk.make_folder("/echo")
-        self.file: File = disk.open(PATH, write=True, create=True)
-        disk.sync_folder("/echo")
-        self.written = self.synced = 0
-        self.failure: StoreError | None = None
-        self._lines: list[bytes] = []
-
-    def append(self, line: bytes) -> None:
-        """Take a line up."""
-        self._lines.append(line + b"\n")
-
-    def write(self) -> int:
-        """Write the lines, or lose them."""
-        lines, self._lines = self._lines, []
-        self.file.write(lines, self.written)
-        self.written += sum(map(len, lines))
-        return self.written
-
-    def give_up_unwritten(self) -> None:
-        """Forget them."""
-        self._lines = []
-
-    def begin_sync(self) -> Sync | None:
-        """Sync what is written."""
-        if self.failure is not None:
-            raise StoreFailed("a sync failed before")
-        return None if self.is_synced else LineSync(self)
-
-    begin_due_sync = begin_sync
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether the disk has all that was written."""
-        return self.synced == self.written
-
-    @property
-    def waiting_bytes(self) -> int:
-        """How much it lacks."""
-        return self.written + sum(map(len, self._lines)) - self.synced
-
-    def begin_fill(self) -> Job | None:
-        """Do without zeros."""
-        return None
-
-    def begin_file(self) -> Job | None:
-        """Do with one file."""
-        return None
-
-    def fill_blocks_write(self) -> bool:
-        """Let nothing wait for either."""
-        return False
 
 
 class Line:
@@ -116,7 +38,7 @@ class Echo:
         self.disk = SimulatedDisk()
         self.clock = FakeClock()
         self.timers = FakeTimers(self.clock)
-        self.log = EchoLog(self.disk)
+        self.log = EchoLog(self.disk, "/echo")
         self.said: list[bytes | str] = []
         self.jobs: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
         self.is_quick = True

@@ -1,0 +1,88 @@
+"""A log of lines, the smallest that group commit can write."""
+
+from sprocket.base.disk import Disk, File
+from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.runtime.group_commit import Job, Sync
+
+
+class LineSync:
+    """Makes durable what an `EchoLog` has written."""
+
+    def __init__(self, log: "EchoLog") -> None:
+        self._log = log
+        self._target = log.written
+
+    def start_writing(self) -> None:
+        """Do nothing: the disk begins with the sync."""
+
+    def run(self) -> None:
+        """Sync the file."""
+        self._log.file.sync()
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how far that is, or that nobody knows."""
+        self._log.failure = error
+        if error is None:
+            self._log.synced = self._target
+
+
+class EchoLog:
+    """Lines in one file."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        disk.make_folder(folder)
+        path = f"{folder}/log"
+        self.file: File = disk.open(path, write=True, create=True)
+        disk.sync_folder(folder)
+        self.written = self.synced = disk.size(path)
+        self.failure: StoreError | None = None
+        self._lines: list[bytes] = []
+
+    def append(self, line: bytes) -> None:
+        """Take a line up."""
+        self._lines.append(line + b"\n")
+
+    def write(self) -> int:
+        """Write the lines, or lose them."""
+        lines, self._lines = self._lines, []
+        self.file.write(lines, self.written)
+        self.written += sum(map(len, lines))
+        return self.written
+
+    def give_up_unwritten(self) -> None:
+        """Forget them."""
+        self._lines = []
+
+    def begin_sync(self) -> Sync | None:
+        """Sync what is written."""
+        if self.failure is not None:
+            raise StoreFailed("a sync failed before")
+        return None if self.is_synced else LineSync(self)
+
+    begin_due_sync = begin_sync
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the disk has all that was written."""
+        return self.synced == self.written
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much it lacks."""
+        return self.written + sum(map(len, self._lines)) - self.synced
+
+    def begin_fill(self) -> Job | None:
+        """Do without zeros."""
+        return None
+
+    def begin_file(self) -> Job | None:
+        """Do with one file."""
+        return None
+
+    def fill_blocks_write(self) -> bool:
+        """Let nothing wait for either."""
+        return False
+
+    def close(self) -> None:
+        """Give the file up."""
+        self.file.close()
