@@ -1,6 +1,6 @@
 """Limits of the network fit each other."""
 
-from sprocket.rocketmq.network_settings import LimitSettings
+from sprocket.rocketmq.settings import LimitSettings
 
 
 def test_the_defaults_fit_each_other() -> None:
