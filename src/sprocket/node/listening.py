@@ -134,11 +134,6 @@ _ELSEWHERE = "192.0.2.1"
 _log = log.get_logger(__name__)
 
 
-def address(host: str, port: int) -> str:
-    """Return `host:port`, `[host]:port` of IPv6."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def own_host(host: str) -> str:
     """Return where this process reaches itself when it listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(host, host)  # noqa: S104

@@ -20,10 +20,11 @@ from sprocket.base.settings import Loaded
 from sprocket.base.units import GIB
 from sprocket.node.encryption import client_context
 from sprocket.node.host import Host, Product, Serve, Site
-from sprocket.node.listening import address, advertised_host, own_host, stored_ip, told_host
+from sprocket.node.listening import advertised_host, own_host, stored_ip, told_host
 from sprocket.node.opening import Say
 from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
 from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, TlsSettings
+from sprocket.runtime.driver import address
 from sprocket.runtime.pressure import Pressure
 
 if TYPE_CHECKING:

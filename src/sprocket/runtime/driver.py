@@ -636,4 +636,9 @@ def address_of(name: _SocketName | None) -> tuple[str, str]:
     """Return a socket's name, and its IP address; IPv4 that came through IPv6 counts as IPv4."""
     host, port = name[:2] if name else ("0.0.0.0", 0)  # noqa: S104 - the peer is gone already
     host = host.removeprefix("::ffff:") if "." in host else host.partition("%")[0]
-    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"), host
+    return address(host, port), host
+
+
+def address(host: str, port: int) -> str:
+    """Return `host:port`, `[host]:port` of IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -17,12 +17,6 @@ def ignore(_peer: Peer, _event: object) -> None:
     """Handle nothing."""
 
 
-def test_addresses_are_written_as_clients_read_them() -> None:
-    """IPv6 in brackets."""
-    assert listening.address("1.2.3.4", 5) == "1.2.3.4:5"
-    assert listening.address("::1", 5) == "[::1]:5"
-
-
 @pytest.mark.parametrize(
     ("host", "advertised", "own", "told"),
     [

@@ -29,6 +29,12 @@ def test_addresses_with_a_port_and_without(
     assert driver.address_of(name) == (text, host)
 
 
+def test_addresses_are_written_as_clients_read_them() -> None:
+    """IPv6 in brackets."""
+    assert driver.address("1.2.3.4", 5) == "1.2.3.4:5"
+    assert driver.address("::1", 5) == "[::1]:5"
+
+
 def test_the_own_address_falls_back() -> None:
     """A name instead of an address, or a machine without a network, gives the loopback address."""
     assert driver.local_ip("127.0.0.1") == "127.0.0.1"
