@@ -11,6 +11,7 @@ from sprocket.base.nearest import hint
 from sprocket.cli.options import AsJson
 from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.cli.terminal import output, tables
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ app = typer.Typer(no_args_is_help=True, help="Find, show and resend messages of 
 
 Topic = Annotated[str, typer.Option("--topic", "-t", help="Its topic.")]
 MessageId = Annotated[str, typer.Argument(help="Unique key, or offset message id.", metavar="ID")]
-NOT_THE_FIRST = ("%DLQ%", "%RETRY%", "SCHEDULE_TOPIC_XXXX")
+NOT_THE_FIRST = (DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC)
 """Topics that hold copies of messages which were sent to another one begin so."""
 NOT_COPIED = frozenset(
     (

@@ -13,6 +13,7 @@ from sprocket.cli.options import AsJson, TopicName
 from sprocket.cli.remote.wire import Remote, over_the_wire
 from sprocket.cli.terminal import logs, output
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
+from sprocket.rocketmq.model.internal import TEMPLATE_TOPIC
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import Message, SendResult
@@ -22,8 +23,6 @@ OUTSTANDING_MAX = 1_000
 """Messages whose answers are waited for at a time, so that memory does not grow with stdin."""
 GROUP = "sprocket-cli"
 """Of the producers that commands are; brokers forget it when the command ends."""
-TEMPLATE_TOPIC = "TBW102"
-"""Known where brokers make topics that do not exist."""
 LINE = "line "
 """How errors begin to call a line of stdin."""
 INTERRUPTED = 130

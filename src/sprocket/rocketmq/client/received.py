@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
-
-RETRY_PREFIX = "%RETRY%"
 
 
 class ReceivedMessage(Struct, eq=False, gc=False):

@@ -1,28 +1,41 @@
-"""Which topics and groups are a system's own, and no user's.
+"""What topics and groups may be called, and which are a system's own and no user's.
 
 Source: RocketMQ `TopicValidator`, `MixAll.isSysConsumerGroup`, `TopicConfigManager.init`.
 """
 
+import re
 from collections.abc import Collection
 
-SYSTEM_TOPICS = frozenset(
+NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+"""What names of topics and groups are made of."""
+TOPIC_CHARACTERS_MAX = 127
+"""Longer names do not fit the length byte of a V1 record."""
+TEMPLATE_TOPIC = "TBW102"
+"""The topic after which a broker models one that it creates by a send."""
+RETRY_PREFIX = "%RETRY%"
+DEAD_LETTER_PREFIX = "%DLQ%"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+"""Where delayed messages wait."""
+FORBIDDEN_TO_SEND = frozenset(
     {
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
+        SCHEDULE_TOPIC,
         "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-        "TBW102",
     }
 )
+"""Topics to which only a broker itself writes."""
+SYSTEM_TOPICS = FORBIDDEN_TO_SEND | {
+    "BenchmarkTest",
+    "RMQ_SYS_TRACE_TOPIC",
+    "CHECKPOINT_TOPIC",
+    TEMPLATE_TOPIC,
+}
 """Names that belong to the system, whether or not the topic is there."""
 SYSTEM_PREFIX = "rmq_sys_"
 _REPLY_SUFFIX = "_REPLY_TOPIC"
-_RETRY_PREFIX = "%RETRY%"
 
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -50,7 +63,7 @@ def is_internal_topic(name: str, owners: Collection[str] = ()) -> bool:
     return (
         name in SYSTEM_TOPICS
         or name in owners
-        or name.startswith((_RETRY_PREFIX, SYSTEM_PREFIX))
+        or name.startswith((RETRY_PREFIX, SYSTEM_PREFIX))
         or (name.endswith(_REPLY_SUFFIX) and name.removesuffix(_REPLY_SUFFIX) in owners)
     )
 

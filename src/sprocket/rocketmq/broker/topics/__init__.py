@@ -5,13 +5,12 @@ settings.
 """
 
 from sprocket.rocketmq.broker.topics import attributes
-from sprocket.rocketmq.broker.topics.topics import (
+from sprocket.rocketmq.broker.topics.topics import Topics, check_name
+from sprocket.rocketmq.model.internal import (
     DEAD_LETTER_PREFIX,
     FORBIDDEN_TO_SEND,
     NAME,
     RETRY_PREFIX,
-    Topics,
-    check_name,
 )
 
 __all__ = [

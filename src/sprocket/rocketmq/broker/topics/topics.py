@@ -6,7 +6,6 @@ line of the journal `sprocket.topics`, which survives a kill and which `runtime.
 durable. Whoever registers topics with the NameServers is told of it.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -20,7 +19,13 @@ from sprocket.base.tables import Journal
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion, JsonObject, TopicLine, fastjson, tables
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
-from sprocket.rocketmq.model.internal import SYSTEM_PREFIX, SYSTEM_TOPICS
+from sprocket.rocketmq.model.internal import (
+    NAME,
+    SYSTEM_PREFIX,
+    SYSTEM_TOPICS,
+    TEMPLATE_TOPIC,
+    TOPIC_CHARACTERS_MAX,
+)
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb
@@ -29,31 +34,8 @@ from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_logger(__name__)
 
-TEMPLATE = "TBW102"
-"""The topic whose queues and permissions new ones take over."""
-
-RETRY_PREFIX = "%RETRY%"
-DEAD_LETTER_PREFIX = "%DLQ%"
-
-TOPIC_CHARACTERS_MAX = 127
-"""Longer names do not fit the length byte of a V1 record."""
-
-NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-"""What names of topics and groups are made of."""
-
 SCHEDULE_QUEUES = 18
 """Queues of the topic of delayed messages, whatever the levels are: RocketMQ's number of them."""
-
-FORBIDDEN_TO_SEND = frozenset(
-    {
-        SCHEDULE_TOPIC,
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    }
-)
 
 
 def check_name(topic: str) -> None:
@@ -241,7 +223,7 @@ class Topics:
         if topic is not None:
             return topic
         template = self._table.get(template_name)
-        is_off = template_name == TEMPLATE and not self._settings.auto_create
+        is_off = template_name == TEMPLATE_TOPIC and not self._settings.auto_create
         if template is None or is_off or not template.perm & INHERIT:
             why = "automatic creation is off" if is_off else f"no template {template_name!r} for it"
             raise RequestRefused(
@@ -301,7 +283,7 @@ class Topics:
             ("rmq_sys_wheel_timer", 1, READ | WRITE),
         ]
         if self._settings.auto_create:
-            wanted.append((TEMPLATE, self._settings.auto_create_queues, everything))
+            wanted.append((TEMPLATE_TOPIC, self._settings.auto_create_queues, everything))
         missing = [
             TopicConfig(name=name, read_queues=queues, write_queues=queues, perm=perm)
             for name, queues, perm in wanted

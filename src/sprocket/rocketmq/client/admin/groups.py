@@ -10,7 +10,7 @@ from sprocket.rocketmq.client.admin.reach import TIMEOUT_MS, Reach
 from sprocket.rocketmq.client.consumer import Start
 from sprocket.rocketmq.client.network import granted, read
 from sprocket.rocketmq.client.producer import check_group
-from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
+from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import (
     ClientConnection,
     ConsumerConnection,
@@ -36,10 +36,9 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.errors import NoSuchGroup
 from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
-
-_DEAD_PREFIX = "%DLQ%"
 
 
 class GroupAdmin:
@@ -158,7 +157,7 @@ class GroupAdmin:
         if not found:
             await self._require(name)
         return sorted(
-            topic for topic in found if not topic.startswith((RETRY_PREFIX, _DEAD_PREFIX))
+            topic for topic in found if not topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
         )
 
     async def _committed_in(self, name: str) -> set[str]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from sprocket.base.errors import InvalidMessage, RequestTimeout
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.client.network import TEMPLATE_TOPIC
 from sprocket.rocketmq.client.producer import check_topic
 from sprocket.rocketmq.codec.bodies import TopicStats, admin_bodies, broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -18,6 +17,7 @@ from sprocket.rocketmq.codec.headers import (
     TopicOnly,
 )
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.model.internal import TEMPLATE_TOPIC
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, SINGLE_TAG, WRITE, TopicConfig
 

@@ -14,8 +14,8 @@ from sprocket.rocketmq.client.consumer.offsets import Offsets
 from sprocket.rocketmq.client.consumer.process_queue import NEVER, ProcessQueue
 from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
 from sprocket.rocketmq.client.network import BrokerCalls
-from sprocket.rocketmq.client.received import RETRY_PREFIX
 from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import Tasks

@@ -36,7 +36,7 @@ from sprocket.rocketmq.client.consumer.send_back import RETRIES_MAX, SendBack
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
 from sprocket.rocketmq.client.network import ClientOptions, JoinedGroup, Lease, Where
 from sprocket.rocketmq.client.producer import check_group
-from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
+from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.model.group import (
@@ -46,6 +46,7 @@ from sprocket.rocketmq.model.group import (
     CONSUME_ACTIVELY,
     CONSUME_PASSIVELY,
 )
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import is_set_within
 

@@ -9,11 +9,11 @@ from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.assignment import Assignment
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, allocate
-from sprocket.rocketmq.client.network import TEMPLATE_TOPIC, Lease
-from sprocket.rocketmq.client.received import RETRY_PREFIX
+from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.internal import RETRY_PREFIX, TEMPLATE_TOPIC
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import is_set_within
 

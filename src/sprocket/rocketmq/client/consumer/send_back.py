@@ -8,11 +8,12 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.consumer.listener import DEAD_LETTER_LEVEL
 from sprocket.rocketmq.client.network import Connections, Routes
-from sprocket.rocketmq.client.received import RETRY_PREFIX, ReceivedMessage
+from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import SendMessageBack, SendMessageV2
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.model.internal import RETRY_PREFIX, TEMPLATE_TOPIC
 from sprocket.rocketmq.model.message import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS
 
 RETRIES_MAX = 16
@@ -20,7 +21,6 @@ RETRIES_MAX = 16
 _TIMEOUT_MS = 5_000
 _RETRY_TOPIC_QUEUES = 1
 _LEVEL_OF_FIRST_RETRY = 3
-_TEMPLATE_TOPIC = "TBW102"
 _OF_THE_BODY = COMPRESSED | COMPRESSION_MASK | MULTI_TAGS
 """Bits of the system flag that go along with a body; those of the record stay behind."""
 _INNER_GROUP = "CLIENT_INNER_PRODUCER"
@@ -139,7 +139,7 @@ class SendBack:
         return SendMessageV2(
             producer_group=_INNER_GROUP,
             topic=RETRY_PREFIX + self._group,
-            default_topic=_TEMPLATE_TOPIC,
+            default_topic=TEMPLATE_TOPIC,
             default_topic_queue_nums=_RETRY_TOPIC_QUEUES,
             queue_id=queue_id,
             sys_flag=stored.sys_flag & _OF_THE_BODY,

@@ -10,10 +10,9 @@ from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResul
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
 from sprocket.rocketmq.client.network.connections import Connections, read, refused
 from sprocket.rocketmq.client.network.lease import Client, ClientOptions, Lease, Where
-from sprocket.rocketmq.client.network.routes import TEMPLATE_TOPIC, Routes
+from sprocket.rocketmq.client.network.routes import Routes
 
 __all__ = [
-    "TEMPLATE_TOPIC",
     "BrokerCalls",
     "Client",
     "ClientInstance",

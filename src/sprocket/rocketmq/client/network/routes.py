@@ -18,11 +18,9 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetRoute, Header
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
+from sprocket.rocketmq.model.internal import TEMPLATE_TOPIC
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
-
-TEMPLATE_TOPIC = "TBW102"
-"""The topic after whose route a broker creates one that does not exist."""
 
 _BASIC = frozenset(
     (

@@ -1,7 +1,6 @@
 """Messages made ready to send: checked, with an id, packed, their properties encoded."""
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
@@ -16,12 +15,17 @@ from sprocket.rocketmq.client.producer.validation import check_message
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import compression
 from sprocket.rocketmq.codec.record import UniqueIds, batch, properties
+from sprocket.rocketmq.model.internal import (
+    FORBIDDEN_TO_SEND,
+    NAME,
+    RETRY_PREFIX,
+    TOPIC_CHARACTERS_MAX,
+)
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 
 REPLY = "reply"
 """The value of property MSG_TYPE of a message that answers a request."""
-NAME_BYTES_MAX = 127
 GROUP_BYTES_MAX = 255
 
 BATCH_MESSAGES_MAX = 1024
@@ -29,17 +33,6 @@ BATCH_MESSAGES_MAX = 1024
 
 _PART_BYTES = 150
 """What a batch adds to a message: sizes, checksum and flag, its unique key, and names."""
-_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-_FORBIDDEN_TOPICS = frozenset(
-    (
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    )
-)
 _GIVEN_AS_FIELDS = {
     properties.TAGS: "tag",
     properties.KEYS: "keys",
@@ -141,7 +134,7 @@ def check_group(group: str) -> str:
         InvalidMessage: It is empty, longer than 255 characters, or has others than letters,
             digits and `%|_-`.
     """
-    if not isinstance(group, str) or not _NAME.fullmatch(group) or len(group) > GROUP_BYTES_MAX:
+    if not isinstance(group, str) or not NAME.fullmatch(group) or len(group) > GROUP_BYTES_MAX:
         raise InvalidMessage(
             f"group {group!r}: expected 1 to {GROUP_BYTES_MAX} letters, digits or %|_-"
         )
@@ -155,11 +148,11 @@ def check_topic(topic: str) -> str:
     Raises:
         InvalidMessage: The name is illegal or one of those the broker keeps for itself.
     """
-    if not _NAME.fullmatch(topic) or len(topic) > NAME_BYTES_MAX:
+    if not NAME.fullmatch(topic) or len(topic) > TOPIC_CHARACTERS_MAX:
         raise InvalidMessage(
-            f"topic {topic!r}: expected 1 to {NAME_BYTES_MAX} letters, digits or %|_-"
+            f"topic {topic!r}: expected 1 to {TOPIC_CHARACTERS_MAX} letters, digits or %|_-"
         )
-    if topic in _FORBIDDEN_TOPICS:
+    if topic in FORBIDDEN_TO_SEND:
         raise InvalidMessage(f"topic {topic} belongs to the broker; send to one of your own")
     return topic
 
@@ -200,7 +193,7 @@ def prepare(
         born_at_ms,
         (unique_key,),
         False,
-        is_delayed or sys_flag != 0 or message.topic.startswith("%RETRY%"),
+        is_delayed or sys_flag != 0 or message.topic.startswith(RETRY_PREFIX),
     )
     if message.properties and message.properties.get(properties.MSG_TYPE) == REPLY:
         one.is_reply = one.is_alone = True
@@ -228,7 +221,7 @@ def prepare_batch(
         if not body:
             raise InvalidMessage(f"a message of a batch to {topic} has an empty body")
         encoded, unique_key, is_delayed = _properties(message, ids)
-        if is_delayed or topic.startswith("%RETRY%"):
+        if is_delayed or topic.startswith(RETRY_PREFIX):
             raise InvalidMessage("a delayed message, or one to a retry topic, cannot be batched")
         parts.append((message.flag, body, encoded))
         keys.append(unique_key)

@@ -16,11 +16,9 @@ from sprocket.rocketmq.codec.command import Command, request
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import batch
+from sprocket.rocketmq.model.internal import TEMPLATE_TOPIC
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Channel
-
-TEMPLATE_TOPIC = "TBW102"
-"""The topic after which a broker models one that it creates by a send."""
 
 Answered = Callable[[list[Outgoing], Command | None, ClientError | None], None]
 

@@ -20,7 +20,6 @@ from sprocket.rocketmq.codec.record.extra import (
     COUNT_MAX,
     LIGHT_PREFIX,
     MARK,
-    SCHEDULE_TOPIC,
     Extra,
 )
 from sprocket.rocketmq.codec.record.ids import UniqueIds, host_bytes, host_text, parse_host
@@ -64,6 +63,7 @@ from sprocket.rocketmq.codec.record.record_layout import (
     claims_to_fit,
 )
 from sprocket.rocketmq.codec.record.record_scan import ScanStop, places
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 
 __all__ = [
     "ARRIVE_TIME",

@@ -11,10 +11,8 @@ Source: RocketMQ `CommitLog.checkMessageAndReturnSize`, `ConsumeQueue.multiDispa
 from msgspec import Struct
 
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.model.internal import RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from sprocket.rocketmq.model.message import INNER_BATCH
-
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-"""Where delayed messages wait."""
 
 LIGHT_PREFIX = "%LMQ%"
 """Begins the name of every light queue; its queue id is 0."""
@@ -25,7 +23,7 @@ COUNT_MAX = 32_767
 MARK = ord("%")
 """Looked for first: one byte is found ten times as fast as a name, and few properties hold it."""
 
-_NEVER_LIGHT = ("%RETRY%", "rmq_sys_", SCHEDULE_TOPIC)
+_NEVER_LIGHT = (RETRY_PREFIX, SYSTEM_PREFIX, SCHEDULE_TOPIC)
 """Records of topics that begin so stand in no light queue."""
 
 

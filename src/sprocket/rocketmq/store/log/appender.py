@@ -19,6 +19,7 @@ from msgspec import Struct
 from sprocket.base.clock import LogClock
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import FRAME_BYTES, encoded_size, extra
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.commit_log import CommitLog
@@ -160,11 +161,7 @@ class Appender:
                 "(message_bytes_max)"
             )
         shared = batch.shared
-        if (
-            shared.sys_flag & _ODD_FLAGS
-            or shared.topic == extra.SCHEDULE_TOPIC
-            or batch.has(extra.MARK)
-        ):
+        if shared.sys_flag & _ODD_FLAGS or shared.topic == SCHEDULE_TOPIC or batch.has(extra.MARK):
             return self.append_all(batch.records(), together=True)
         now = self._begin()
         key = shared.topic, shared.queue_id
@@ -230,7 +227,7 @@ class Appender:
             if (
                 record.sys_flag & _ODD_FLAGS
                 or extra.MARK in record.properties
-                or record.topic == extra.SCHEDULE_TOPIC
+                or record.topic == SCHEDULE_TOPIC
             ):
                 is_odd = True
                 break
