@@ -4,13 +4,12 @@ For programs that keep their own offsets, such as a Spark source: no group is jo
 committed, and bodies are not decoded.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar, Unpack
 
 from sprocket.base.errors import NotConnected, RequestTimeout
 from sprocket.rocketmq.client.consumer.subscriptions import check_tags
-from sprocket.rocketmq.client.network import ClientOptions, Lease, PullResult, Where
+from sprocket.rocketmq.client.network import Backoff, ClientOptions, Lease, PullResult, Where
 from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
@@ -141,9 +140,8 @@ class Puller:
     async def _patiently(self, topic: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is an answer, a refusal, or patience has run out."""
         instance = self._lease.instance
-        clock, settings = instance.clock, instance.settings
+        clock, pauses = instance.clock, Backoff(instance.settings)
         began = clock.monotonic()
-        pause_ms = settings.reconnect_ms
         while True:
             try:
                 await instance.routes.find(topic)
@@ -152,9 +150,8 @@ class Puller:
                 patience_ms = self._patience_ms
                 if isinstance(error, NoSuchTopic):
                     patience_ms = min(patience_ms, _UNKNOWN_TOPIC_MS)
-                if (clock.monotonic() - began) * 1000 + pause_ms > patience_ms:
+                if (clock.monotonic() - began) * 1000 + pauses.next_ms > patience_ms:
                     if isinstance(error, NoSuchTopic):
                         raise await instance.routes.no_such(topic) from None
                     raise
-            await asyncio.sleep(pause_ms / 1000)
-            pause_ms = min(2 * pause_ms, settings.reconnect_ms_max)
+            await pauses.pause()

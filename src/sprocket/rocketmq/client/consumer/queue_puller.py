@@ -8,7 +8,7 @@ from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.rocketmq.client.consumer.consume import Consumption
 from sprocket.rocketmq.client.consumer.offsets import Offsets
 from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
-from sprocket.rocketmq.client.network import BrokerCalls, PullResult, PullStatus
+from sprocket.rocketmq.client.network import BrokerCalls, PullResult, PullStatus, retry
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import ResponseCode
@@ -19,9 +19,6 @@ from sprocket.rocketmq.model.offsets import QueueOffset
 _ROUND_S = 0.05
 """Least time for a pull that finds nothing: some brokers do not hold it, and none does without
 `hold_ms`."""
-
-_BUSY_S = 0.02
-"""Pause after a broker said that it has too much to do, as RocketMQ's clients make it."""
 
 _COUNT_MIN = 32
 """Asked for at least, as RocketMQ's clients do, by who has still room for less: answers of a few
@@ -133,7 +130,7 @@ class QueuePuller:
     def _pause_s(self, error: ClientError | WireError) -> float:
         """Return how long to wait after a pull that failed."""
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
-            return _BUSY_S
+            return retry.SLOWED_S
         return self._settings.pull_retry_ms / 1000
 
     def take(self, held: ProcessQueue, subscription: Subscription, result: PullResult) -> None:

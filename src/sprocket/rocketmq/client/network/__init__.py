@@ -4,15 +4,17 @@
 share of one (`lease`). `Routes` knows which broker serves which topic.
 """
 
-from sprocket.rocketmq.client.network import lease
+from sprocket.rocketmq.client.network import lease, retry
 from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
 from sprocket.rocketmq.client.network.connections import Connections, read, refused
 from sprocket.rocketmq.client.network.lease import Client, ClientOptions, Lease, Where
+from sprocket.rocketmq.client.network.retry import Backoff
 from sprocket.rocketmq.client.network.routes import Routes
 
 __all__ = [
+    "Backoff",
     "BrokerCalls",
     "Client",
     "ClientInstance",
@@ -28,4 +30,5 @@ __all__ = [
     "lease",
     "read",
     "refused",
+    "retry",
 ]

@@ -12,9 +12,9 @@ from sprocket.rocketmq.client.producer.outgoing import (
     check_topic,
     split_batch,
 )
+from sprocket.rocketmq.client.producer.place import Selector
 from sprocket.rocketmq.client.producer.producer import Producer
 from sprocket.rocketmq.client.producer.requests import reply_to
-from sprocket.rocketmq.client.producer.topic_lanes import Selector
 
 __all__ = [
     "Producer",

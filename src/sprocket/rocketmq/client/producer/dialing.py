@@ -1,10 +1,9 @@
 """Keeps trying to reach the brokers that messages wait for."""
 
-import asyncio
 from collections.abc import Callable
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.network import Connections, Routes
+from sprocket.rocketmq.client.network import Backoff, Connections, Routes
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.remoting import Channel
 from sprocket.runtime.tasks import Tasks
@@ -53,7 +52,7 @@ class Dialer:
 
     async def _dial(self, broker_name: str) -> None:
         """Connect to one broker, with growing pauses, for as long as somebody waits for it."""
-        pause_ms = self._settings.reconnect_ms
+        pauses = Backoff(self._settings)
         try:
             while True:
                 try:
@@ -61,10 +60,9 @@ class Dialer:
                     break
                 except ClientError as error:
                     self._errors[broker_name] = error
-                await asyncio.sleep(pause_ms / 1000)
+                await pauses.pause()
                 if broker_name not in self._stalled:
                     return
-                pause_ms = min(2 * pause_ms, self._settings.reconnect_ms_max)
                 await self._routes.refresh_broker(broker_name)
         finally:
             self._dialing.discard(broker_name)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from sprocket.base.compression import Method
 from sprocket.base.errors import InvalidMessage, MethodMissing
 from sprocket.base.units import KIB
+from sprocket.rocketmq.client.producer.place import Place
 from sprocket.rocketmq.client.producer.validation import check_message
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import compression
@@ -96,6 +97,7 @@ class Outgoing(Struct, eq=False, gc=False):
         sent_at: When the last try went out, on the monotonic clock.
         stored: What a broker said that stored it, but not as safely as it should.
         is_reply: Whether it answers a request and goes to the one client that waits for it.
+        place: How its queue is decided; None for any queue.
 
     Thousands of these are alive at once. They hold nothing that leads back to them, so the
     garbage collector is spared the sight of them; that is a third of the cost of a send.
@@ -120,6 +122,7 @@ class Outgoing(Struct, eq=False, gc=False):
     sent_at: float = 0.0
     stored: SendResult | None = None
     is_reply: bool = False
+    place: Place | None = None
 
     @property
     def wire_size(self) -> int:

@@ -11,11 +11,10 @@ from msgspec import Struct
 from sprocket.base.errors import (
     ClientBusy,
     ClientError,
-    InvalidMessage,
     NotConnected,
     RequestTimeout,
 )
-from sprocket.rocketmq.client.network import ClientInstance, ClientOptions, Lease, Where
+from sprocket.rocketmq.client.network import Backoff, ClientInstance, ClientOptions, Lease, Where
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, Prober
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import (
@@ -25,16 +24,11 @@ from sprocket.rocketmq.client.producer.outgoing import (
     prepare,
     prepare_batch,
 )
+from sprocket.rocketmq.client.producer.place import Selector, place_of, queue_at
 from sprocket.rocketmq.client.producer.requests import Requests
+from sprocket.rocketmq.client.producer.send_lanes import TopicLanes
 from sprocket.rocketmq.client.producer.send_request import SendRequests
-from sprocket.rocketmq.client.producer.topic_lanes import (
-    Place,
-    Selection,
-    Selector,
-    TopicLanes,
-    queue_at,
-)
-from sprocket.rocketmq.client.producer.validation import check_message, check_place, check_timeout
+from sprocket.rocketmq.client.producer.validation import check_message, check_timeout
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.record import UniqueIds, host_bytes
@@ -183,13 +177,9 @@ class Producer:
         """
         if self.is_full:
             timeout_ms = await self._room_within(timeout_ms)
-        return await self.send_soon(
-            message,
-            sharding_key=sharding_key,
-            queue=queue,
-            selector=selector,
-            timeout_ms=timeout_ms,
-        )
+        one = self._prepared(message, sharding_key, queue, selector)
+        result: SendResult = await self._accept(one, timeout_ms)
+        return result
 
     def send_soon(
         self,
@@ -210,14 +200,12 @@ class Producer:
             InvalidMessage: It breaks a rule and was not sent.
             ClientBusy: As many messages or bytes are unanswered as the settings allow.
         """
-        parts = self._started()
         if self.is_full:
             raise ClientBusy(
                 f"{self._unanswered} messages of {self._unanswered_bytes} bytes are unanswered;"
                 " await drain() before send_soon, or raise unanswered_messages_max"
             )
-        one = prepare(message, parts.ids, parts.instance.clock.now_ms(), self._settings)
-        return self._accept(one, _place(message, sharding_key, queue, selector), timeout_ms)
+        return self._accept(self._prepared(message, sharding_key, queue, selector), timeout_ms)
 
     async def send_batch(
         self,
@@ -235,14 +223,10 @@ class Producer:
         if self.is_full:
             timeout_ms = await self._room_within(timeout_ms)
         parts = self._started()
-        one = prepare_batch(
-            messages,
-            parts.ids,
-            parts.instance.clock.now_ms(),
-            self._settings,
-        )
-        place = _place(messages[0], sharding_key, queue, selector)
-        results: list[SendResult] = await self._accept(one, place, timeout_ms)
+        now_ms = parts.instance.clock.now_ms()
+        one = prepare_batch(messages, parts.ids, now_ms, self._settings)
+        one.place = place_of(messages[0], sharding_key, queue, selector)
+        results: list[SendResult] = await self._accept(one, timeout_ms)
         return results
 
     async def send_oneway(
@@ -261,14 +245,13 @@ class Producer:
             NotConnected: Its broker cannot be reached.
         """
         parts = self._started()
-        one = prepare(message, parts.ids, parts.instance.clock.now_ms(), self._settings)
+        one = self._prepared(message, sharding_key, queue, selector)
         routes = parts.instance.routes
         await routes.find_for_sending(message.topic, self._settings.topic_queues)
         queues = routes.publish_queues(message.topic)
         if not queues:
             raise NoRoute(f"topic {message.topic} has no queue that takes messages")
-        place = _place(message, sharding_key, queue, selector)
-        queue = random.choice(queues) if place is None else queue_at(place, queues)  # noqa: S311
+        queue = random.choice(queues) if one.place is None else queue_at(one.place, queues)  # noqa: S311
         address = routes.require_master(queue.broker_name)
         channel = await parts.instance.connections.channel(address)
         parts.post.send_oneway(channel, queue, one)
@@ -377,12 +360,20 @@ class Producer:
             raise NotConnected("the producer is not open; use `async with` or `await start()`")
         return self._parts
 
-    def _accept(
-        self, one: Outgoing, place: Place | None, timeout_ms: int | None
-    ) -> "asyncio.Future[Any]":
+    def _prepared(
+        self,
+        message: Message,
+        sharding_key: str | None,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+    ) -> Outgoing:
         parts = self._started()
-        if isinstance(place, MessageQueue) and place.topic != one.topic:
-            raise InvalidMessage(f"queue {place} is none of topic {one.topic}")
+        one = prepare(message, parts.ids, parts.instance.clock.now_ms(), self._settings)
+        one.place = place_of(message, sharding_key, queue, selector)
+        return one
+
+    def _accept(self, one: Outgoing, timeout_ms: int | None) -> "asyncio.Future[Any]":
+        parts = self._started()
         one.deadline = parts.instance.clock.monotonic() + self._wait_ms(timeout_ms) / 1000
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         one.reply = reply
@@ -399,13 +390,13 @@ class Producer:
                 parts.faults,
             )
             self._lease.tasks.spawn(self._route(one.topic, lanes), f"route {one.topic}")
-        lanes.put(one, place)
+        lanes.put(one)
         return reply
 
     async def _route(self, topic: str, lanes: TopicLanes) -> None:
         """Find out where a topic's messages go; until then they wait in its lanes."""
         instance = self._started().instance
-        pause_ms = instance.settings.reconnect_ms
+        pauses = Backoff(instance.settings)
         while True:
             try:
                 await instance.routes.find_for_sending(topic, self._settings.topic_queues)
@@ -416,11 +407,10 @@ class Producer:
             except ClientError as failure:
                 error = failure
             lanes.note_error(error)
-            await asyncio.sleep(pause_ms / 1000)
-            if not lanes.has_unrouted:
+            await pauses.pause()
+            if not lanes.is_waited_for:
                 self._topics.pop(topic, None)  # all who waited have given up
                 return
-            pause_ms = min(2 * pause_ms, instance.settings.reconnect_ms_max)
 
     def _route_changed(self, topic: str) -> None:
         lanes = self._topics.get(topic)
@@ -460,16 +450,3 @@ class _Parts(Struct, frozen=True):
     ids: UniqueIds
     requests: Requests
     faults: BrokerFaults | None
-
-
-def _place(
-    message: Message,
-    sharding_key: str | None,
-    queue: MessageQueue | None,
-    selector: Selector | None,
-) -> Place | None:
-    """Return how the queue of a message is decided. Raises InvalidMessage as `check_place`."""
-    check_place(sharding_key, queue, selector)
-    if queue is None and selector is None:
-        return sharding_key
-    return Selection(selector, message) if selector is not None else queue

@@ -31,6 +31,7 @@ from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import BATCH_MESSAGES_MAX, Outgoing
+from sprocket.rocketmq.client.producer.place import Place, queue_at
 from sprocket.rocketmq.client.producer.send_request import Again, SendRequests
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.model.route import MessageQueue
@@ -266,3 +267,118 @@ class FreeLane:
         self._again = []
         for one in waiting:
             self._post.fail(one, error)
+
+
+class TopicLanes:
+    """Takes the messages of one topic, with or without a key, and gives each its lane.
+
+    Which queue a key belongs to depends on how many queues there are. When that changes, keyed
+    messages are held until all earlier ones are answered; then the new queues count. Without
+    that, two messages of one key could lie in two queues and be read in the wrong order.
+
+    Args:
+        first: Index of the queue that the free lane begins with.
+        post: Writes requests.
+        dialer: Knows connections.
+        faults: Says which brokers to avoid with messages that may go anywhere.
+    """
+
+    def __init__(
+        self, first: int, post: SendRequests, dialer: Dialer, faults: BrokerFaults | None = None
+    ) -> None:
+        self._post = post
+        self._dialer = dialer
+        self._free = FreeLane((), first, post, dialer, faults)
+        self._lanes: dict[MessageQueue, OrderedLane] = {}
+        self._queues: Sequence[MessageQueue] = ()
+        self._next_queues: Sequence[MessageQueue] | None = None
+        self._held: deque[Outgoing] = deque()
+        """Wait for the first route, or, with a key, until the new queues count."""
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether there is a queue to send to."""
+        return bool(self._queues)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether messages wait for a route."""
+        return bool(self._held)
+
+    def routed(self, queues: Sequence[MessageQueue]) -> None:
+        """Take the queues of a new route; without any, the old ones stay."""
+        if not queues:
+            return
+        self._free.queues = queues
+        if list(queues) == list(self._queues):
+            self._next_queues = None
+            self._release()
+        elif self._is_quiet():
+            self._adopt(queues)
+        else:
+            self._next_queues = queues
+
+    def put(self, one: Outgoing) -> None:
+        """Take a message."""
+        if one.place is None and self._queues:
+            self._free.put(one)
+        elif not self._queues or self._next_queues is not None or self._held:
+            self._held.append(one)
+        else:
+            self._put_ordered(one, one.place)
+
+    def expire(self) -> None:
+        """End the messages here whose deadline has passed."""
+        self._free.expire()
+        for lane in list(self._lanes.values()):
+            lane.expire()
+        if self._held:
+            self._held = deque(self._post.unexpired(self._held))
+
+    def abandon(self, error: ClientError) -> None:
+        """End every message here that is not on the wire."""
+        self._free.abandon(error)
+        for lane in self._lanes.values():
+            lane.abandon(error)
+        for one in self._held:
+            self._post.fail(one, error)
+        self._held.clear()
+
+    def note_error(self, error: ClientError) -> None:
+        """Note why the messages that have no queue yet cannot go."""
+        for one in self._held:
+            one.error = str(error)
+
+    def _put_ordered(self, one: Outgoing, place: Place | None) -> None:
+        assert place is not None, "who is put in order has a place"
+        try:
+            queue = queue_at(place, self._queues)
+        except ClientError as error:
+            self._post.fail(one, error)
+            return
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = OrderedLane(queue, self._post, self._dialer, self._emptied)
+            self._lanes[queue] = lane
+        lane.put(one)
+
+    def _is_quiet(self) -> bool:
+        return all(lane.is_empty for lane in self._lanes.values())
+
+    def _emptied(self) -> None:
+        if self._next_queues is not None and self._is_quiet():
+            self._adopt(self._next_queues)
+
+    def _adopt(self, queues: Sequence[MessageQueue]) -> None:
+        self._queues = queues
+        self._next_queues = None
+        self._lanes = {}
+        self._release()
+
+    def _release(self) -> None:
+        held, self._held = self._held, deque()
+        for one in held:
+            if one.place is None:
+                self._free.put(one)
+            else:
+                self._put_ordered(one, one.place)

@@ -454,8 +454,9 @@ def test_a_queue_of_another_topic_is_refused(world: Any) -> None:
 
     async def main() -> None:
         async with producer(world) as sender:
-            with pytest.raises(InvalidMessage, match="u/b/0 is none of topic t"):
-                await sender.send(Message("t", b"x"), queue=world.queue(0, "u"))
+            for send in (sender.send, sender.send_oneway):
+                with pytest.raises(InvalidMessage, match="u/b/0 is none of topic t"):
+                    await send(Message("t", b"x"), queue=world.queue(0, "u"))
         assert world.cluster.seen == []
 
     world.run(main)

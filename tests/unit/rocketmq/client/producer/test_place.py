@@ -1,9 +1,9 @@
-"""Which lane a message goes into."""
+"""Which queue a message goes to."""
 
 import pytest
 
 from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client.producer.topic_lanes import Selection, queue_of_key
+from sprocket.rocketmq.client.producer.place import Selection, queue_of_key
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
