@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack, cast
 
 from msgspec import Struct
 
@@ -178,8 +178,7 @@ class Producer:
         if self.is_full:
             timeout_ms = await self._room_within(timeout_ms)
         one = self._prepared(message, sharding_key, queue, selector)
-        result: SendResult = await self._accept(one, timeout_ms)
-        return result
+        return await self._accept(one, timeout_ms)
 
     def send_soon(
         self,
@@ -226,8 +225,7 @@ class Producer:
         now_ms = parts.instance.clock.now_ms()
         one = prepare_batch(messages, parts.ids, now_ms, self._settings)
         one.place = place_of(messages[0], sharding_key, queue, selector)
-        results: list[SendResult] = await self._accept(one, timeout_ms)
-        return results
+        return await cast("asyncio.Future[list[SendResult]]", self._accept(one, timeout_ms))
 
     async def send_oneway(
         self,
@@ -372,10 +370,11 @@ class Producer:
         one.place = place_of(message, sharding_key, queue, selector)
         return one
 
-    def _accept(self, one: Outgoing, timeout_ms: int | None) -> "asyncio.Future[Any]":
+    def _accept(self, one: Outgoing, timeout_ms: int | None) -> "asyncio.Future[SendResult]":
+        """Take a message on its way; of a batch the future gets a list, as `send_batch` says."""
         parts = self._started()
         one.deadline = parts.instance.clock.monotonic() + self._wait_ms(timeout_ms) / 1000
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         one.reply = reply
         self._unanswered += 1
         self._unanswered_bytes += one.wire_size

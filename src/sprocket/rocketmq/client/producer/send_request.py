@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Struct
 
@@ -202,7 +202,7 @@ class SendRequests:
 
     def succeed(self, one: Outgoing, result: SendResult | list[SendResult]) -> None:
         """Tell the sender that the broker has stored its message."""
-        reply = cast("asyncio.Future[Any]", one.reply)
+        reply = cast("asyncio.Future[object]", one.reply)
         if not reply.done():
             reply.set_result(result)
         self._ended(one)
@@ -212,7 +212,7 @@ class SendRequests:
         if one.stored is not None:
             self.succeed(one, one.stored)
             return
-        reply = cast("asyncio.Future[Any]", one.reply)
+        reply = cast("asyncio.Future[object]", one.reply)
         if not reply.done():
             reply.set_exception(error)
         self._ended(one)
