@@ -15,24 +15,32 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.consumer.assignment import Assignment, Locks, Start, StartOffsets
-from sprocket.rocketmq.client.consumer.consume import (
+from sprocket.rocketmq.client.consumer.delivery import (
+    RETRIES_MAX,
     ConcurrentConsumption,
-    Consumption,
+    Listener,
     ListenerCalls,
     OrderlyConsumption,
+    PollBuffer,
+    SendBack,
 )
-from sprocket.rocketmq.client.consumer.consume_counts import SAMPLE_S
 from sprocket.rocketmq.client.consumer.directives import Directives
 from sprocket.rocketmq.client.consumer.group_membership import GroupMember, OnRebalance
-from sprocket.rocketmq.client.consumer.listener import Listener
-from sprocket.rocketmq.client.consumer.offset_file import FileLedger
-from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Ledger, Offsets
-from sprocket.rocketmq.client.consumer.poll_buffer import PollBuffer
-from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
-from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
+from sprocket.rocketmq.client.consumer.queues import (
+    SAMPLE_S,
+    Assignment,
+    BrokerLedger,
+    Consumption,
+    FileLedger,
+    Ledger,
+    Locks,
+    Offsets,
+    ProcessQueue,
+    QueuePuller,
+    Start,
+    StartOffsets,
+)
 from sprocket.rocketmq.client.consumer.rebalance import Strategy
-from sprocket.rocketmq.client.consumer.send_back import RETRIES_MAX, SendBack
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
 from sprocket.rocketmq.client.network import ClientOptions, JoinedGroup, Lease, Where
 from sprocket.rocketmq.client.producer import check_group

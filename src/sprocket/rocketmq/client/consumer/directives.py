@@ -11,10 +11,8 @@ from types import FrameType
 
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.client.consumer.assignment import Assignment
-from sprocket.rocketmq.client.consumer.listener import DeliverLater, Listener, call
-from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.consumer.process_queue import NEVER, ProcessQueue
+from sprocket.rocketmq.client.consumer.delivery import DeliverLater, Listener, call
+from sprocket.rocketmq.client.consumer.queues import NEVER, Assignment, Offsets, ProcessQueue
 from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.bodies import DirectResult, QueueInfo, RunningInfo, consumer_bodies

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client.consumer.assignment import Assignment
+from sprocket.rocketmq.client.consumer.queues import Assignment
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, allocate
 from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.settings import ConsumerSettings

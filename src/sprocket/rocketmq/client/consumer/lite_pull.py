@@ -6,10 +6,9 @@ from typing import Self, Unpack
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client.consumer.assignment import Start
 from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
+from sprocket.rocketmq.client.consumer.queues import ProcessQueue, Start
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.network import BrokerCalls, ClientOptions, Where
 from sprocket.rocketmq.client.received import ReceivedMessage

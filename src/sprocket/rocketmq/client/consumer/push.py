@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Self, Unpack
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.consumer.assignment import Start
 from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
+from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater, Handover, Listener
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.handover import Handover
-from sprocket.rocketmq.client.consumer.listener import DeadLetter, DeliverLater, Listener
+from sprocket.rocketmq.client.consumer.queues import Start
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.network import ClientOptions, Where
 from sprocket.rocketmq.client.received import ReceivedMessage

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client.consumer.assignment import Start
+from sprocket.rocketmq.client.consumer.queues import Start
 from sprocket.rocketmq.client.producer import check_topic
 from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.model.group import ALL, Subscription

@@ -10,7 +10,7 @@ import pytest
 
 from sprocket.rocketmq.client.consumer import rebalance
 from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
-from sprocket.rocketmq.client.consumer.listener import DeadLetter, DeliverLater
+from sprocket.rocketmq.client.consumer.delivery.listener import DeadLetter, DeliverLater
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer.listener import DeliverLater
+from sprocket.rocketmq.client.consumer.delivery.listener import DeliverLater
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.consumer.listener import DeliverLater, Withdrawn
+from sprocket.rocketmq.client.consumer.delivery.listener import DeliverLater, Withdrawn
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.route import MessageQueue
 

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
-from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
+from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Offsets
+from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
+from sprocket.rocketmq.client.consumer.queues.queue_puller import QueuePuller
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import RequestCode

@@ -2,18 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.client.consumer.listener import (
+from sprocket.rocketmq.client.consumer.delivery.listener import (
     DEAD_LETTER_LEVEL,
     Failure,
     Listener,
     call,
     report,
 )
-from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
+from sprocket.rocketmq.client.consumer.queues import Chunk, Offsets, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.runtime.tasks import Tasks
@@ -26,16 +24,6 @@ TIMEOUT_LEVEL = 3
 """The delay level of messages that a listener did not end with in time."""
 _SUSPEND_MS_MIN = 10
 _SUSPEND_MS_MAX = 30_000
-
-
-class Consumption(Protocol):
-    """One way to hand out what was pulled."""
-
-    def began(self, held: ProcessQueue) -> None:
-        """Take notice of a queue that is held from now on."""
-
-    def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
-        """Take chunks that were put into `held`."""
 
 
 class ListenerCalls:

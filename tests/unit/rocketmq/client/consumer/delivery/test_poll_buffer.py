@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.poll_buffer import PollBuffer
-from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
+from sprocket.rocketmq.client.consumer.delivery.poll_buffer import PollBuffer
+from sprocket.rocketmq.client.consumer.queues.process_queue import ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset

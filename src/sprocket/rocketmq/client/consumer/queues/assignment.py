@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client.consumer.consume_counts import ConsumeCounts
-from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.consumer.process_queue import NEVER, ProcessQueue
-from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
+from sprocket.rocketmq.client.consumer.queues.consume_counts import ConsumeCounts
+from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
+from sprocket.rocketmq.client.consumer.queues.process_queue import NEVER, ProcessQueue
+from sprocket.rocketmq.client.consumer.queues.queue_puller import QueuePuller
 from sprocket.rocketmq.client.network import BrokerCalls
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.internal import RETRY_PREFIX

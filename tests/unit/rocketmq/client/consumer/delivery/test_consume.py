@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer.consume import (
+from sprocket.rocketmq.client.consumer.delivery.consume import (
     ConcurrentConsumption,
     ListenerCalls,
     OrderlyConsumption,
 )
-from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
+from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Offsets
+from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.message import StoredMessage

@@ -1,6 +1,6 @@
 """Rates are those of the last minute, failures those of the last hour."""
 
-from sprocket.rocketmq.client.consumer.consume_counts import SAMPLE_S, ConsumeCounts
+from sprocket.rocketmq.client.consumer.queues.consume_counts import SAMPLE_S, ConsumeCounts
 from sprocket.testing.clock import FakeClock
 
 

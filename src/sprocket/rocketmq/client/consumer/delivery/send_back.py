@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.consumer.listener import DEAD_LETTER_LEVEL
+from sprocket.rocketmq.client.consumer.delivery.listener import DEAD_LETTER_LEVEL
 from sprocket.rocketmq.client.network import Connections, Routes
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode

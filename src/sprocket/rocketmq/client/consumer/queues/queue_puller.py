@@ -1,13 +1,13 @@
 """Keeping each queue filled: one long poll after the other."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, WireError
-from sprocket.rocketmq.client.consumer.consume import Consumption
-from sprocket.rocketmq.client.consumer.offsets import Offsets
-from sprocket.rocketmq.client.consumer.process_queue import ProcessQueue
+from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
+from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.network import BrokerCalls, PullResult, PullStatus, retry
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
@@ -25,6 +25,16 @@ _COUNT_MIN = 32
 messages cost their broker as much each."""
 
 _log = log.get_logger(__name__)
+
+
+class Consumption(Protocol):
+    """One way to hand out what was pulled."""
+
+    def began(self, held: ProcessQueue) -> None:
+        """Take notice of a queue that is held from now on."""
+
+    def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
+        """Take chunks that were put into `held`."""
 
 
 class QueuePuller:

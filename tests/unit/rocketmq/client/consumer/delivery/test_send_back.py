@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer.listener import DEAD_LETTER_LEVEL
-from sprocket.rocketmq.client.consumer.send_back import SendBack
+from sprocket.rocketmq.client.consumer.delivery.listener import DEAD_LETTER_LEVEL
+from sprocket.rocketmq.client.consumer.delivery.send_back import SendBack
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response

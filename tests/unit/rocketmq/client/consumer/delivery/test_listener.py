@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer import listener as listeners
-from sprocket.rocketmq.client.consumer.listener import (
+from sprocket.rocketmq.client.consumer.delivery import listener as listeners
+from sprocket.rocketmq.client.consumer.delivery.listener import (
     DEAD_LETTER_LEVEL,
     DeadLetter,
     DeliverLater,

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer.assignment import Assignment, Locks, StartOffsets
-from sprocket.rocketmq.client.consumer.consume import (
+from sprocket.rocketmq.client.consumer.delivery.consume import (
     ConcurrentConsumption,
     ListenerCalls,
     OrderlyConsumption,
 )
-from sprocket.rocketmq.client.consumer.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.consumer.queue_puller import QueuePuller
+from sprocket.rocketmq.client.consumer.queues.assignment import Assignment, Locks, StartOffsets
+from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Offsets
+from sprocket.rocketmq.client.consumer.queues.queue_puller import QueuePuller
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.model.group import Subscription

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from sprocket.rocketmq.client.consumer.consume_counts import TopicCounts
+from sprocket.rocketmq.client.consumer.queues.consume_counts import TopicCounts
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from sprocket.rocketmq.client.consumer.process_queue import Chunk, ProcessQueue
+from sprocket.rocketmq.client.consumer.queues import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.runtime.tasks import is_set_within
