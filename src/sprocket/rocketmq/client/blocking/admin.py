@@ -1,25 +1,103 @@
-"""Looking after a cluster, from programs without an event loop."""
+"""Looking after a cluster, from programs without an event loop; a class for each subject."""
 
 from typing import Unpack
 
-from sprocket.rocketmq.client import admin as _admin
-from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling
-from sprocket.rocketmq.client.blocking.subjects import (
-    BlockingBrokerAdmin,
-    BlockingGroupAdmin,
-    BlockingMessageAdmin,
-    BlockingNameServerAdmin,
-    BlockingOffsetAdmin,
-    BlockingTopicAdmin,
+from sprocket.rocketmq.client.admin import (
+    Admin,
+    BrokerAdmin,
+    GroupAdmin,
+    MessageAdmin,
+    NameServerAdmin,
+    OffsetAdmin,
+    TopicAdmin,
 )
+from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Twin, Where, calling
 from sprocket.rocketmq.client.network import ClientOptions
 
 
-class BlockingAdmin(OpenedTwin[_admin.Admin]):
+class BlockingTopicAdmin(Twin[TopicAdmin]):
+    """What can be done with topics; see `client.Admin`."""
+
+    create = calling(TopicAdmin.create)
+    set_permission = calling(TopicAdmin.set_permission)
+    delete = calling(TopicAdmin.delete)
+    names = calling(TopicAdmin.names)
+    route = calling(TopicAdmin.route)
+    queues = calling(TopicAdmin.queues)
+    config = calling(TopicAdmin.config)
+    configs = calling(TopicAdmin.configs)
+    stats = calling(TopicAdmin.stats)
+    groups = calling(TopicAdmin.groups)
+
+
+class BlockingGroupAdmin(Twin[GroupAdmin]):
+    """What can be done with groups; see `client.Admin`."""
+
+    create = calling(GroupAdmin.create)
+    delete = calling(GroupAdmin.delete)
+    names = calling(GroupAdmin.names)
+    get = calling(GroupAdmin.get)
+    topics = calling(GroupAdmin.topics)
+    progress = calling(GroupAdmin.progress)
+    consumers = calling(GroupAdmin.consumers)
+    producers = calling(GroupAdmin.producers)
+    running_info = calling(GroupAdmin.running_info)
+    consume_directly = calling(GroupAdmin.consume_directly)
+    reset_offsets = calling(GroupAdmin.reset_offsets)
+    clone_offsets = calling(GroupAdmin.clone_offsets)
+
+
+class BlockingBrokerAdmin(Twin[BrokerAdmin]):
+    """What can be done with brokers, by name; see `client.Admin`."""
+
+    status = calling(BrokerAdmin.status)
+    config = calling(BrokerAdmin.config)
+    update_config = calling(BrokerAdmin.update_config)
+    stats = calling(BrokerAdmin.stats)
+    consume_stats = calling(BrokerAdmin.consume_stats)
+    producers = calling(BrokerAdmin.producers)
+    queue_units = calling(BrokerAdmin.queue_units)
+    clean_expired_queues = calling(BrokerAdmin.clean_expired_queues)
+    clean_unused_topics = calling(BrokerAdmin.clean_unused_topics)
+    delete_expired_log = calling(BrokerAdmin.delete_expired_log)
+
+
+class BlockingNameServerAdmin(Twin[NameServerAdmin]):
+    """What can be done with NameServers; see `client.Admin`."""
+
+    put = calling(NameServerAdmin.put)
+    get = calling(NameServerAdmin.get)
+    delete = calling(NameServerAdmin.delete)
+    values = calling(NameServerAdmin.values)
+    config = calling(NameServerAdmin.config)
+    update_config = calling(NameServerAdmin.update_config)
+    wipe_write_permission = calling(NameServerAdmin.wipe_write_permission)
+    add_write_permission = calling(NameServerAdmin.add_write_permission)
+
+
+class BlockingMessageAdmin(Twin[MessageAdmin]):
+    """How single messages are found; see `client.Admin`."""
+
+    by_key = calling(MessageAdmin.by_key)
+    by_id = calling(MessageAdmin.by_id)
+
+
+class BlockingOffsetAdmin(Twin[OffsetAdmin]):
+    """What can be asked of single queues; see `client.Admin`."""
+
+    max = calling(OffsetAdmin.max)
+    min = calling(OffsetAdmin.min)
+    by_time = calling(OffsetAdmin.by_time)
+    earliest_at_ms = calling(OffsetAdmin.earliest_at_ms)
+    committed = calling(OffsetAdmin.committed)
+    commit = calling(OffsetAdmin.commit)
+
+
+class BlockingAdmin(OpenedTwin[Admin]):
     """Creates topics and groups, watches them, finds messages; see `client.Admin`."""
 
     def __init__(self, where: Where, **options: Unpack[ClientOptions]) -> None:
-        super().__init__("admin", where, lambda at: _admin.Admin(at, **options))
+        super().__init__("admin", where, lambda at: Admin(at, **options))
         self.topic = BlockingTopicAdmin(self._run, self._awaited.topic)
         self.group = BlockingGroupAdmin(self._run, self._awaited.group)
         self.broker = BlockingBrokerAdmin(self._run, self._awaited.broker)
@@ -27,13 +105,13 @@ class BlockingAdmin(OpenedTwin[_admin.Admin]):
         self.message = BlockingMessageAdmin(self._run, self._awaited.message)
         self.offset = BlockingOffsetAdmin(self._run, self._awaited.offset)
 
-    create_topic = calling(_admin.Admin.create_topic)
-    route = calling(_admin.Admin.route)
-    queues = calling(_admin.Admin.queues)
-    topics = calling(_admin.Admin.topics)
-    cluster = calling(_admin.Admin.cluster)
-    max_offset = calling(_admin.Admin.max_offset)
-    min_offset = calling(_admin.Admin.min_offset)
-    offset_by_time = calling(_admin.Admin.offset_by_time)
-    query_by_key = calling(_admin.Admin.query_by_key)
-    view = calling(_admin.Admin.view)
+    create_topic = calling(Admin.create_topic)
+    route = calling(Admin.route)
+    queues = calling(Admin.queues)
+    topics = calling(Admin.topics)
+    cluster = calling(Admin.cluster)
+    max_offset = calling(Admin.max_offset)
+    min_offset = calling(Admin.min_offset)
+    offset_by_time = calling(Admin.offset_by_time)
+    query_by_key = calling(Admin.query_by_key)
+    view = calling(Admin.view)

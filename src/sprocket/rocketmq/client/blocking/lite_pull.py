@@ -4,15 +4,20 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling, doing, early
-from sprocket.rocketmq.client.consumer import OnRebalance, Start, Strategy, averagely
-from sprocket.rocketmq.client.consumer import lite_pull as _lite_pull
+from sprocket.rocketmq.client.consumer import (
+    LitePullConsumer,
+    OnRebalance,
+    Start,
+    Strategy,
+    averagely,
+)
 from sprocket.rocketmq.client.network import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.route import MessageQueue
 
 
-class BlockingLitePullConsumer(OpenedTwin[_lite_pull.LitePullConsumer]):
+class BlockingLitePullConsumer(OpenedTwin[LitePullConsumer]):
     """Reads messages at its user's pace; see `client.LitePullConsumer`.
 
     `strategy`, `on_rebalance` and what watches a topic run in the loop's thread and must not block.
@@ -33,7 +38,7 @@ class BlockingLitePullConsumer(OpenedTwin[_lite_pull.LitePullConsumer]):
         super().__init__(
             "consumer",
             where,
-            lambda at: _lite_pull.LitePullConsumer(
+            lambda at: LitePullConsumer(
                 at,
                 group=group,
                 start=start,
@@ -58,23 +63,23 @@ class BlockingLitePullConsumer(OpenedTwin[_lite_pull.LitePullConsumer]):
         """
         self._run.close(lambda: self._awaited.close(is_done=is_done))
 
-    subscribe = early(_lite_pull.LitePullConsumer.subscribe)
-    unsubscribe = early(_lite_pull.LitePullConsumer.unsubscribe)
-    assign = calling(_lite_pull.LitePullConsumer.assign)
-    poll = calling(_lite_pull.LitePullConsumer.poll)
-    seek = calling(_lite_pull.LitePullConsumer.seek)
-    seek_to_begin = calling(_lite_pull.LitePullConsumer.seek_to_begin)
-    seek_to_end = calling(_lite_pull.LitePullConsumer.seek_to_end)
-    pause = doing(_lite_pull.LitePullConsumer.pause)
-    resume = doing(_lite_pull.LitePullConsumer.resume)
-    commit = calling(_lite_pull.LitePullConsumer.commit)
-    committed = calling(_lite_pull.LitePullConsumer.committed)
-    position = doing(_lite_pull.LitePullConsumer.position)
-    min_offset = calling(_lite_pull.LitePullConsumer.min_offset)
-    max_offset = calling(_lite_pull.LitePullConsumer.max_offset)
-    offset_by_time = calling(_lite_pull.LitePullConsumer.offset_by_time)
-    topic_queues = calling(_lite_pull.LitePullConsumer.topic_queues)
-    watch_topic = calling(_lite_pull.LitePullConsumer.watch_topic)
+    subscribe = early(LitePullConsumer.subscribe)
+    unsubscribe = early(LitePullConsumer.unsubscribe)
+    assign = calling(LitePullConsumer.assign)
+    poll = calling(LitePullConsumer.poll)
+    seek = calling(LitePullConsumer.seek)
+    seek_to_begin = calling(LitePullConsumer.seek_to_begin)
+    seek_to_end = calling(LitePullConsumer.seek_to_end)
+    pause = doing(LitePullConsumer.pause)
+    resume = doing(LitePullConsumer.resume)
+    commit = calling(LitePullConsumer.commit)
+    committed = calling(LitePullConsumer.committed)
+    position = doing(LitePullConsumer.position)
+    min_offset = calling(LitePullConsumer.min_offset)
+    max_offset = calling(LitePullConsumer.max_offset)
+    offset_by_time = calling(LitePullConsumer.offset_by_time)
+    topic_queues = calling(LitePullConsumer.topic_queues)
+    watch_topic = calling(LitePullConsumer.watch_topic)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Give the messages one by one, for ever; each is done when the next is asked for."""

@@ -16,7 +16,8 @@ from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected
-from sprocket.rocketmq.client.network import lease as _lease
+from sprocket.rocketmq.client.network import Client
+from sprocket.rocketmq.client.network import Where as AwaitedWhere
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.remoting import Connect
 from sprocket.runtime.blocking import Portal, ThreadLock
@@ -217,7 +218,7 @@ class OpenedTwin(Twin[A]):
         make: Returns the awaited client for what it is to be given in its place.
     """
 
-    def __init__(self, what: str, where: "Where", make: Callable[[_lease.Where], A]) -> None:
+    def __init__(self, what: str, where: "Where", make: Callable[[AwaitedWhere], A]) -> None:
         if isinstance(where, BlockingClient):
             client = make(where._awaited)
             super().__init__(Runner(what, client, where._run), client)
@@ -241,7 +242,7 @@ class OpenedTwin(Twin[A]):
         self._run.close()
 
 
-class BlockingClient(OpenedTwin[_lease.Client]):
+class BlockingClient(OpenedTwin[Client]):
     """Connections, heartbeats and one thread for several producers and consumers.
 
         with Client("127.0.0.1:9876") as client:
@@ -259,7 +260,7 @@ class BlockingClient(OpenedTwin[_lease.Client]):
         clock: Clock | None = None,
         connect: Connect | None = None,
     ) -> None:
-        client = _lease.Client(nameservers, settings=settings, clock=clock, connect=connect)
+        client = Client(nameservers, settings=settings, clock=clock, connect=connect)
         super().__init__("client", nameservers, lambda _: client)
 
 

@@ -4,15 +4,14 @@ from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling
 from sprocket.rocketmq.client.network import ClientOptions
-from sprocket.rocketmq.client.producer import Selector, SendResult
-from sprocket.rocketmq.client.producer import producer as _producer
+from sprocket.rocketmq.client.producer import Producer, Selector, SendResult
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import ThreadFuture, for_threads
 
 
-class BlockingProducer(OpenedTwin[_producer.Producer]):
+class BlockingProducer(OpenedTwin[Producer]):
     """Sends messages to topics; see `client.Producer`."""
 
     def __init__(
@@ -26,7 +25,7 @@ class BlockingProducer(OpenedTwin[_producer.Producer]):
         super().__init__(
             "producer",
             where,
-            lambda at: _producer.Producer(at, group=group, settings=settings, **options),
+            lambda at: Producer(at, group=group, settings=settings, **options),
         )
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -52,12 +51,12 @@ class BlockingProducer(OpenedTwin[_producer.Producer]):
         """Whether as much is unanswered as the settings allow; `send_soon` waits before that."""
         return self._run.look(lambda: self._awaited.is_full)
 
-    send = calling(_producer.Producer.send)
-    send_batch = calling(_producer.Producer.send_batch)
-    send_oneway = calling(_producer.Producer.send_oneway)
-    request = calling(_producer.Producer.request)
-    drain = calling(_producer.Producer.drain)
-    flush = calling(_producer.Producer.flush)
+    send = calling(Producer.send)
+    send_batch = calling(Producer.send_batch)
+    send_oneway = calling(Producer.send_oneway)
+    request = calling(Producer.request)
+    drain = calling(Producer.drain)
+    flush = calling(Producer.flush)
 
     def send_soon(
         self,

@@ -3,11 +3,11 @@
 from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling
-from sprocket.rocketmq.client.consumer import puller as _puller
+from sprocket.rocketmq.client.consumer import Puller
 from sprocket.rocketmq.client.network import ClientOptions
 
 
-class BlockingPuller(OpenedTwin[_puller.Puller]):
+class BlockingPuller(OpenedTwin[Puller]):
     """Pulls from single queues; see `client.Puller`."""
 
     def __init__(
@@ -21,11 +21,11 @@ class BlockingPuller(OpenedTwin[_puller.Puller]):
         super().__init__(
             "puller",
             where,
-            lambda at: _puller.Puller(at, group=group, patience_ms=patience_ms, **options),
+            lambda at: Puller(at, group=group, patience_ms=patience_ms, **options),
         )
 
-    queues = calling(_puller.Puller.queues)
-    min_offset = calling(_puller.Puller.min_offset)
-    max_offset = calling(_puller.Puller.max_offset)
-    offset_by_time = calling(_puller.Puller.offset_by_time)
-    pull = calling(_puller.Puller.pull)
+    queues = calling(Puller.queues)
+    min_offset = calling(Puller.min_offset)
+    max_offset = calling(Puller.max_offset)
+    offset_by_time = calling(Puller.offset_by_time)
+    pull = calling(Puller.pull)

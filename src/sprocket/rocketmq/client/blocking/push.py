@@ -5,15 +5,14 @@ from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
 from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, doing, early
-from sprocket.rocketmq.client.consumer import OnRebalance, Start, Strategy, averagely
-from sprocket.rocketmq.client.consumer import push as _push
+from sprocket.rocketmq.client.consumer import OnRebalance, PushConsumer, Start, Strategy, averagely
 from sprocket.rocketmq.client.network import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.route import MessageQueue
 
 
-class BlockingPushConsumer(OpenedTwin[_push.PushConsumer]):
+class BlockingPushConsumer(OpenedTwin[PushConsumer]):
     """Receives messages; see `client.PushConsumer`.
 
     The listener is a plain function. It runs in one of `settings.call_count_max` threads, so calls
@@ -40,7 +39,7 @@ class BlockingPushConsumer(OpenedTwin[_push.PushConsumer]):
         super().__init__(
             "consumer",
             where,
-            lambda at: _push.PushConsumer(
+            lambda at: PushConsumer(
                 at,
                 group=group,
                 listener=None if threads is None else threads.call,
@@ -63,13 +62,13 @@ class BlockingPushConsumer(OpenedTwin[_push.PushConsumer]):
         if self._threads is not None:
             await self._threads.close()
 
-    subscribe = early(_push.PushConsumer.subscribe)
-    unsubscribe = early(_push.PushConsumer.unsubscribe)
-    suspend = doing(_push.PushConsumer.suspend)
-    resume = doing(_push.PushConsumer.resume)
-    done = doing(_push.PushConsumer.done)
-    later = doing(_push.PushConsumer.later)
-    dead_letter = doing(_push.PushConsumer.dead_letter)
+    subscribe = early(PushConsumer.subscribe)
+    unsubscribe = early(PushConsumer.unsubscribe)
+    suspend = doing(PushConsumer.suspend)
+    resume = doing(PushConsumer.resume)
+    done = doing(PushConsumer.done)
+    later = doing(PushConsumer.later)
+    dead_letter = doing(PushConsumer.dead_letter)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Give the messages one by one; each is done when the next is asked for."""

@@ -4,10 +4,9 @@
 common. Rooms: `queues` that `rebalance` gives a member, and `delivery` of their messages.
 """
 
-from sprocket.rocketmq.client.consumer import lite_pull, puller, push
 from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer, OnTopicChange
+from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer
 from sprocket.rocketmq.client.consumer.puller import Puller
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.consumer.queues import Start
@@ -18,13 +17,9 @@ __all__ = [
     "DeliverLater",
     "LitePullConsumer",
     "OnRebalance",
-    "OnTopicChange",
     "Puller",
     "PushConsumer",
     "Start",
     "Strategy",
     "averagely",
-    "lite_pull",
-    "puller",
-    "push",
 ]

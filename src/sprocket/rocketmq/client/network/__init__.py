@@ -4,7 +4,7 @@
 share of one (`lease`). `Routes` knows which broker serves which topic.
 """
 
-from sprocket.rocketmq.client.network import lease, retry
+from sprocket.rocketmq.client.network import retry
 from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
@@ -27,7 +27,6 @@ __all__ = [
     "Routes",
     "Where",
     "granted",
-    "lease",
     "read",
     "refused",
     "retry",

@@ -4,7 +4,6 @@
 that wait, `send_request` speaks with the broker, `broker_faults` avoids one that fails.
 """
 
-from sprocket.rocketmq.client.producer import producer
 from sprocket.rocketmq.client.producer.outgoing import (
     SendResult,
     SendStatus,
@@ -23,7 +22,6 @@ __all__ = [
     "SendStatus",
     "check_group",
     "check_topic",
-    "producer",
     "reply_to",
     "split_batch",
 ]
