@@ -118,16 +118,11 @@ class ClientInstance:
         self._consumers[group] = consumer
         self._keep_fresh()
 
-    async def leave_as_producer(self, group: str) -> None:
-        """Take a producer group out again, and tell the brokers that can be reached."""
-        if group in self._producers:
-            self._producers.remove(group)
-            await self._leave_all([self._leaving(producer=group)])
-
-    async def leave_as_consumer(self, group: str) -> None:
-        """Take a consumer group out again, and tell the brokers that can be reached."""
-        if self._consumers.pop(group, None) is not None:
-            await self._leave_all([self._leaving(consumer=group)])
+    async def leave(self, *, producer: str = "", consumer: str = "") -> None:
+        """Take a group out that has joined, and tell the brokers that can be reached."""
+        self._producers.discard(producer)
+        self._consumers.pop(consumer, None)
+        await self._leave_all([self._leaving(producer=producer, consumer=consumer)])
 
     def _keep_fresh(self) -> None:
         if not self._is_kept_fresh:
@@ -211,11 +206,11 @@ class ClientInstance:
         self.connections.close()
         await self.tasks.close()
 
-    def _leaving(
-        self, *, producer: str | None = None, consumer: str | None = None
-    ) -> UnregisterClient:
+    def _leaving(self, *, producer: str = "", consumer: str = "") -> UnregisterClient:
         return UnregisterClient(
-            client_id=self.client_id, producer_group=producer, consumer_group=consumer
+            client_id=self.client_id,
+            producer_group=producer or None,
+            consumer_group=consumer or None,
         )
 
     async def _leave_all(self, headers: Sequence[UnregisterClient]) -> None:

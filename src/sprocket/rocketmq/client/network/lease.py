@@ -115,8 +115,8 @@ class Lease:
         self._instance: ClientInstance | None = None
         self._tasks: Tasks | None = None
         self._undo: list[Callable[[], None]] = []
-        self._producer_group: str | None = None
-        self._consumer_group: str | None = None
+        self._joined: dict[str, str] = {}
+        """The groups that were joined by it, by what it is of each."""
 
     def begin(self) -> ClientInstance:
         """Return the instance; from now on it is `instance`.
@@ -158,12 +158,12 @@ class Lease:
     def join_as_producer(self, group: str) -> None:
         """Join a producer group, until the end. Raises ClientError if it is there already."""
         self.instance.join_as_producer(group)
-        self._producer_group = group
+        self._joined["producer"] = group
 
     def join_as_consumer(self, group: str, consumer: JoinedGroup) -> None:
         """Join a consumer group, until the end. Raises ClientError if it is there already."""
         self.instance.join_as_consumer(group, consumer)
-        self._consumer_group = group
+        self._joined["consumer"] = group
 
     async def end(self) -> None:
         """Take everything back; close an instance that is not shared. May be called again."""
@@ -177,7 +177,5 @@ class Lease:
         if not isinstance(self._where, Client):
             await instance.close()
             return
-        if self._producer_group is not None:
-            await instance.leave_as_producer(self._producer_group)
-        if self._consumer_group is not None:
-            await instance.leave_as_consumer(self._consumer_group)
+        if self._joined:
+            await instance.leave(**self._joined)
