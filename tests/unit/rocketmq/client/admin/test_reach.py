@@ -8,6 +8,7 @@ from sprocket.base.errors import (
     BrokerRefused,
     ClientError,
     NotConnected,
+    WireError,
 )
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.admin.reach import Reach
@@ -20,6 +21,11 @@ from sprocket.rocketmq.codec.headers import TopicOnly
 def admin(world: Any) -> Admin:
     """Return an admin in the world."""
     return Admin(world.names, **world.reach)
+
+
+def unreadable(_: bytes) -> None:
+    """Fail to decode."""
+    raise WireError("no")
 
 
 def test_those_that_fail_make_the_result_smaller(world: Any) -> None:
@@ -40,6 +46,8 @@ def test_those_that_fail_make_the_result_smaller(world: Any) -> None:
         world.cluster.on[code] = lambda peer, command: peer.send(response(command, 0))
         found = await reach.ask_each(["10.0.0.9:1", address], code, header, bytes)
         assert found == {address: b""}
+        with pytest.raises(BrokerRefused, match=f"unreadable answer of {address}: no"):
+            await reach.ask_each([address], code, header, unreadable)
         await lease.end()
 
     world.run(main)
