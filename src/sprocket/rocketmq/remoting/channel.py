@@ -13,7 +13,7 @@ Source: RocketMQ `NettyRemotingAbstract`, `Broker2Client`.
 import asyncio
 import math
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sprocket.base import log
@@ -141,7 +141,6 @@ class Channel:
         body: Buffer = b"",
         *,
         timeout_ms: int,
-        extra: Mapping[str, str] | None = None,
     ) -> Command:
         """Ask something and return the answer, whatever its code.
 
@@ -150,7 +149,6 @@ class Channel:
             header: The declared header of that code.
             body: Bytes after the header.
             timeout_ms: Longest wait for the answer.
-            extra: More ext fields.
 
         Raises:
             NotConnected: The connection is closed, or was lost.
@@ -167,7 +165,7 @@ class Channel:
                 reply.set_exception(error)
 
         opaque = self.next_opaque()
-        buffers = request(code, opaque, header, body, extra=extra)
+        buffers = request(code, opaque, header, body)
         self.send(buffers, opaque, self._clock.monotonic() + timeout_ms / 1000, outcome)
         try:
             return await reply

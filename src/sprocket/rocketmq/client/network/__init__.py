@@ -5,10 +5,10 @@ share of one (`lease`). `Routes` knows which broker serves which topic.
 """
 
 from sprocket.rocketmq.client.network import retry
-from sprocket.rocketmq.client.network.answers import granted
+from sprocket.rocketmq.client.network.answers import granted, read
 from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
-from sprocket.rocketmq.client.network.connections import Connections, read, refused
+from sprocket.rocketmq.client.network.connections import Connections
 from sprocket.rocketmq.client.network.lease import Client, ClientOptions, Lease, Where
 from sprocket.rocketmq.client.network.retry import Backoff
 from sprocket.rocketmq.client.network.routes import Routes
@@ -28,6 +28,5 @@ __all__ = [
     "Where",
     "granted",
     "read",
-    "refused",
     "retry",
 ]

@@ -1,10 +1,13 @@
-"""What the code of an answer says."""
+"""What an answer says: its code, and what follows it."""
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from typing import TypeVar
 
-from sprocket.rocketmq.client.network.connections import refused
+from sprocket.base.errors import BrokerRefused, RequestRefused, WireError
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
+
+T = TypeVar("T")
 
 
 def granted(source: str, code: RequestCode, command: Command, absent: Container[int] = ()) -> bool:
@@ -22,3 +25,23 @@ def granted(source: str, code: RequestCode, command: Command, absent: Container[
     if command.code != ResponseCode.SUCCESS and command.code not in absent:
         raise refused(source, code, command)
     return command.code == ResponseCode.SUCCESS
+
+
+def refused(address: str, code: RequestCode, command: Command) -> BrokerRefused:
+    """Return the error for an answer that is none of those expected."""
+    remark = command.remark or "no reason given"
+    return BrokerRefused(command.code, f"{address} refused {code.name}: {remark}")
+
+
+def read(source: str, decode: Callable[[], T]) -> T:
+    """Return what `decode` makes of an answer.
+
+    Raises:
+        BrokerRefused: It cannot be read; the text names `source`.
+    """
+    try:
+        return decode()
+    except (WireError, RequestRefused) as wrong:
+        raise BrokerRefused(
+            ResponseCode.SYSTEM_ERROR, f"unreadable answer of {source}: {wrong}"
+        ) from wrong

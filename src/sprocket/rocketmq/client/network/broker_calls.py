@@ -5,8 +5,8 @@ from enum import Enum
 
 from msgspec import Struct
 
-from sprocket.rocketmq.client.network.answers import granted
-from sprocket.rocketmq.client.network.connections import Connections, read, refused
+from sprocket.rocketmq.client.network.answers import granted, read, refused
+from sprocket.rocketmq.client.network.connections import Connections
 from sprocket.rocketmq.client.network.routes import Routes
 from sprocket.rocketmq.codec.bodies import client_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode

@@ -8,21 +8,19 @@ Invariants:
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import (
-    BrokerRefused,
     ClientError,
     NotConnected,
-    RequestRefused,
-    WireError,
 )
 from sprocket.base.units import GIB
+from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.settings import ClientSettings
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import Header
@@ -120,7 +118,6 @@ class Connections:
         body: Buffer = b"",
         *,
         timeout_ms: int | None = None,
-        extra: Mapping[str, str] | None = None,
     ) -> Command:
         """Send one request and return its answer, whatever its code.
 
@@ -130,7 +127,6 @@ class Connections:
             header: The declared header of that code.
             body: Bytes after the header.
             timeout_ms: Longest wait for the answer; by default that of the settings.
-            extra: More ext fields.
 
         Raises:
             NotConnected: No connection could be made, or it was lost.
@@ -138,7 +134,7 @@ class Connections:
         """
         channel = await self.channel(address)
         wait_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        return await channel.ask(code, header, body, timeout_ms=wait_ms, extra=extra)
+        return await channel.ask(code, header, body, timeout_ms=wait_ms)
 
     async def call(
         self,
@@ -148,18 +144,14 @@ class Connections:
         body: Buffer = b"",
         *,
         timeout_ms: int | None = None,
-        extra: Mapping[str, str] | None = None,
     ) -> Command:
         """Like `request`, but an answer other than success is an error.
 
         Raises:
             BrokerRefused: With the answer's code and remark.
         """
-        command = await self.request(
-            address, code, header, body, timeout_ms=timeout_ms, extra=extra
-        )
-        if command.code != ResponseCode.SUCCESS:
-            raise refused(address, code, command)
+        command = await self.request(address, code, header, body, timeout_ms=timeout_ms)
+        granted(address, code, command)
         return command
 
     def close(self) -> None:
@@ -218,26 +210,6 @@ class Connections:
                 " (ClientSettings(tls=…), --tls)"
             )
         channel.lost(NotConnected(text))
-
-
-def refused(address: str, code: RequestCode, command: Command) -> BrokerRefused:
-    """Return the error for an answer that is none of those expected."""
-    remark = command.remark or "no reason given"
-    return BrokerRefused(command.code, f"{address} refused {code.name}: {remark}")
-
-
-def read(source: str, decode: Callable[[], T]) -> T:
-    """Return what `decode` makes of an answer.
-
-    Raises:
-        BrokerRefused: It cannot be read; the text names `source`.
-    """
-    try:
-        return decode()
-    except (WireError, RequestRefused) as wrong:
-        raise BrokerRefused(
-            ResponseCode.SYSTEM_ERROR, f"unreadable answer of {source}: {wrong}"
-        ) from wrong
 
 
 def _is_cancelled() -> bool:

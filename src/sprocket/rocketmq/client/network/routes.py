@@ -11,8 +11,8 @@ from dataclasses import replace
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, SettingsError
 from sprocket.base.nearest import hint
-from sprocket.rocketmq.client.network.answers import granted
-from sprocket.rocketmq.client.network.connections import Connections, read
+from sprocket.rocketmq.client.network.answers import granted, read
+from sprocket.rocketmq.client.network.connections import Connections
 from sprocket.rocketmq.codec.bodies import broker_bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
