@@ -146,7 +146,7 @@ def _bench(folder: Path, options: argparse.Namespace) -> Report:
                 ready[f"{name} {flush}, empty"] = time.perf_counter() - began
         bench = Bench(brokers=brokers, seconds=options.seconds)
         bench.prepare(options.warm)
-        runs = _rounds(bench, options)
+        runs = in_rounds(bench, options.rounds, options.rows)
         memory = {
             f"{name} {flush}": processes.memory(broker.pid)
             for (flush, name), broker in brokers.items()
@@ -171,18 +171,21 @@ def _bench(folder: Path, options: argparse.Namespace) -> Report:
     )
 
 
-def _rounds(bench: Bench, options: argparse.Namespace) -> dict[Key, list[Figures]]:
-    """Measure every row that is wanted, the brokers taking turns, each round the other way."""
+def in_rounds(bench: Bench, rounds: int, words: Sequence[str] | None) -> dict[Key, list[Figures]]:
+    """Measure every row whose name holds one of some words, or every row.
+
+    The brokers take turns, each round the other way.
+    """
     runs: dict[Key, list[Figures]] = {}
-    rows = [row for row in goals.SENDS if _is_wanted(row.name, options.rows)]
-    for turn in range(options.rounds):
+    rows = [row for row in goals.SENDS if _is_wanted(row.name, words)]
+    for turn in range(rounds):
         order = list(bench.brokers)[:: 1 if turn % 2 == 0 else -1]
         for row in rows:
             for flush, name in order:
                 _note(runs, turn, row.name, flush, name, bench.sends(flush, name, row))
         for row_name in goals.PULLS:
             for flush, name in order:
-                if flush == ASYNC and _is_wanted(row_name, options.rows):
+                if flush == ASYNC and _is_wanted(row_name, words):
                     _note(runs, turn, row_name, flush, name, bench.pulls(flush, name, row_name))
     return runs
 

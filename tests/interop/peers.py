@@ -280,9 +280,24 @@ class RocketMQ:
 
 
 class Sprocket:
-    """`sprocket up` in a process of its own, on the data folder `store`."""
+    """`sprocket up` in a process of its own, on the data folder `store`.
 
-    def __init__(self, folder: Path, store: Path, options: Sequence[str] = ()) -> None:
+    Args:
+        folder: For its output.
+        store: Its data folder.
+        options: More of its options.
+        source: The folder with the package that is run.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Path,
+        options: Sequence[str] = (),
+        *,
+        source: Path = ROOT / "src",
+    ) -> None:
+        self.source = source
         self.folder = folder
         self.store = store
         self.options = tuple(options)
@@ -325,7 +340,7 @@ class Sprocket:
         self._process = Process(
             [*command, *ports, *self.options],
             self.folder / "sprocket.log",
-            {"PYTHONPATH": str(ROOT / "src")},
+            {"PYTHONPATH": str(self.source)},
         )
         self.pid = self._process.pid
         return self._process
