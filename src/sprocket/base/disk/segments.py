@@ -208,9 +208,8 @@ class Segment:
         """
         data, at = self._ahead, position - self._ahead_at
         if not 0 <= at <= len(data) - size:
-            size = min(size, self.size - position)
             try:
-                data = self.file.read(position, min(max(size, ahead), self.size - position))
+                data = self.file.read(position, max(size, ahead))
             except FileMissing:
                 raise
             except DiskFailed:

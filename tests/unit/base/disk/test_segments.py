@@ -426,9 +426,10 @@ def test_who_reads_on_reads_once() -> None:
     assert segment.read_on(95, 300, 100) == (bytes(range(256)) * 2)[95:395]
     assert segment.read_on(90, 10, 100) == bytes(range(90, 100))
     assert disk.calls["read"] == 4
+    assert segment.read_on(4 * BLOCK - 9, 10, 100) == bytes(range(247, 256))
     segment.let_go()
     assert segment.read_on(95, 10, 100) == bytes(range(95, 105))
-    assert disk.calls["read"] == 5
+    assert disk.calls["read"] == 6
 
 
 def test_what_was_read_ahead_is_what_was_written_last() -> None:

@@ -49,30 +49,33 @@ class PullForbidden(RequestRefused):
         self.kind = kind
 
 
+class PullPermit(Struct, frozen=True, gc=False):
+    """A pull passes the checks: its topic and group, and what of the topic the group wants."""
+
+    topic: TopicConfig
+    group: SubscriptionGroup
+    subscription: Subscription
+
+
 class Pulled(Struct, frozen=True, gc=False):
     """The outcome of a pull.
 
     Attributes:
         code: The answer's code.
         result: Records and offsets, as the store gave them.
-        tags: What the consumer wants, for a wait; None for everything.
-        topic_flag: The topic's system flag.
-        group_flag: The group's.
+        permit: What the pull was allowed by.
     """
 
     code: int
     result: GetResult
-    tags: frozenset[int] | None
-    topic_flag: int
-    group_flag: int
+    permit: PullPermit
 
 
-class _Checked(Struct, frozen=True, gc=False):
-    """A pull's topic and group, and what of the topic the group wants."""
+PERMITS_MAX = 4096
+"""Permits that are remembered, some 500 bytes each; one for each group and queue that is read."""
 
-    topic: TopicConfig
-    group: SubscriptionGroup
-    subscription: Subscription
+_Asked = tuple[str, str, int, int, str | None, str | None, int]
+"""What a permit depends on in a request."""
 
 
 _CODES: Mapping[GetStatus, int] = {
@@ -89,7 +92,11 @@ _CODES: Mapping[GetStatus, int] = {
 
 
 class PullService:
-    """Answers pulls out of the store."""
+    """Answers pulls out of the store.
+
+    A pull that passed the checks passes them again until a topic, a group or a client changes: so
+    its permit is remembered until then.
+    """
 
     def __init__(
         self,
@@ -106,6 +113,8 @@ class PullService:
         self._members = members
         self._offsets = offsets
         self._settings = settings
+        self._permits: dict[_Asked, PullPermit] = {}
+        self._permitted_by = topics.version, groups.version, members.changes
 
     def use(self, settings: PullSettings) -> None:
         """Change limits of pulls."""
@@ -122,31 +131,30 @@ class PullService:
             RequestRefused: A check failed; its code is RocketMQ's.
             StoreError: The store could not be read.
         """
-        checked = self._check(header)
-        topic, group, tags = checked.topic, checked.group, checked.subscription.tags
-        who, name, queue_id = header.consumer_group, header.topic, header.queue_id
-        target = self._offsets.take_reset(who, name, queue_id)
+        permit = self._permit(header)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        target = self._offsets.take_reset(group, topic, queue_id)
         if target is not None:  # what the group commits here is out of date
-            low, high = self._store.queue_range(name, queue_id)
+            low, high = self._store.queue_range(topic, queue_id)
             result = GetResult(GetStatus.OFFSET_RESET, QueueOffset(target), low, high, [])
-            return Pulled(_CODES[result.status], result, None, topic.sys_flag, group.sys_flag)
+            return Pulled(_CODES[result.status], result, permit)
         settings = self._settings
         result = self._store.get_messages(
-            name,
+            topic,
             queue_id,
             header.queue_offset,
             max_count=max(1, min(header.max_msg_nums, settings.messages_max)),
-            tags=tags,
+            tags=permit.subscription.tags,
             max_bytes=settings.bytes_max,
-            reader=(who, name, queue_id),
+            reader=(group, topic, queue_id),
         )
         if is_first and header.sys_flag & COMMIT_FLAG:
-            self._offsets.commit_aside(who, name, queue_id, header.commit_offset)
+            self._offsets.commit_aside(group, topic, queue_id, header.commit_offset)
         code = _CODES.get(result.status)
         if code is None:
             is_moved = header.queue_offset != 0
             code = ResponseCode.PULL_OFFSET_MOVED if is_moved else ResponseCode.PULL_NOT_FOUND
-        return Pulled(code, result, tags, topic.sys_flag, group.sys_flag)
+        return Pulled(code, result, permit)
 
     def hold_ms(self, header: PullMessage) -> int:
         """Return how long this pull may wait for a message; 0 when it does not want to."""
@@ -154,8 +162,28 @@ class PullService:
             return 0
         return max(0, min(header.suspend_timeout_millis, self._settings.hold_ms_max))
 
-    def _check(self, header: PullMessage) -> _Checked:
-        """Return whose pull it is, of what, if it passes all checks."""
+    def _permit(self, header: PullMessage) -> PullPermit:
+        """Return what allows a pull; as `_check`."""
+        permitted_by = self._topics.version, self._groups.version, self._members.changes
+        if permitted_by != self._permitted_by or len(self._permits) >= PERMITS_MAX:
+            self._permitted_by = permitted_by
+            self._permits.clear()
+        asked = (
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            header.sys_flag & SUBSCRIPTION_FLAG,
+            header.subscription,
+            header.expression_type,
+            header.sub_version,
+        )
+        permit = self._permits.get(asked)
+        if permit is None:
+            permit = self._permits[asked] = self._check(header)
+        return permit
+
+    def _check(self, header: PullMessage) -> PullPermit:
+        """Say whose pull it is, of what, if it passes all checks."""
         if not self._topics.is_readable:
             raise PullForbidden(Forbidden.BROKER, "the broker is closed to pulls at the moment")
         group = self._groups.find(header.consumer_group)
@@ -186,7 +214,7 @@ class PullService:
                 ResponseCode.SYSTEM_ERROR,
                 f"the broker does not support consumers that filter by {subscription.type}",
             )
-        return _Checked(topic, group, subscription)
+        return PullPermit(topic, group, subscription)
 
     def _carried(self, header: PullMessage) -> Subscription:
         """Return the subscription that the request itself carries.

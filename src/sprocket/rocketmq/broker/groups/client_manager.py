@@ -85,6 +85,10 @@ class ClientManager:
         expiry_seconds: How old a heartbeat may be.
         notify: `notify(link, group)` tells one member that its group changed.
         is_told: Whether the settings of a group say that its members are told.
+
+    Attributes:
+        changes: Rises when consumers come or go, or what they want may have changed.
+
     Threads: event loop only.
     """
 
@@ -99,6 +103,7 @@ class ClientManager:
         self._expiry_seconds = expiry_seconds
         self._notify = notify
         self._is_told = is_told
+        self.changes = 0
         self._producers: dict[str, dict[Link, ConnectedClient]] = {}
         self._consumers: dict[str, ConnectedGroup] = {}
         self._groups_of: dict[Link, tuple[set[str], set[str]]] = {}
@@ -186,9 +191,11 @@ class ClientManager:
             group = ConnectedGroup(name=group_name, message_model=model)
             group.empty_since = self._clock.monotonic()
             self._consumers[group_name] = group
+            self.changes += 1
         known = group.subscriptions.get(subscription.topic)
         if known is None or subscription.version > known.version:
             group.subscriptions[subscription.topic] = subscription
+            self.changes += 1
 
     def unregister(
         self, link: Link, producer_group: str | None, consumer_group: str | None
@@ -229,12 +236,14 @@ class ClientManager:
             since = group.empty_since
             if since is not None and now - since > EMPTY_GROUP_SECONDS:
                 del self._consumers[name]
+                self.changes += 1
 
     def _register(
         self, link: Link, client: ConnectedClient, wanted: ConsumerData, data: HeartbeatData
     ) -> bool:
         group = self._consumers.setdefault(wanted.group, ConnectedGroup(name=wanted.group))
         group.empty_since = None
+        self.changes += 1
         is_new = link not in group.clients
         group.clients[link] = client
         has_changed = group.fingerprint is not None and group.fingerprint != data.fingerprint
@@ -275,6 +284,7 @@ class ClientManager:
         group = self._consumers.get(name)
         if group is None or group.clients.pop(link, None) is None:
             return
+        self.changes += 1
         if not group.clients:
             group.empty_since = self._clock.monotonic()
         if is_told:

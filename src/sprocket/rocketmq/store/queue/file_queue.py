@@ -143,11 +143,12 @@ class FileQueue:
 
     def places(self, offset: int, count: int) -> UnitPlaces:
         """Return where the records of up to `count` units lie; see `engine.Queue`."""
-        left = self._left(offset)
-        count, ahead = min(count, left), min(_AHEAD_UNITS, left)
-        return places_of(
-            self._files.read_on(offset * UNIT_BYTES, count * UNIT_BYTES, ahead * UNIT_BYTES)
-        )
+        left = self.max_offset - offset
+        if left < count or offset < self.min_offset:
+            left = self._left(offset)
+            count = min(count, left)
+        ahead = min(_AHEAD_UNITS, left) * UNIT_BYTES
+        return places_of(self._files.read_on(offset * UNIT_BYTES, count * UNIT_BYTES, ahead))
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return `offset`: each message has its own unit."""

@@ -53,7 +53,7 @@ COLD_BYTES_MAX = 256 * KIB
 """Read by one such call at most, unless a record is longer."""
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
-
+_FOUND = GetStatus.FOUND  # Enum takes seven times as long to look it up
 
 _NOTHING = memoryview(b"")
 _NO_WINDOW = SegmentWindow(_NOTHING, 0, 0)
@@ -240,7 +240,7 @@ def _own(
     ):
         return None
     return GetResult(
-        GetStatus.FOUND,
+        _FOUND,
         QueueOffset(offset + last + 1),
         queue.min_offset,
         queue.max_offset,

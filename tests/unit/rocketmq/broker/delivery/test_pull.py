@@ -1,13 +1,15 @@
 """A pull's checks come before its read, and its wait stays inside the limits."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.delivery import pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden, PullForbidden, PullService
-from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.headers import PullMessage
@@ -46,6 +48,7 @@ class Desk:
         disk = self.disk
         disk.make_folder("/s/config")
         self.store = FakeStore()
+        self.link = cast("Link", object())
         self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
         self.groups = Groups(disk, "/s", clock, GroupSettings())
         self.members = ClientManager(clock, 120, lambda _link, _group: None)
@@ -60,13 +63,13 @@ class Desk:
             PullSettings(messages_max=16, bytes_max=1000, hold_ms_max=500),
         )
 
-    def beat(self, model: str) -> None:
-        """Have group g come in with a subscription to T."""
+    def beat(self, model: str, topic: str = "T") -> None:
+        """Have group g come in with a subscription to a topic."""
         consumer = ConsumerData(
-            group="g", subscriptions=[Subscription("T", version=5)], message_model=model
+            group="g", subscriptions=[Subscription(topic, version=5)], message_model=model
         )
         data = HeartbeatData(client_id="c", consumers=[consumer])
-        self.members.heartbeat(cast("Any", object()), data, "JAVA", 479, [consumer])
+        self.members.heartbeat(self.link, data, "JAVA", 479, [consumer])
 
     def change_group(self, **changes: Any) -> None:
         """Give group g other settings."""
@@ -94,7 +97,7 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
     assert (pulled.code, pulled.result.next_offset) == (0, 9)
     assert desk.store.asked["max_count"] == 16
     assert desk.store.asked["max_bytes"] == 1000
-    assert desk.store.asked["tags"] == pulled.tags == frozenset({97, 98})
+    assert desk.store.asked["tags"] == pulled.permit.subscription.tags == frozenset({97, 98})
     desk.puller.pull(header(max_msg_nums=-5, subscription="*"))
     assert (desk.store.asked["max_count"], desk.store.asked["tags"]) == (1, None)
 
@@ -185,6 +188,68 @@ def test_groups_and_topics_can_forbid() -> None:
     assert kind() is Forbidden.BROKER
     assert kind(consumer_group="new") is Forbidden.BROKER
     assert desk.groups.get("new") is None
+
+
+Change = Callable[[Desk], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=2, perm=2)), 16),
+        (lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=1)), 29),
+        (lambda desk: desk.topics.remove("T"), 17),
+        (lambda desk: desk.topics.use(TopicSettings(permission=2)), 16),
+        (lambda desk: desk.change_group(consume_enable=False), 16),
+        (lambda desk: desk.groups.forbid("g", "T", is_readable=False), 16),
+        (lambda desk: desk.members.drop(desk.link), 24),
+        (lambda desk: desk.beat("CLUSTERING", topic="other"), 24),
+    ],
+)
+def test_what_may_be_pulled_is_not_remembered_beyond_a_change(change: Change, code: int) -> None:
+    """Whichever table it is in: the pull after it is refused, and passes once it is undone."""
+    desk = Desk()
+    desk.beat("CLUSTERING")
+    wanted = header(queue_id=1, sys_flag=0, sub_version=5)
+    assert desk.puller.pull(wanted).code == desk.puller.pull(wanted).code == 0
+    change(desk)
+    with pytest.raises(RequestRefused) as refused:
+        desk.puller.pull(wanted)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"subscription": "c"},
+        {"queue_id": 2},
+        {"expression_type": "SQL92"},
+        {"sys_flag": 0},
+        {"topic": "none"},
+    ],
+)
+def test_what_one_pull_may_says_nothing_of_another(changes: dict[str, Any]) -> None:
+    """Each part of a request that a check looks at counts."""
+    desk = Desk()
+    desk.puller.pull(header())  # it makes group g
+    known = desk.puller.pull(header()).permit
+    assert desk.puller.pull(header()).permit is known
+    try:
+        other = desk.puller.pull(header(**changes)).permit
+    except RequestRefused:
+        return
+    assert other.subscription.tags == frozenset({99})
+
+
+def test_permits_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for more and more has older ones forgotten."""
+    monkeypatch.setattr(pull, "PERMITS_MAX", 3)
+    desk = Desk()
+    desk.puller.pull(header())
+    first = desk.puller.pull(header()).permit
+    for number in range(2):
+        desk.puller.pull(header(subscription=str(number)))
+    assert desk.puller.pull(header()).permit is not first
 
 
 def test_only_the_first_pass_commits() -> None:

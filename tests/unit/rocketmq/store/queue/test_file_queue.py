@@ -70,6 +70,9 @@ def test_reading_outside_says_so(disk: SimulatedDisk) -> None:
         only(queues).read(25, 1)
     with pytest.raises(OffsetTooSmall):
         only(queues).read(19, 1)
+    with pytest.raises(OffsetTooSmall) as gone:
+        only(queues).places(19, 1)
+    assert (gone.value.wanted, gone.value.lowest) == (19, 20)
     assert queues.queue("X", 0) is None
 
 

@@ -23,6 +23,8 @@ from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
+_FOUND, _NOT_FOUND = GetStatus.FOUND, ResponseCode.PULL_NOT_FOUND  # Enum is slow to look them up
+
 
 class PullHandlers:
     """Pulls: answered at once, or when something arrives, or when the wait is over.
@@ -98,14 +100,14 @@ class PullHandlers:
             return _forbidden(forbidden)
         command, result = request.command, pulled.result
         is_heard = not command.flag & ONEWAY_FLAG
-        if is_first and is_heard and pulled.code == ResponseCode.PULL_NOT_FOUND:
+        if is_first and is_heard and pulled.code == _NOT_FOUND:
             hold_ms = self._puller.hold_ms(header)
             if hold_ms > 0 and self._hold.hold(
                 request.peer,
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
-                pulled.tags,
+                pulled.permit.subscription.tags,
                 hold_ms,
                 lambda: self.pull(request, header, is_first=False),
             ):
@@ -119,15 +121,16 @@ class PullHandlers:
             result.count,
             result.bytes,
         )
-        if result.status is GetStatus.FOUND and command.serialize == JSON and is_heard:
-            request.peer.send(
+        if result.status is _FOUND and command.serialize == JSON and is_heard:
+            # Nothing is gained by keeping it: uvloop itself writes once per turn.
+            request.peer.send_now(
                 quick_answers.found(
                     command.opaque,
                     result.next_offset,
                     result.min_offset,
                     result.max_offset,
-                    pulled.topic_flag,
-                    pulled.group_flag,
+                    pulled.permit.topic.sys_flag,
+                    pulled.permit.group.sys_flag,
                     result.runs,
                     result.bytes,
                 )
@@ -139,8 +142,8 @@ class PullHandlers:
                 next_begin_offset=result.next_offset,
                 min_offset=result.min_offset,
                 max_offset=result.max_offset,
-                topic_sys_flag=pulled.topic_flag,
-                group_sys_flag=pulled.group_flag,
+                topic_sys_flag=pulled.permit.topic.sys_flag,
+                group_sys_flag=pulled.permit.group.sys_flag,
             ),
             _told(result.status).name,
             result.runs,
