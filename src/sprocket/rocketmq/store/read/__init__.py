@@ -7,7 +7,7 @@ are wanted; `key_search` and `time_search` find where to read.
 from sprocket.rocketmq.store.read import key_search, queue_reader, time_search
 from sprocket.rocketmq.store.read.filters import Filter
 from sprocket.rocketmq.store.read.key_search import FindResult
-from sprocket.rocketmq.store.read.reading import GetResult, GetStatus, OffsetRange
+from sprocket.rocketmq.store.read.queue_reader import GetResult, GetStatus, OffsetRange
 from sprocket.rocketmq.store.read.time_search import Boundary
 
 __all__ = [

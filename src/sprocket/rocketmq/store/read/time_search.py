@@ -10,7 +10,7 @@ from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.codec.record import STORED_AT_MS_END, record
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue
-from sprocket.rocketmq.store.read.reading import LogReader
+from sprocket.rocketmq.store.read.queue_reader import LogReader
 
 
 class Boundary(Enum):
