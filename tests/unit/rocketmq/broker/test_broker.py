@@ -11,6 +11,7 @@ from sprocket.base.errors import DiskFull
 from sprocket.base.place import Place
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.broker.delivery import HeldPull
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.offsets import QueueOffset
@@ -106,7 +107,7 @@ def test_a_closed_connection_leaves_nothing() -> None:
 
     async def scenario(broker: Broker, _: SimulatedDisk) -> None:
         link: Any = object()
-        broker.hold.hold(link, "T", 0, 0, None, 1000, lambda: None)
+        broker.hold.hold(HeldPull(link, "T", 0, 0, None, lambda: None), 1000)
         broker.left(link)
         assert broker.hold.count == 0
         await broker.settle()
@@ -144,7 +145,8 @@ def test_a_round_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> 
 
         broker.start()
         monkeypatch.setattr(broker.store, "queue_range", look)
-        assert broker.hold.hold(object(), "t", 0, 0, None, 10_000, lambda: None)
+        link: Any = object()
+        assert broker.hold.hold(HeldPull(link, "t", 0, 0, None, lambda: None), 10_000)
         await until(lambda: len(looked) > 1)
 
     run(scenario)

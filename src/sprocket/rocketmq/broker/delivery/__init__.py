@@ -5,7 +5,7 @@ nothing until something arrives; `query` finds messages by key, id and time.
 """
 
 from sprocket.rocketmq.broker.delivery.pull import Pulled, PullForbidden, PullService
-from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
+from sprocket.rocketmq.broker.delivery.pull_hold import HeldPull, PullHold
 from sprocket.rocketmq.broker.delivery.query import Queries
 
-__all__ = ["PullForbidden", "PullHold", "PullService", "Pulled", "Queries"]
+__all__ = ["HeldPull", "PullForbidden", "PullHold", "PullService", "Pulled", "Queries"]

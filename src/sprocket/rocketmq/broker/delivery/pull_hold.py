@@ -10,38 +10,40 @@ Invariants
 2. Once `hold_count_max` pulls wait, more of them are answered at once, and that is logged.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from sprocket.base import log
+from sprocket.rocketmq.broker.groups import Link
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
 
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K")
 
 
+@dataclass(slots=True, eq=False)
 class HeldPull:
-    """One pull that waits."""
+    """One pull that waits.
 
-    __slots__ = ("key", "offset", "owner", "resume", "tags", "timer")
+    Attributes:
+        owner: The connection; `PullHold.drop(owner)` ends its holds.
+        topic: What it pulls.
+        queue_id: Which queue of it.
+        offset: The queue offset it waits for.
+        tags: Hashes of the tags it wants; None for all.
+        resume: Runs the pull again; called at most once.
+    """
 
-    def __init__(
-        self,
-        owner: object,
-        key: tuple[str, int],
-        offset: int,
-        tags: frozenset[int] | None,
-        resume: Callable[[], None],
-    ) -> None:
-        self.owner = owner
-        self.key = key
-        self.offset = offset
-        self.tags = tags
-        self.resume = resume
-        self.timer: Timer | None = None
+    owner: Link
+    topic: str
+    queue_id: int
+    offset: int
+    tags: frozenset[int] | None
+    resume: Callable[[], None]
 
 
 class PullHold:
@@ -51,34 +53,25 @@ class PullHold:
         self._timers = timers
         self._count_max = settings.hold_count_max
         self._queues: dict[tuple[str, int], set[HeldPull]] = {}
-        self._owners: dict[object, set[HeldPull]] = {}
+        self._owners: dict[Link, set[HeldPull]] = {}
+        self._held: dict[HeldPull, Timer] = {}
         self._said_full = False
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._held)
 
     def use(self, settings: PullSettings) -> None:
         """Change how many may wait; those that do wait on."""
         self._count_max = settings.hold_count_max
 
-    def hold(
-        self,
-        owner: object,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        tags: frozenset[int] | None,
-        hold_ms: int,
-        resume: Callable[[], None],
-    ) -> bool:
+    def hold(self, held: HeldPull, hold_ms: int) -> bool:
         """Let one pull wait.
 
         Args:
-            owner: The connection; `drop(owner)` ends its holds.
-            topic: What it pulls.
-            queue_id: Which queue of it.
-            offset: The queue offset it waits for.
-            tags: Hashes of the tags it wants; None for all.
+            held: The pull.
             hold_ms: How long it may wait, in milliseconds.
-            resume: Runs the pull again; called at most once.
 
         Returns:
             False when too many wait already; then nothing is kept.
@@ -88,12 +81,9 @@ class PullHold:
                 _log.warning("too many pulls wait; answering at once", count=self.count)
                 self._said_full = True
             return False
-        key = (topic, queue_id)
-        held = HeldPull(owner, key, offset, tags, resume)
-        held.timer = self._timers.call_later(hold_ms / 1000, lambda: self._end(held))
-        self._queues.setdefault(key, set()).add(held)
-        self._owners.setdefault(owner, set()).add(held)
-        self.count += 1
+        self._held[held] = self._timers.call_later(hold_ms / 1000, lambda: self._end(held))
+        self._queues.setdefault((held.topic, held.queue_id), set()).add(held)
+        self._owners.setdefault(held.owner, set()).add(held)
         return True
 
     def arrived(self, arrival: Arrival) -> None:
@@ -127,7 +117,7 @@ class PullHold:
                 if end > held.offset:
                     self._end(held)
 
-    def drop(self, owner: object) -> None:
+    def drop(self, owner: Link) -> None:
         """Forget the holds of a connection that closed."""
         for held in list(self._owners.get(owner, ())):
             self._remove(held)
@@ -143,12 +133,9 @@ class PullHold:
         held.resume()
 
     def _remove(self, held: HeldPull) -> None:
-        if held.timer is not None:
-            held.timer.cancel()
-            held.timer = None
-        _discard(self._queues, held.key, held)
+        self._held.pop(held).cancel()
+        _discard(self._queues, (held.topic, held.queue_id), held)
         _discard(self._owners, held.owner, held)
-        self.count -= 1
         self._said_full = False
 
 

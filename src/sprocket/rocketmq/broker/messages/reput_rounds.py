@@ -50,7 +50,9 @@ INDEX_ROUND = 4096
 class Hold(Protocol):
     """Consumers that wait for messages; `broker.delivery.PullHold` is one."""
 
-    count: int
+    @property
+    def count(self) -> int:
+        """How many wait."""
 
     def arrived(self, arrival: Arrival, /) -> None:
         """Wake who waits for it."""

@@ -1,6 +1,10 @@
 """Waiting pulls are resumed once: by what they wait for, by the re-check, or by their time."""
 
-from sprocket.rocketmq.broker.delivery.pull_hold import PullHold
+from collections.abc import Callable
+from typing import cast
+
+from sprocket.rocketmq.broker.delivery.pull_hold import HeldPull, PullHold
+from sprocket.rocketmq.broker.groups import Link
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
@@ -20,16 +24,31 @@ class Waiting:
         self,
         name: str,
         *,
-        owner: object = "peer",
+        owner: str = "peer",
         queue: int = 0,
         offset: int = 5,
         tags: frozenset[int] | None = None,
         ms: int = 1000,
     ) -> bool:
         """Let a pull of topic `t` wait."""
-        return self.hold.hold(
-            owner, "t", queue, offset, tags, ms, lambda: self.resumed.append(name)
-        )
+        return self.wait(lambda: self.resumed.append(name), owner, queue, offset, tags, ms)
+
+    def wait(
+        self,
+        resume: Callable[[], None],
+        owner: str = "peer",
+        queue: int = 0,
+        offset: int = 5,
+        tags: frozenset[int] | None = None,
+        ms: int = 1000,
+    ) -> bool:
+        """Let a pull of topic `t` wait that does something of its own."""
+        held = HeldPull(cast("Link", owner), "t", queue, offset, tags, resume)
+        return self.hold.hold(held, ms)
+
+    def drop(self, owner: str) -> None:
+        """Close a connection."""
+        self.hold.drop(cast("Link", owner))
 
 
 def arrival(next_offset: int, *codes: int, queue: int = 0) -> Arrival:
@@ -98,12 +117,22 @@ def test_a_closed_connection_takes_its_holds_with_it() -> None:
     waiting.put("a", owner="gone")
     waiting.put("b", owner="gone", queue=1)
     waiting.put("c", owner="here")
-    waiting.hold.drop("gone")
-    waiting.hold.drop("never seen")
+    waiting.drop("gone")
+    waiting.drop("never seen")
     waiting.hold.arrived(arrival(9))
     waiting.hold.arrived(arrival(9, queue=1))
     assert waiting.resumed == ["c"]
     assert waiting.timers.pending_count == 0
+
+
+def test_what_was_resumed_is_held_no_more() -> None:
+    """A connection that closes later has none of it left to end."""
+    waiting = Waiting()
+    waiting.put("a")
+    waiting.hold.arrived(arrival(6))
+    waiting.drop("peer")
+    assert waiting.resumed == ["a"]
+    assert waiting.hold.count == 0
 
 
 def test_only_so_many_may_wait() -> None:
@@ -113,7 +142,7 @@ def test_only_so_many_may_wait() -> None:
     assert waiting.put("b", owner="gone")
     assert not waiting.put("c")
     assert not waiting.put("d")
-    waiting.hold.drop("gone")
+    waiting.drop("gone")
     assert waiting.put("e")
     waiting.hold.end_all()
     assert sorted(waiting.resumed) == ["a", "e"]
@@ -139,7 +168,7 @@ def test_a_resumed_pull_may_wait_again() -> None:
     def again() -> None:
         waiting.put("again", offset=6)
 
-    waiting.hold.hold("peer", "t", 0, 5, None, 1000, again)
+    waiting.wait(again)
     waiting.hold.arrived(arrival(6))
     assert waiting.hold.count == 1
     waiting.hold.arrived(arrival(7))

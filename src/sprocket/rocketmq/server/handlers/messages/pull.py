@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import DiskBusy
-from sprocket.rocketmq.broker.delivery import PullForbidden, PullHold, PullService
+from sprocket.rocketmq.broker.delivery import HeldPull, PullForbidden, PullHold, PullService
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -102,15 +102,15 @@ class PullHandlers:
         is_heard = not command.flag & ONEWAY_FLAG
         if is_first and is_heard and pulled.code == _NOT_FOUND:
             hold_ms = self._puller.hold_ms(header)
-            if hold_ms > 0 and self._hold.hold(
+            held = HeldPull(
                 request.peer,
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
                 pulled.permit.subscription.tags,
-                hold_ms,
                 lambda: self.pull(request, header, is_first=False),
-            ):
+            )
+            if hold_ms > 0 and self._hold.hold(held, hold_ms):
                 self._watch(request.peer)
                 return None
         self._stats.pulled(
