@@ -38,7 +38,6 @@ NEEDED = [
     "sync geometry.save",
     "sync recovery._seal",
     "sync_folder deletions.Deletions._save",
-    "sync_folder file_queues.FileQueues.flush",
     "sync_folder segments.create_segment",
     "sync_folder queue_files.sync_all",
     "sync_folder recovery.mark_open",
@@ -61,6 +60,9 @@ APART = {
     # Recovery gives a log file without its length that length again, so that the suite hardly ever
     # loses anything by it. `tests/unit/base/disk/test_segments.py` shows that a new file has it.
     "sync segments.create_segment",
+    # Of 1,500 seeds none notices that it is missing: the folders of queues are mostly durable since
+    # the store was made. `tests/unit/rocketmq/store/queue/test_extension.py` notices.
+    "sync_folder file_queues.FileQueues.flush",
 }
 HARMLESS = {
     # The zeros lie where zeros lay before; the sync only makes later ones cheaper.
@@ -133,7 +135,7 @@ def test_every_sync_is_in_a_table(plant: Callable[[Look], None]) -> None:
         return True
 
     plant(look)
-    for seed in range(80):
+    for seed in range(120):
         run(seed)
     assert {*NEEDED, *RARE, *APART, *HARMLESS} == seen
 

@@ -346,10 +346,6 @@ _FOLDER_FLAGS: int | None = (
 """None where folders cannot be opened: there names are durable with the files, as on Windows."""
 
 
-def _name(entry: "os.DirEntry[str]") -> str:
-    return entry.name
-
-
 def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     """Raise the StoreError that stands for `error`."""
     text = f"{call} {path}: {error.strerror or error}"
@@ -576,16 +572,13 @@ class RealDisk:
 
     def folders(self, folder: str) -> Sequence[str]:
         """See `Disk.folders`. Mostly one call, which tells what each name is."""
-        return sorted(entry.name for entry in self._scan(folder) if entry.is_dir())
+        return sorted([entry.name for entry in self._scan(folder) if entry.is_dir()])
 
     def sizes(self, folder: str) -> dict[str, int]:
         """See `Disk.sizes`."""
         try:
-            return {
-                entry.name: entry.stat().st_size
-                for entry in sorted(self._scan(folder), key=_name)
-                if not entry.is_dir()
-            }
+            files = [entry for entry in self._scan(folder) if not entry.is_dir()]
+            return dict(sorted([(entry.name, entry.stat().st_size) for entry in files]))
         except OSError as error:
             _refuse(error, "stat in", folder)
 

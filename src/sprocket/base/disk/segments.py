@@ -174,6 +174,10 @@ class Segment:
                 raise
         return self._file
 
+    def apart(self) -> File:
+        """Return a handle of its own for one look at the file; the caller closes it."""
+        return self._disk.open(self.path)
+
     @property
     def view(self) -> memoryview:
         """A read-only view of the whole file that sees later writes; mapped at first use.
@@ -259,8 +263,8 @@ class Segment:
     def release(self) -> None:
         """Close the handle and forget the view; the next use opens the file again."""
         file = self._file
-        self.let_go()
         if file is not None:
+            self.let_go()
             file.close()
 
 
@@ -361,35 +365,36 @@ class SegmentFiles:
         self.close()
         self._segments = []
         sizes = self._disk.sizes(self.folder)
-        names = [name for name in sizes if not derived or is_segment_name(name, 1)]
+        names = [name for name in sizes if is_segment_name(name)] if derived else [*sizes]
+        dropped = []
         if names and sizes[names[-1]] == 0:
-            self._discard([names[-1]])
             dropped = [names.pop()]
-        else:
-            dropped = []
+            self._discard(dropped)
+        may_be_short = not (derived or self._write)
         for position, name in enumerate(names):
-            wrong = self._defect(name, sizes[name], may_be_short=not (derived or self._write))
-            if wrong is None:
-                self._segments.append(self._segment(int(name)))
-            elif derived:
-                self._discard(names[position:])
-                return dropped + names[position:]
-            else:
-                raise ForeignStore(f"{self._path(name)}: {wrong}")
+            size = sizes[name]
+            if is_segment_name(name, self.segment_bytes) and (
+                size == self.segment_bytes or (size < self.segment_bytes and may_be_short)
+            ):
+                start = int(name)
+                if not self._segments or start == self.end_of_files:
+                    self._segments.append(self._segment(start))
+                    continue
+            if not derived:
+                raise ForeignStore(f"{self._path(name)}: {self._defect(name, size)}")
+            self._discard(names[position:])
+            return dropped + names[position:]
         return dropped
 
-    def _defect(self, name: str, size: int, *, may_be_short: bool) -> str | None:
+    def _defect(self, name: str, size: int) -> str:
         """Say what is wrong with a file."""
-        if not is_segment_name(name, 1):
+        if not is_segment_name(name):
             return "the name is not an offset of 20 digits"
-        start = int(name)
-        if start % self.segment_bytes:
+        if int(name) % self.segment_bytes:
             return f"the name is no multiple of the file size {self.segment_bytes}"
-        if size > self.segment_bytes or (size < self.segment_bytes and not may_be_short):
-            return f"expected {self.segment_bytes} bytes, found {size}"
-        if self._segments and start != self.end_of_files:
+        if self._segments and int(name) != self.end_of_files and size == self.segment_bytes:
             return f"expected the file {segment_name(self.end_of_files)} before it"
-        return None
+        return f"expected {self.segment_bytes} bytes, found {size}"
 
     def _discard(self, names: list[str]) -> None:
         if self._write:
@@ -534,7 +539,7 @@ def short_files(disk: Disk, folder: str, segment_bytes: int) -> list[ShortFile]:
     return [one for one in found if one.bytes < segment_bytes]
 
 
-def is_segment_name(name: str, segment_bytes: int) -> bool:
+def is_segment_name(name: str, segment_bytes: int = 1) -> bool:
     """Say whether a file of a set may have a name."""
     is_offset = len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
     return is_offset and int(name) % segment_bytes == 0

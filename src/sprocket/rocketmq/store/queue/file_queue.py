@@ -250,7 +250,13 @@ class FileQueue:
         self._corrected_to = PhysicalOffset(0)  # it has nothing from before
 
     def _write(self, units: bytes) -> None:
-        self._files.write(self.max_offset * UNIT_BYTES, units)
+        """Write units at the end, but not those that are there since before a crash.
+
+        These are synced with all else of that time by the next `FileQueues.flush`.
+        """
+        position = self.max_offset * UNIT_BYTES
+        if units and (position >= self._rest_end or not self._files.has(position, units)):
+            self._files.write(position, units)
         self.max_offset = QueueOffset(self.max_offset + len(units) // UNIT_BYTES)
 
     def take_unsynced(self) -> list[Unsynced]:
@@ -314,41 +320,44 @@ class FileQueue:
         has_files = self._files.load()
         self.min_offset = self.max_offset = self.first_kept
         if has_files:
-            first, stop = self._last_units()
-            if not clean:
-                first = self._last_page(first, stop)
-                size = min((stop - first) * UNIT_BYTES, LAST_BYTES)
-                self._files.hold(first * UNIT_BYTES, size)
-            place = self._scan(first * UNIT_BYTES, stop * UNIT_BYTES)
+            start = self._last_file()
+            stop = self._files.hold_end(start, UNIT_BYTES, LAST_BYTES)
+            first = start if clean else self._last_page(start, stop)
+            place = self._scan(first, stop)
             if self.end < 0:
                 self._find_end()
             if self.end > certain:
                 last = self._cut(certain)
             if last is not None:
                 self._rest_end = max(self._rest_end, last.max_offset * UNIT_BYTES)
-            if first > self.min_offset or place is None or last is not None:
+            if first > self._files.first or place is None or last is not None:
                 self.min_offset = self._after_fillers(self.min_offset)
                 place = 0 if self.min_offset == self.max_offset else self.unit(self.min_offset)[0]
             self._corrected_to = place
+            if clean:
+                self._rest_end = 0  # nothing of it is used, and nothing wiped
         self._load_extension()
         self._files.close()
         return last
 
-    def _last_units(self) -> tuple[int, int]:
-        """Return the first offset of the file in which the queue ends, and of what is a hole."""
-        starts = [segment.start for segment in self._files.segments]
-        while len(starts) > 1 and not self._is_present(starts[-1] // UNIT_BYTES - 1):
-            starts.pop()
+    def _last_file(self) -> int:
+        """Return where the file begins in which the queue ends: the one before it is full."""
+        last = self._files.last
+        while last > self._files.first and not self._is_present(last // UNIT_BYTES - 1):
+            last -= self._units_per_file * UNIT_BYTES
             self._rest_end = self._files.end
-        return starts[-1] // UNIT_BYTES, -(-self._files.data_end(starts[-1]) // UNIT_BYTES)
+        return last
 
-    def _last_page(self, first: int, stop: int) -> int:
-        """Return an offset from which on to look for the end of a file's units."""
-        page = max(first, stop - LAST_BYTES // UNIT_BYTES)
-        if page > first and not self._is_present(page):
+    def _last_page(self, start: int, stop: int) -> int:
+        """Return a position from which on to look for the end of a file's units."""
+        page = stop - LAST_BYTES
+        if page <= start:
+            return start
+        first, page = start // UNIT_BYTES, page // UNIT_BYTES
+        if not self._is_present(page):
             absent = bisect_left(range(page), True, lo=first, key=lambda n: not self._is_present(n))
             page = max(first, absent - 1)
-        return page
+        return page * UNIT_BYTES
 
     def _is_present(self, offset: int) -> bool:
         """Say whether there is a unit in the file, in or behind the queue."""
@@ -372,7 +381,7 @@ class FileQueue:
             position += present * UNIT_BYTES
             rest = data[present * UNIT_BYTES :]
         self.max_offset = QueueOffset(position // UNIT_BYTES)
-        if position + len(rest) < stop or rest.count(0) < len(rest):
+        if position + len(rest) < stop or rest != bytes(len(rest)):
             self._rest_end = self._files.end
         return place
 
@@ -413,7 +422,7 @@ class FileQueue:
         if self.min_offset >= self.max_offset:
             return
         first = max(self.min_offset, self.first_kept)
-        self.min_offset = self._after_fillers(self._first_at(min_physical, first))
+        self.min_offset = self._first_at(min_physical, first)
 
     def _first_at(self, physical_offset: int, first: int) -> QueueOffset:
         """Return the first offset from `first` on whose message lies at `physical_offset` or later.
@@ -430,16 +439,12 @@ class FileQueue:
                 first = middle + 1
             else:
                 stop = middle
-        offset = first
-        while offset < stop:
-            for place, size, _ in QUEUE_UNIT.iter_unpack(self.read(offset, stop - offset)):
-                offset += 1
-                if size == FILLER_SIZE:
-                    continue
-                if size <= 0 or place >= physical_offset:
+        while first < stop:
+            for place, size, _ in QUEUE_UNIT.iter_unpack(self.read(first, stop - first)):
+                if size != FILLER_SIZE and (size <= 0 or place >= physical_offset):
                     return QueueOffset(first)
-                first = offset
-        return QueueOffset(first)
+                first += 1
+        return self._after_fillers(first)
 
     def truncate(self, physical_offset: int) -> LastUnit | None:
         """Take away the units of messages that lie at `physical_offset` or later.
@@ -463,7 +468,7 @@ class FileQueue:
         """Do as `truncate`, but leave the bytes where they are."""
         old = self.max_offset
         last = None if self.is_blank else LastUnit(old, self.unit(old - 1)[0])
-        keep = self._after_fillers(self._first_at(physical_offset, self.first_kept))
+        keep = self._first_at(physical_offset, self.first_kept)
         self.max_offset = keep
         self.min_offset = min(self.min_offset, keep)
         self._find_end()

@@ -141,17 +141,38 @@ class QueueFiles:
         at = position - segment.start
         return segment.file.read(at, min(size, segment.size - at))
 
+    def has(self, position: int, data: bytes) -> bool:
+        """Say whether a file has these bytes at a position."""
+        is_inside = self.first <= position and position + len(data) <= self.end
+        return is_inside and self.read(position, len(data)) == data
+
     def read_on(self, position: int, size: int, ahead: int) -> memoryview:
         """Do as `read`, for who will read on behind: up to `ahead` bytes are read and kept."""
         segment = self._files.segment(position)
         return segment.read_on(position - segment.start, size, ahead)
 
-    def hold(self, position: int, size: int) -> None:
-        """Read a part of a file, and have `read` take it from memory until `close`.
+    def hold_end(self, start: int, unit_bytes: int, size: int) -> int:
+        """Read the last units ever written of a file, and have `read` take them from memory.
 
-        For who looks at it more than once, and writes nothing meanwhile.
+        For who looks at them more than once, and writes nothing before `close`.
+
+        Args:
+            start: The first byte of the file.
+            unit_bytes: What a unit takes, of which each begins at a multiple of it.
+            size: The most to read, a multiple of it.
+
+        Returns:
+            The position behind the last unit, of which bytes may be in what was never written.
         """
-        self._held = position, self.read(position, size)
+        file = self._files.segment(start).apart()
+        try:
+            end = min(file.data_end(), self._files.segment_bytes)
+            end += -end % unit_bytes
+            position = max(0, end - size)
+            self._held = start + position, file.read(position, end - position)
+        finally:
+            file.close()
+        return start + end
 
     def write(self, position: int, data: bytes) -> None:
         """Write from a position on, one write a file; a file that is missing there is made.

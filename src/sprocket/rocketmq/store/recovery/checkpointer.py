@@ -86,7 +86,7 @@ class Checkpointer:
         recovery.mark_closed(self._parts.disk, self._parts.layout, note)
 
     def doubt(self) -> None:
-        """Leave a note that a sync of the log failed; see `recovery.mark_doubtful`."""
+        """Leave a note that a sync failed; see `recovery.mark_doubtful`."""
         with contextlib.suppress(StoreError):  # the store refuses everything with or without it
             recovery.mark_doubtful(self._parts.disk, self._parts.layout)
 
@@ -103,6 +103,7 @@ class Checkpointer:
                 yield from index.flush_steps()
         except StoreError as error:
             self._failure = f"queues and index are uncertain until the store is reopened: {error}"
+            self.doubt()
             raise
 
     def _queue_table_steps(self, *, closing: bool) -> Steps:

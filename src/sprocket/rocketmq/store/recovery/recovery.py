@@ -11,7 +11,9 @@ The log is the truth; queues and index are made to agree with it. In this order:
    if that is earlier.
 3. *Load.* Queues and index are taken up as far as they are certain: after a crash nothing that they
    hold from the start on is. What they have there stays on the disk until the last pass, as mostly
-   the same is put again. Queues of deleted topics go (`deletions`).
+   the same is put again, which then need not be written. After a failed sync it must be, for the
+   disk may lack what the system gives back: so it is wiped at once. Queues of deleted topics go
+   (`deletions`).
 4. *Walk.* Records are checked with all checksums, and put into queues and index again. Damage that
    is followed by intact records is passed over.
 5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
@@ -32,6 +34,7 @@ Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverA
 those it loses nothing behind a damaged record, and no queue or key that the log still has.
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -51,7 +54,7 @@ from sprocket.base.disk import (
     replace_file,
     short_files,
 )
-from sprocket.base.errors import DiskFailed, FileMissing
+from sprocket.base.errors import DiskFailed, FileMissing, StoreError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -195,7 +198,7 @@ def mark_open(
         layout: Its paths.
         process_id: That of this process.
         ours: The checkpoint is, so it is never ahead of what is durable; our mark says so.
-        doubtful: A sync of the log failed, see `mark_doubtful`.
+        doubtful: A sync failed, see `mark_doubtful`.
     """
     mark = _ABORT_MARK if ours else b"\n"
     doubt = _DOUBT_MARK if doubtful else b""
@@ -203,7 +206,7 @@ def mark_open(
 
 
 def mark_doubtful(disk: Disk, layout: StoreLayout) -> None:
-    """Note in `abort` that a sync of the log failed.
+    """Note in `abort` that a sync of log, queues or index failed.
 
     The file system then calls pages clean that the disk does not have, and serves them until they
     leave the cache; another sync would not write them. Recovery that finds the note writes them
@@ -232,7 +235,7 @@ class _LastLife:
         ours: It was Sprocket that left it, so the checkpoint is never ahead of what is durable.
         note: What a clean stop of ours said, if its file is there.
         checkpoint: Up to when things are durable.
-        doubtful: A sync of the log failed: what is read may not be on the disk.
+        doubtful: A sync failed: what is read may not be on the disk.
     """
 
     clean: bool
@@ -349,6 +352,8 @@ def _recover(
     else:
         start = _start_by_time(parts.files, life, parts.step)
         lasts = parts.queues.load(certain=start.scan, step=parts.step)
+        if life.doubtful:
+            parts.queues.wipe_behind_ends(parts.step)  # or what is there would not be written again
         parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
     _load_index(parts, life, start)
     walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
@@ -645,7 +650,12 @@ def _seal(
     if life.doubtful:
         mark_open(parts.disk, parts.layout, process_id, ours=life.ours)
     parts.disk.sync_folder(parts.layout.commitlog)
-    parts.queues.flush()
+    try:
+        parts.queues.flush()
+    except StoreError:
+        with contextlib.suppress(StoreError):
+            mark_doubtful(parts.disk, parts.layout)
+        raise
     if parts.index is not None:
         parts.index.flush()
     if is_table_old:

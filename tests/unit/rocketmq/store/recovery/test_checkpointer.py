@@ -5,6 +5,7 @@ import errno
 import pytest
 from tests.stores import filled, new, open_store
 
+from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.rocketmq.store.store import Store
@@ -137,3 +138,26 @@ def test_no_index_no_index_time() -> None:
     saved = checkpoint.load(disk, "/store/checkpoint")
     assert (saved.index_at_ms, saved.master_flushed_offset) == (77, 5)
     store.close()
+
+
+@pytest.mark.parametrize("fails", ["a flush", "the recovery behind a kill"])
+def test_units_whose_sync_failed_are_written_again(fails: str) -> None:
+    """The system gives them from memory and would not write them; a later power loss shows it."""
+    disk, store = filled(20)
+    if fails == "a flush":
+        disk.fail("sync", 1, errno.EIO)
+        with pytest.raises(DiskFailed):
+            store.maintain()
+        disk = disk.kill()
+    else:
+        store.sync()
+        disk = disk.kill()
+        disk.fail("sync_tree", 1, errno.EIO)
+        with pytest.raises(DiskFailed):
+            open_store(disk)
+        disk = disk.kill()
+    open_store(disk)
+    after = disk.crash(lambda _count: 0)
+    folder = "/store/consumequeue/topic"
+    for path in (f"{folder}/{n}/{name}" for n in (0, 1) for name in disk.list(f"{folder}/{n}")):
+        assert read_file(after, path) == read_file(disk, path)
