@@ -12,6 +12,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ import structlog
 
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ClientCheck, DataVersion
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.config import java_properties
+from sprocket.rocketmq.codec.config import java_properties, tables
 from sprocket.rocketmq.codec.headers import Header, NoFields
+from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, row
 from sprocket.testing.frames import KINDS, good_frames, mutated_frames
 
@@ -36,13 +39,13 @@ GROWTH_BYTES_MAX = 8 * MIB
 FRAME_BYTES_MAX = 1 << 20
 
 READERS: dict[RequestCode, Callable[[bytes], Any]] = {
-    RequestCode.HEART_BEAT: client_bodies.decode_heartbeat,
-    RequestCode.CHECK_CLIENT_CONFIG: client_bodies.decode_client_check,
-    RequestCode.LOCK_BATCH_MQ: client_bodies.decode_lock,
-    RequestCode.UNLOCK_BATCH_MQ: client_bodies.decode_lock,
-    RequestCode.REGISTER_BROKER: broker_bodies.decode_register_broker,
-    RequestCode.QUERY_DATA_VERSION: broker_bodies.decode_version,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: broker_bodies.decode_route,
+    RequestCode.HEART_BEAT: bodies.decode_heartbeat,
+    RequestCode.CHECK_CLIENT_CONFIG: partial(bodies.decode_request, ClientCheck),
+    RequestCode.LOCK_BATCH_MQ: bodies.decode_lock,
+    RequestCode.UNLOCK_BATCH_MQ: bodies.decode_lock,
+    RequestCode.REGISTER_BROKER: tables.decode_register_broker,
+    RequestCode.QUERY_DATA_VERSION: partial(bodies.decode_request, DataVersion),
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: partial(bodies.decode, TopicRoute),
     RequestCode.UPDATE_NAMESRV_CONFIG: java_properties.read,
 }
 

@@ -16,7 +16,8 @@ import pytest
 from tests.interop import link, mqadmin, peers
 
 from sprocket.rocketmq.client import ReceivedMessage, blocking
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, client_bodies, group_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
 
 pytestmark = [
@@ -264,7 +265,7 @@ def _fill(connection: link.Link) -> str:
         The offset message id of the third message.
     """
     link.create_topic(connection, "orders", 2)
-    group = group_bodies.encode_group(SubscriptionGroup(name="billing", retry_times_max=3))
+    group = bodies.encode(SubscriptionGroup(name="billing", retry_times_max=3))
     connection.call(200, {}, group)
     ids = []
     for number, unique in enumerate(KEYS):
@@ -281,7 +282,7 @@ def _fill(connection: link.Link) -> str:
         producers=["shop"],
         consumers=[ConsumerData(group="billing", subscriptions=wanted)],
     )
-    connection.call(34, {}, client_bodies.encode_heartbeat(heartbeat))
+    connection.call(34, {}, bodies.encode(heartbeat))
     commit = {"consumerGroup": "billing", "topic": "orders", "queueId": 0, "commitOffset": 1}
     connection.call(link.UPDATE_CONSUMER_OFFSET, commit)
     peers.wait_until(

@@ -1,6 +1,7 @@
 """Connections and commands under any bytes, in any pieces."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -8,10 +9,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
+from sprocket.rocketmq.codec import bodies, command
+from sprocket.rocketmq.codec.bodies import (
+    ClientCheck,
+    ClusterInfo,
+    ConsumerIds,
+    KeyValueTable,
+    LockedQueues,
+    TopicNames,
+)
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.headers import Header, headers
+from sprocket.rocketmq.model.route import TopicRoute
+from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Connection
 
 KINDS = [
@@ -199,18 +210,18 @@ def test_every_header_survives_both_forms(data: st.DataObject, serialize: int) -
 def test_any_body_is_read_or_refused(data: bytes) -> None:
     """Every reader of bodies: a value or a WireError."""
     for decode in (
-        broker_bodies.decode_route,
-        broker_bodies.decode_cluster_info,
-        broker_bodies.decode_topic_list,
-        client_bodies.decode_consumer_list,
-        broker_bodies.decode_key_values,
-        client_bodies.decode_heartbeat,
-        client_bodies.decode_client_check,
-        client_bodies.decode_lock,
-        client_bodies.decode_locked,
-        broker_bodies.decode_topic,
-        broker_bodies.decode_register_broker,
-        lambda data: broker_bodies.decode_register_broker(data, compressed=True),
+        partial(bodies.decode, TopicRoute),
+        partial(bodies.decode, ClusterInfo),
+        partial(bodies.decode, TopicNames),
+        partial(bodies.decode, ConsumerIds),
+        partial(bodies.decode, KeyValueTable),
+        bodies.decode_heartbeat,
+        partial(bodies.decode_request, ClientCheck),
+        bodies.decode_lock,
+        partial(bodies.decode, LockedQueues),
+        partial(bodies.decode, TopicConfig),
+        tables.decode_register_broker,
+        lambda data: tables.decode_register_broker(data, compressed=True),
     ):
         try:
             decode(data)

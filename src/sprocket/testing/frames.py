@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec import bodies, command
 from sprocket.rocketmq.codec.bodies import (
     ConsumerData,
     DataVersion,
     HeartbeatData,
-    broker_bodies,
-    client_bodies,
+    LockBatch,
 )
 from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
 from sprocket.rocketmq.codec.headers import Header, headers, name_headers
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
@@ -236,24 +236,22 @@ def _body(code: RequestCode) -> bytes:
     match code:
         case RequestCode.HEART_BEAT:
             consumer = ConsumerData(group="g", subscriptions=[Subscription.parse("t", "a || b")])
-            return client_bodies.encode_heartbeat(
+            return bodies.encode(
                 HeartbeatData(client_id="c", producers=["p"], consumers=[consumer])
             )
         case RequestCode.CHECK_CLIENT_CONFIG:
             return b'{"clientId":"c","group":"g","subscriptionData":{"topic":"t","subString":"*"}}'
         case RequestCode.LOCK_BATCH_MQ | RequestCode.UNLOCK_BATCH_MQ:
-            return client_bodies.encode_lock("g", "c", queues)
+            return bodies.encode(LockBatch(group="g", client_id="c", queues=queues))
         case RequestCode.REGISTER_BROKER:
-            return broker_bodies.encode_register_broker(
-                broker_bodies.RegisterBrokerBody(
-                    version=DataVersion(1, 2), topics=[TopicConfig(name="t")]
-                )
+            return tables.encode_register_broker(
+                RegisterBrokerBody(version=DataVersion(1, 2), topics=[TopicConfig(name="t")])
             )
         case RequestCode.QUERY_DATA_VERSION:
-            return broker_bodies.encode_version(DataVersion(1, 2))
+            return bodies.encode(DataVersion(1, 2))
         case RequestCode.REGISTER_TOPIC_IN_NAMESRV:
             queue = QueueData(broker_name="name", read_queues=1, write_queues=1, perm=6)
-            return broker_bodies.encode_route(TopicRoute(queues=[queue], brokers=[]), standard=True)
+            return bodies.encode(TopicRoute(queues=[queue], brokers=[]))
         case RequestCode.UPDATE_NAMESRV_CONFIG:
             return b"orderMessageEnable=true\nlistenPort=1\n"
         case RequestCode.SEND_MESSAGE | RequestCode.SEND_MESSAGE_V2:

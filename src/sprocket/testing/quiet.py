@@ -17,7 +17,8 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.errors import WireError
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import ConnectedGroup
-from sprocket.rocketmq.codec.bodies import RunningInfo, consumer_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import RunningInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetConsumerRunningInfo
@@ -138,6 +139,6 @@ async def _ask(node: Node, group: str, peer: Peer, client_id: str) -> RunningInf
     if answer is None or answer.code != ResponseCode.SUCCESS:
         return None
     try:
-        return consumer_bodies.decode_running_info(answer.body)
+        return bodies.decode(RunningInfo, answer.body)
     except WireError:
         return None

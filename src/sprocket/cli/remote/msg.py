@@ -1,10 +1,10 @@
 """`sprocket msg`: find messages of a running broker, look at one, and deliver it again."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint

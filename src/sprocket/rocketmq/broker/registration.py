@@ -9,13 +9,15 @@ stops it unregisters.
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import structs
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, NotConnected, SettingsError, WireError
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
@@ -261,7 +263,7 @@ class Registration:
             cluster_name=self.identity.cluster,
             broker_id=self.identity.broker_id,
         )
-        version = broker_bodies.encode_version(self._topics.version)
+        version = bodies.encode(self._topics.version)
         try:
             answer = await _call(link, RequestCode.QUERY_DATA_VERSION, header, version)
         except RegistrationRefused:
@@ -292,7 +294,7 @@ class Registration:
         """Tell of topics, none of which is open to more than the whole broker."""
         identity, permission = self.identity, self._topics.permission
         if permission != READ | WRITE:
-            topics = [replace(topic, perm=topic.perm & permission) for topic in topics]
+            topics = [structs.replace(topic, perm=topic.perm & permission) for topic in topics]
         header = RegisterBroker(
             broker_name=identity.name,
             broker_addr=identity.address,

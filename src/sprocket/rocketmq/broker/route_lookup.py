@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, WireError
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetRoute
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.remoting import Channel
 from sprocket.runtime.tasks import Tasks
@@ -87,7 +87,7 @@ class RouteLookup:
         if answer.code != ResponseCode.SUCCESS:
             return
         try:
-            route = broker_bodies.decode_route(answer.body)
+            route = bodies.decode(TopicRoute, answer.body)
         except WireError as error:
             _log.warning("a route cannot be read", topic=topic, why=str(error))
             return

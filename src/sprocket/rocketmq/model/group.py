@@ -1,8 +1,10 @@
 """Consumer groups and what they subscribe to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 from sprocket.rocketmq.model.hashes import hash32
 
@@ -18,9 +20,10 @@ CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 CONSUME_POP = "CONSUME_POP"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionGroup:
+class SubscriptionGroup(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a broker knows of one consumer group; the defaults are those of a new one.
+
+    Its members are named as RocketMQ's JSON does.
 
     Attributes:
         name: The group.
@@ -40,20 +43,24 @@ class SubscriptionGroup:
         attributes: 5.x settings by name.
     """
 
-    name: str
+    name: str = field(name="groupName")
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True
     consume_message_orderly: bool = False
-    retry_queues: int = 1
-    retry_times_max: int = 16
-    retry_policy: Mapping[str, object] = field(default_factory=lambda: {"type": "CUSTOMIZED"})
+    retry_queues: int = field(name="retryQueueNums", default=1)
+    retry_times_max: int = field(name="retryMaxTimes", default=16)
+    retry_policy: Mapping[str, object] = field(
+        name="groupRetryPolicy", default_factory=lambda: {"type": "CUSTOMIZED"}
+    )
     broker_id: int = 0
-    slow_broker_id: int = 1
-    notify_ids_changed_enable: bool = True
-    sys_flag: int = 0
-    consume_timeout_minutes: int = 15
-    subscriptions: tuple[Mapping[str, object], ...] | None = None
+    slow_broker_id: int = field(name="whichBrokerWhenConsumeSlowly", default=1)
+    notify_ids_changed_enable: bool = field(name="notifyConsumerIdsChangedEnable", default=True)
+    sys_flag: int = field(name="groupSysFlag", default=0)
+    consume_timeout_minutes: int = field(name="consumeTimeoutMinute", default=15)
+    subscriptions: tuple[Mapping[str, object], ...] | None = field(
+        name="subscriptionDataSet", default=None
+    )
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 

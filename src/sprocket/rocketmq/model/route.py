@@ -1,15 +1,17 @@
-"""Where a topic lies: its queues by broker, and the brokers' addresses."""
+"""Where a topic lies: its queues by broker, and the brokers' addresses.
+
+The structs name their members as RocketMQ's JSON does.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 MASTER_ID = 0
 """The broker id of a master; any other is a slave's."""
 
 
-class MessageQueue(Struct, frozen=True, order=True, gc=False):
+class MessageQueue(Struct, frozen=True, order=True, gc=False, rename="camel"):
     """One queue of a topic on one broker; ordered as clients agree on when they share queues out.
 
     A struct, because it is a key in tables that are asked for each message.
@@ -23,35 +25,34 @@ class MessageQueue(Struct, frozen=True, order=True, gc=False):
         return f"{self.topic}/{self.broker_name}/{self.queue_id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueData:
+class QueueData(Struct, frozen=True, kw_only=True, rename="camel"):
     """How many queues of a topic one broker has, and what may be done with them."""
 
     broker_name: str
-    read_queues: int
-    write_queues: int
+    read_queues: int = field(name="readQueueNums")
+    write_queues: int = field(name="writeQueueNums")
     perm: int
-    sys_flag: int = 0
+    sys_flag: int = field(name="topicSysFlag", default=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerData:
+class BrokerData(Struct, frozen=True, kw_only=True, rename="camel"):
     """The processes that share one broker name: broker id → `host:port`."""
 
     cluster: str
-    name: str
-    addresses: Mapping[int, str]
-    zone: str | None = None
+    name: str = field(name="brokerName")
+    addresses: Mapping[int, str] = field(name="brokerAddrs")
+    zone: str | None = field(name="zoneName", default=None)
     enable_acting_master: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRoute:
+class TopicRoute(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a NameServer says of one topic."""
 
-    queues: Sequence[QueueData]
-    brokers: Sequence[BrokerData]
-    order_conf: str | None = None
+    queues: Sequence[QueueData] = field(name="queueDatas")
+    brokers: Sequence[BrokerData] = field(name="brokerDatas")
+    order_conf: str | None = field(name="orderTopicConf", default=None)
     """`broker:count;…` for topics whose order is global; replaces the queues for producers."""
-    filter_servers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    filter_servers: Mapping[str, Sequence[str]] = field(
+        name="filterServerTable", default_factory=dict
+    )
     """Broker address → its filter servers, which brokers before 5 may have."""

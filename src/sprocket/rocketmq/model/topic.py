@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 INHERIT = 1
 """New topics may be made after this one."""
@@ -35,21 +36,20 @@ def is_hours(text: str) -> bool:
     return bool(_HOURS.fullmatch(text)) and int(text) <= _HOURS_MAX
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
-    """What a broker knows of one topic.
+class TopicConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a broker knows of one topic; its members are named as RocketMQ's JSON does.
 
     `perm` is made of the bits above; `order` says that queues must not move between brokers;
     `filter_type` is SINGLE_TAG or MULTI_TAG; `attributes` are 5.x settings by name.
     """
 
-    name: str
-    read_queues: int = 16
-    write_queues: int = 16
+    name: str = field(name="topicName")
+    read_queues: int = field(name="readQueueNums", default=16)
+    write_queues: int = field(name="writeQueueNums", default=16)
     perm: int = READ | WRITE
     order: bool = False
-    filter_type: str = SINGLE_TAG
-    sys_flag: int = 0
+    filter_type: str = field(name="topicFilterType", default=SINGLE_TAG)
+    sys_flag: int = field(name="topicSysFlag", default=0)
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     @property

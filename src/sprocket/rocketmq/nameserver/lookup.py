@@ -4,7 +4,9 @@ Source: RocketMQ `RouteInfoManager`, `ClientRequestProcessor`, `ZoneRouteRPCHook
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.bodies import ClusterInfo
@@ -136,7 +138,7 @@ class Lookup:
             return broker
         first = min(broker.addresses)
         others = {number: addr for number, addr in broker.addresses.items() if number != first}
-        return replace(broker, addresses={MASTER_ID: broker.addresses[first]} | others)
+        return structs.replace(broker, addresses={MASTER_ID: broker.addresses[first]} | others)
 
     def _filter_servers(self, brokers: list[BrokerData]) -> Mapping[str, list[str]]:
         found: dict[str, list[str]] = {}

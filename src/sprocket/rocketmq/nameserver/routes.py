@@ -18,8 +18,10 @@ Invariants
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import structs
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -312,7 +314,7 @@ class RouteTables:
                 key = queue.read_queues, queue.write_queues, queue.perm, queue.sys_flag
                 new = changed.get(key)
                 if new is None:
-                    new = changed[key] = replace(queue, perm=perm_of(queue.perm))
+                    new = changed[key] = structs.replace(queue, perm=perm_of(queue.perm))
                 queues[broker] = new
                 count += 1
         return count

@@ -21,7 +21,14 @@ from msgspec import Struct, field
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, WireError
-from sprocket.rocketmq.codec.config import DataVersion, JsonObject, JsonValue, fastjson, tables
+from sprocket.rocketmq.codec.config import (
+    DataVersion,
+    JsonObject,
+    JsonValue,
+    declared,
+    fastjson,
+    tables,
+)
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -78,14 +85,14 @@ def read(disk: Disk, layout: StoreLayout) -> ConfigTables:
 def topics_json(disk: Disk, layout: StoreLayout) -> JsonObject:
     """Return what `topics.json` would hold; empty without a database."""
     found = read(disk, layout)
-    entries = {name: tables.topic_to_json(topic) for name, topic in found.topics.items()}
+    entries = {name: declared.plain(topic) for name, topic in found.topics.items()}
     return _json(found, TOPICS, topicConfigTable=entries)
 
 
 def groups_json(disk: Disk, layout: StoreLayout) -> JsonObject:
     """Return what `subscriptionGroup.json` would hold; empty without a database."""
     found = read(disk, layout)
-    entries = {name: tables.group_to_json(group) for name, group in found.groups.items()}
+    entries = {name: declared.plain(group) for name, group in found.groups.items()}
     return _json(found, GROUPS, subscriptionGroupTable=entries)
 
 
@@ -99,7 +106,7 @@ def _json(found: ConfigTables, table: int, **members: JsonValue) -> JsonObject:
     version = found.versions.get(table)
     if version is None:
         return {name: value for name, value in members.items() if value}
-    return {"dataVersion": version.to_json(), **members}
+    return {"dataVersion": declared.plain(version), **members}
 
 
 def _take(found: ConfigTables, key: bytes, value: bytes) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sprocket.rocketmq.broker.route_lookup import FRESH_SECONDS, RouteLookup
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
@@ -31,7 +31,7 @@ class Names:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.peers: set[Peer] = set()
-        self.body: bytes | None = broker_bodies.encode_route(ROUTE, standard=True)
+        self.body: bytes | None = bodies.encode(ROUTE, quoted=True)
 
     def __call__(self, peer: Peer, request: Command) -> None:
         """Answer one request."""

@@ -10,7 +10,8 @@ import structlog
 
 from sprocket.rocketmq.client.network import ClientInstance
 from sprocket.rocketmq.client.settings import ClientSettings
-from sprocket.rocketmq.codec.bodies import broker_bodies, client_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ClusterInfo, ConsumerIds, LockedQueues, TopicNames
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.headers import headers
@@ -170,19 +171,15 @@ class Cluster:
         if queues is None:
             self.refuse(peer, command, ResponseCode.TOPIC_NOT_EXIST, f"no topic {topic}")
             return
-        body = broker_bodies.encode_route(self.route(queues), standard=True)
+        body = bodies.encode(self.route(queues), quoted=True)
         peer.send(response(command, 0, body=[body]))
 
     def _on_get_broker_cluster_info(self, peer: Peer, command: Command) -> None:
-        info = broker_bodies.ClusterInfo(
-            brokers={"b": self.route(0).brokers[0]}, clusters={"c": ["b"]}
-        )
-        peer.send(
-            response(command, 0, body=[broker_bodies.encode_cluster_info(info, standard=True)])
-        )
+        info = ClusterInfo(brokers={"b": self.route(0).brokers[0]}, clusters={"c": ["b"]})
+        peer.send(response(command, 0, body=[bodies.encode(info, quoted=True)]))
 
     def _on_get_all_topic_list_from_nameserver(self, peer: Peer, command: Command) -> None:
-        peer.send(response(command, 0, body=[broker_bodies.encode_topic_list(self.topics)]))
+        peer.send(response(command, 0, body=[bodies.encode(TopicNames(topics=list(self.topics)))]))
 
     def _on_update_and_create_topic(self, peer: Peer, command: Command) -> None:
         header = command.header(headers.CreateTopic)
@@ -211,7 +208,7 @@ class Cluster:
     _on_send_batch_message = _on_send_message_v2
 
     def _on_heart_beat(self, peer: Peer, command: Command) -> None:
-        data = client_bodies.decode_heartbeat(command.body)
+        data = bodies.decode_heartbeat(command.body)
         self.peers[data.client_id] = peer
         for consumer in data.consumers:
             if data.client_id not in self.members[consumer.group]:
@@ -229,7 +226,7 @@ class Cluster:
     def _on_get_consumer_list_by_group(self, peer: Peer, command: Command) -> None:
         members = self.members[command.header(headers.GetConsumerList).consumer_group]
         if members:
-            peer.send(response(command, 0, body=[client_bodies.encode_consumer_list(members)]))
+            peer.send(response(command, 0, body=[bodies.encode(ConsumerIds(members))]))
         else:
             self.refuse(peer, command, ResponseCode.SYSTEM_ERROR, "no consumer")
 
@@ -288,16 +285,16 @@ class Cluster:
         peer.send(response(command, code, answer, body=found))
 
     def _on_lock_batch_mq(self, peer: Peer, command: Command) -> None:
-        asked = client_bodies.decode_lock(command.body)
+        asked = bodies.decode_lock(command.body)
         granted = []
         for queue in asked.queues:
             key = asked.group, queue.topic, queue.queue_id
             if self.locked.setdefault(key, asked.client_id) == asked.client_id:
                 granted.append(queue)
-        peer.send(response(command, 0, body=[client_bodies.encode_locked(granted)]))
+        peer.send(response(command, 0, body=[bodies.encode(LockedQueues(granted))]))
 
     def _on_unlock_batch_mq(self, peer: Peer, command: Command) -> None:
-        asked = client_bodies.decode_lock(command.body)
+        asked = bodies.decode_lock(command.body)
         for queue in asked.queues:
             key = asked.group, queue.topic, queue.queue_id
             if self.locked.get(key) == asked.client_id:

@@ -32,7 +32,7 @@ def test_others_are_answered_while_a_long_answer_is_made(
     """It takes several turns of the loop."""
     code, ext = LONG[name]
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)  # a turn of the loop for each call
-    monkeypatch.setattr("sprocket.rocketmq.codec.bodies.broker_bodies.body_parts.PIECE_BYTES", 100)
+    monkeypatch.setattr("sprocket.rocketmq.codec.config.declared.PIECE_BYTES", 100)
 
     async def scenario(lab: Any) -> None:
         await lab.message("T")
@@ -75,7 +75,7 @@ def test_a_broker_stops_while_a_long_answer_is_made(
 ) -> None:
     """The rest of it is not made."""
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr("sprocket.rocketmq.codec.bodies.broker_bodies.body_parts.PIECE_BYTES", 1)
+    monkeypatch.setattr("sprocket.rocketmq.codec.config.declared.PIECE_BYTES", 1)
 
     async def scenario(lab: Any) -> None:
         lab.broker.send(201)

@@ -9,13 +9,7 @@ from tests.recorded import Recorded
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
-from sprocket.rocketmq.codec.config import (
-    fastjson,
-    group_from_json,
-    group_to_json,
-    topic_from_json,
-    topic_to_json,
-)
+from sprocket.rocketmq.codec.config import declared, fastjson, tables
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.testing.clock import FakeClock
@@ -112,12 +106,14 @@ def test_tables_of_rocketmq_come_back_as_they_were() -> None:
     topics: dict[str, Any] = ConfigFile(disk, layout.topics).load(dict)
     table = topics["topicConfigTable"]
     assert len(table) > 10
-    topics["topicConfigTable"] = {n: topic_to_json(topic_from_json(n, v)) for n, v in table.items()}
+    topics["topicConfigTable"] = {
+        n: declared.plain(tables.topic_from_json(n, v)) for n, v in table.items()
+    }
     assert ConfigFile.encode(topics) == read_file(disk, layout.topics)
     groups: dict[str, Any] = ConfigFile(disk, layout.subscription_groups).load(dict)
     table = groups["subscriptionGroupTable"]
     assert len(table) > 10
-    made = {n: group_to_json(group_from_json(n, v)) for n, v in table.items()}
+    made = {n: declared.plain(tables.group_from_json(n, v)) for n, v in table.items()}
     groups["subscriptionGroupTable"] = made
     assert ConfigFile.encode(groups) == read_file(disk, layout.subscription_groups)
 

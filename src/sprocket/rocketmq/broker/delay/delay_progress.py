@@ -27,7 +27,7 @@ import msgspec
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.tables import Journal
-from sprocket.rocketmq.codec.config import DataVersion, JsonObject, tables, values
+from sprocket.rocketmq.codec.config import DataVersion, JsonObject, declared, tables, values
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
@@ -155,7 +155,7 @@ class DelayProgress:
         try:
             yield from self._file.replace_steps(
                 {
-                    "dataVersion": self._version.to_json(),
+                    "dataVersion": declared.plain(self._version),
                     "offsetTable": dict(sorted(self._safe.items())),
                     tables.SEQUENCE: covered,
                 }

@@ -6,10 +6,10 @@ makes it durable.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 import msgspec
+from msgspec import structs
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, steps
@@ -21,6 +21,7 @@ from sprocket.rocketmq.codec.config import (
     DataVersion,
     GroupLine,
     JsonObject,
+    declared,
     fastjson,
     tables,
     values,
@@ -140,11 +141,11 @@ class Groups:
                     f"group {group.name}: attributes {names} are not supported, a group has none",
                 )
             old = self._table.get(group.name)
-            new = group if old is None else replace(group, attributes=old.attributes)
+            new = group if old is None else structs.replace(group, attributes=old.attributes)
             if new != old:
                 changed[group.name] = new
         if changed:
-            self._note({name: tables.group_to_json(group) for name, group in changed.items()}, {})
+            self._note({name: declared.plain(group) for name, group in changed.items()}, {})
             self._table.update(changed)
 
     def remove(self, name: str) -> None:
@@ -207,7 +208,7 @@ class Groups:
         try:
             yield from self._file.replace_steps(
                 {
-                    "dataVersion": self.version.to_json(),
+                    "dataVersion": declared.plain(self.version),
                     "forbiddenTable": self._forbidden_entries(),
                     "subscriptionGroupTable": self._entries(),
                     tables.SEQUENCE: covered,
@@ -231,7 +232,7 @@ class Groups:
 
     def _entries(self) -> Iterator[str]:
         for name, group in list(self._table.items()):
-            yield fastjson.entry(name, tables.group_to_json(group))
+            yield fastjson.entry(name, declared.plain(group))
 
     def _forbidden_entries(self) -> Iterator[str]:
         for group, topics in list(self._forbidden.items()):

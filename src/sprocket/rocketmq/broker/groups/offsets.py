@@ -36,7 +36,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import DiskFailed, DiskFull, WireError
 from sprocket.base.tables import Journal
-from sprocket.rocketmq.codec.config import DataVersion, fastjson, tables
+from sprocket.rocketmq.codec.config import DataVersion, declared, fastjson, tables
 from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -239,7 +239,7 @@ class ConsumerOffsets:
         try:
             yield from self._file.replace_steps(
                 {
-                    "dataVersion": self._version.to_json(),
+                    "dataVersion": declared.plain(self._version),
                     "groupTopicMap": self._group_entries(),
                     "offsetTable": self._offset_entries(),
                     tables.SEQUENCE: covered,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.codec.bodies import PULL, RequestMode, relay_bodies
-from sprocket.rocketmq.codec.config import JsonObject, values
+from sprocket.rocketmq.codec.bodies import PULL, RequestMode, RequestModeTable
+from sprocket.rocketmq.codec.config import JsonObject, declared
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
@@ -51,18 +51,12 @@ class RequestModes:
         old = {topic: dict(groups) for topic, groups in self._table.items()}
         self._table.setdefault(mode.topic, {})[mode.group] = mode
         try:
-            self._file.replace(relay_bodies.request_modes_json(self._table))
+            self._file.replace(declared.plain(RequestModeTable(self._table)))
         except StoreError:
             self._table = old
             raise
 
     def _interpret(self, content: JsonObject) -> None:
         """Take in what the file says."""
-        found = values.mapping(content.get("messageRequestModeMap"), "messageRequestModeMap")
-        self._table = {
-            str(topic): {
-                str(group): relay_bodies.request_mode(mode)
-                for group, mode in values.mapping(groups, f"modes of {topic}").items()
-            }
-            for topic, groups in found.items()
-        }
+        modes = declared.read(RequestModeTable, content, "request modes").modes
+        self._table = {topic: dict(groups) for topic, groups in modes.items()}

@@ -17,7 +17,14 @@ from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import RequestRefused
 from sprocket.base.tables import Journal
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config import DataVersion, JsonObject, TopicLine, fastjson, tables
+from sprocket.rocketmq.codec.config import (
+    DataVersion,
+    JsonObject,
+    TopicLine,
+    declared,
+    fastjson,
+    tables,
+)
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.internal import (
     NAME,
@@ -183,7 +190,7 @@ class Topics:
         changed = {topic.name: topic for topic in topics if self._table.get(topic.name) != topic}
         if not changed:
             return False
-        self._note({name: tables.topic_to_json(topic) for name, topic in changed.items()})
+        self._note({name: declared.plain(topic) for name, topic in changed.items()})
         self._table.update(changed)
         self._changed(list(changed.values()))
         return True
@@ -304,7 +311,7 @@ class Topics:
         try:
             yield from self._file.replace_steps(
                 {
-                    "dataVersion": self.version.to_json(),
+                    "dataVersion": declared.plain(self.version),
                     "topicConfigTable": self._entries(),
                     **self._unknown,
                     tables.SEQUENCE: covered,
@@ -328,7 +335,7 @@ class Topics:
 
     def _entries(self) -> Iterator[str]:
         for name, topic in list(self._table.items()):
-            yield fastjson.entry(name, tables.topic_to_json(topic))
+            yield fastjson.entry(name, declared.plain(topic))
 
     def _note(self, topics: "dict[str, JsonObject | None]") -> None:
         """Write a line, before the table is changed."""

@@ -5,16 +5,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from sprocket.rocketmq.client.admin.reach import Reach
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     BrokerConsumeStats,
+    KeyValueTable,
     ProducerInfo,
+    ProducerTable,
     QueueUnits,
     StatsData,
-    admin_bodies,
-    broker_bodies,
-    group_bodies,
-    progress_bodies,
-    stats_bodies,
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
@@ -72,14 +70,16 @@ class BrokerAdmin:
 
     async def status(self, broker: str) -> BrokerStatus:
         """Return what a broker is doing. Raises NoRoute if there is none of that name."""
-        code, decode = RequestCode.GET_BROKER_RUNTIME_INFO, broker_bodies.decode_key_values
+        code = RequestCode.GET_BROKER_RUNTIME_INFO
         address = await self._reach.master(broker)
-        return broker_status(await self._reach.ask(address, code, None, decode))
+        return broker_status(
+            (await self._reach.ask(address, code, None, bodies.decoder(KeyValueTable))).table
+        )
 
     async def config(self, broker: str) -> dict[str, str]:
         """Return a broker's settings, under RocketMQ's names."""
         address, code = await self._reach.master(broker), RequestCode.GET_BROKER_CONFIG
-        found = await self._reach.ask(address, code, None, java_properties.read)
+        found = java_properties.read((await self._reach.call(address, code)).body)
         return dict(sorted(found.items()))
 
     async def update_config(self, broker: str, settings: Mapping[str, str]) -> None:
@@ -109,7 +109,7 @@ class BrokerAdmin:
         """
         address, code = await self._reach.master(broker), RequestCode.VIEW_BROKER_STATS_DATA
         header = ViewStats(stats_name=name, stats_key=key)
-        return await self._reach.ask(address, code, header, stats_bodies.decode_stats)
+        return await self._reach.ask(address, code, header, bodies.decoder(StatsData))
 
     async def consume_stats(self, broker: str, *, is_order: bool = False) -> BrokerConsumeStats:
         """Return how far every group is in the queues of a broker.
@@ -120,13 +120,14 @@ class BrokerAdmin:
         """
         address, code = await self._reach.master(broker), RequestCode.GET_BROKER_CONSUME_STATS
         header = GetBrokerConsumeStats(is_order=is_order)
-        decode = progress_bodies.decode_broker_consume_stats
-        return await self._reach.ask(address, code, header, decode, timeout_ms=50_000)
+        return await self._reach.ask(
+            address, code, header, bodies.decoder(BrokerConsumeStats), timeout_ms=50_000
+        )
 
     async def producers(self, broker: str) -> dict[str, list[ProducerInfo]]:
         """Return the producers that are connected to a broker, by group."""
         address, code = await self._reach.master(broker), RequestCode.GET_ALL_PRODUCER_INFO
-        return await self._reach.ask(address, code, None, group_bodies.decode_producers)
+        return (await self._reach.ask(address, code, None, bodies.decoder(ProducerTable))).groups
 
     async def queue_units(
         self, queue: MessageQueue, first: int, count: int = 32, *, group: str | None = None
@@ -147,7 +148,7 @@ class BrokerAdmin:
             consumer_group=group,
         )
         address, code = await self._reach.master(queue.broker_name), RequestCode.QUERY_CONSUME_QUEUE
-        return await self._reach.ask(address, code, header, admin_bodies.decode_queue_units)
+        return await self._reach.ask(address, code, header, bodies.decoder(QueueUnits))
 
     async def clean_expired_queues(self, broker: str) -> None:
         """Have a broker delete the parts of queues whose messages are gone."""

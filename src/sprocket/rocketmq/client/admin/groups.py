@@ -11,16 +11,17 @@ from sprocket.rocketmq.client.consumer import Start
 from sprocket.rocketmq.client.network import granted, read
 from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     ClientConnection,
     ConsumerConnection,
     ConsumeStats,
     DirectOutcome,
+    GroupTable,
+    ProducerConnection,
+    ProducerTable,
     RunningInfo,
-    admin_bodies,
-    consumer_bodies,
-    group_bodies,
-    progress_bodies,
+    TopicNames,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
@@ -70,7 +71,7 @@ class GroupAdmin:
         whole = SubscriptionGroup(name=group) if isinstance(group, str) else group
         check_group(whole.name)
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        body = group_bodies.encode_group(whole)
+        body = bodies.encode(whole)
         masters = await self._reach.masters(cluster=cluster, broker=broker)
         await self._reach.call_all(masters, code, None, body)
 
@@ -145,7 +146,7 @@ class GroupAdmin:
 
     async def _table(self, address: str) -> Sequence[SubscriptionGroup]:
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        return (await self._reach.ask(address, code, None, group_bodies.decode_group_table)).groups
+        return (await self._reach.ask(address, code, None, bodies.decoder(GroupTable))).groups
 
     async def topics(self, name: str) -> list[str]:
         """Return the topics in which a group has committed, except for its retry topic, sorted.
@@ -163,8 +164,9 @@ class GroupAdmin:
     async def _committed_in(self, name: str) -> set[str]:
         """Return every topic in which a group has committed; of one that nobody knows none."""
         code, header = RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupOnly(group=name)
-        decode = admin_bodies.decode_topics_of_group
-        answers = await self._reach.ask_all(await self._reach.masters(), code, header, decode)
+        answers = await self._reach.ask_all(
+            await self._reach.masters(), code, header, bodies.decoder(TopicNames)
+        )
         return {topic for one in answers.values() for topic in one.topics}
 
     async def progress(self, name: str, topic: str | None = None) -> ConsumeStats:
@@ -186,7 +188,7 @@ class GroupAdmin:
             masters.values(),
             RequestCode.GET_CONSUME_STATS,
             header,
-            progress_bodies.decode_consume_stats,
+            bodies.decoder(ConsumeStats),
             absent=(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         )
         parts = answers.values()
@@ -208,7 +210,7 @@ class GroupAdmin:
             masters.values(),
             RequestCode.GET_CONSUMER_CONNECTION_LIST,
             ConsumerConnections(consumer_group=name),
-            group_bodies.decode_consumer_connection,
+            bodies.decoder(ConsumerConnection),
             absent=(ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         )
         for found in answers.values():
@@ -228,10 +230,10 @@ class GroupAdmin:
             addresses,
             RequestCode.GET_PRODUCER_CONNECTION_LIST,
             ProducerConnections(producer_group=name),
-            group_bodies.decode_producer_connection,
+            bodies.decoder(ProducerConnection),
             absent=(ResponseCode.SYSTEM_ERROR,),
         )
-        found = {one.client_id: one for part in answers.values() for one in part}
+        found = {one.client_id: one for part in answers.values() for one in part.connections}
         if not found:
             meant = hint(name, await self._producer_groups(addresses))
             raise NoSuchGroup(f"no producer of group {name!r} is connected{meant}")
@@ -239,12 +241,14 @@ class GroupAdmin:
 
     async def _producer_groups(self, addresses: Collection[str]) -> set[str]:
         """Return the producer groups of brokers; none of those too old to be asked for them."""
-        code, decode = RequestCode.GET_ALL_PRODUCER_INFO, group_bodies.decode_producers
+        code = RequestCode.GET_ALL_PRODUCER_INFO
         try:
-            answers = await self._reach.ask_each(addresses, code, None, decode)
+            answers = await self._reach.ask_each(
+                addresses, code, None, bodies.decoder(ProducerTable)
+            )
         except ClientError:
             return set()
-        return set().union(*answers.values())
+        return {group for one in answers.values() for group in one.groups}
 
     async def running_info(
         self, name: str, client_id: str, *, with_stacks: bool = False
@@ -262,9 +266,11 @@ class GroupAdmin:
         header = GetConsumerRunningInfo(
             consumer_group=name, client_id=client_id, jstack_enable=with_stacks
         )
-        code, decode = RequestCode.GET_CONSUMER_RUNNING_INFO, consumer_bodies.decode_running_info
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
         masters = await self._reach.masters()
-        found, *_ = (await self._reach.ask_each(masters.values(), code, header, decode)).values()
+        found, *_ = (
+            await self._reach.ask_each(masters.values(), code, header, bodies.decoder(RunningInfo))
+        ).values()
         return found
 
     async def consume_directly(
@@ -291,7 +297,7 @@ class GroupAdmin:
         await routes.find(message.stored.topic)
         address = routes.require_master(message.queue.broker_name)
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-        return await self._reach.ask(address, code, header, consumer_bodies.decode_direct)
+        return await self._reach.ask(address, code, header, bodies.decoder(DirectOutcome))
 
     async def reset_offsets(
         self, name: str, topic: str, to: Start, *, is_forced: bool = True
@@ -329,7 +335,7 @@ class GroupAdmin:
                 address, code, header, timeout_ms=TIMEOUT_MS
             )
             if granted(address, code, command, (ResponseCode.CONSUMER_NOT_ONLINE,)):
-                offsets = read(address, partial(consumer_bodies.decode_offsets, command.body))
+                offsets = read(address, partial(bodies.decode_offsets, command.body))
                 found.update((queue, QueueOffset(one)) for queue, one in offsets.items())
             else:  # brokers of 4.x
                 found.update(await self._reset_in_absence(name, topic, broker.name, at_ms))

@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from sprocket.rocketmq.client.admin.reach import NAMES, Reach
 from sprocket.rocketmq.client.network import granted, read
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import KeyValueTable
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties
@@ -60,7 +61,7 @@ class NameServerAdmin:
         command = await self._reach.instance.names.request(code, header)
         if not granted(NAMES, code, command, _NOTHING):
             return {}
-        return read(NAMES, lambda: broker_bodies.decode_key_values(command.body))
+        return read(NAMES, lambda: bodies.decode(KeyValueTable, command.body).table)
 
     async def config(self) -> Mapping[str, Mapping[str, str]]:
         """Return the settings of each NameServer, under RocketMQ's names, by address."""

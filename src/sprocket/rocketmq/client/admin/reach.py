@@ -7,7 +7,8 @@ from typing import TypeVar
 from sprocket.base.errors import BrokerRefused, ClientError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.network import ClientInstance, Lease, granted, read
-from sprocket.rocketmq.codec.bodies import ClusterInfo, broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import Header
@@ -40,7 +41,7 @@ class Reach:
     async def cluster(self) -> ClusterInfo:
         """Return every broker with its addresses, and which cluster it is in."""
         code = RequestCode.GET_BROKER_CLUSTER_INFO
-        return await self.ask_names(code, None, broker_bodies.decode_cluster_info)
+        return await self.ask_names(code, None, bodies.decoder(ClusterInfo))
 
     async def known(self, topic: str) -> TopicRoute:
         """Return the route of a topic, asking if it is not known; errors as those of `route`."""

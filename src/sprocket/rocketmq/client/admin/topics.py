@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from sprocket.base.errors import InvalidMessage, RequestTimeout
 from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.producer import check_topic
-from sprocket.rocketmq.codec.bodies import TopicStats, admin_bodies, broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import GroupNames, TopicNames, TopicStats, TopicTable
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import (
     ClusterOnly,
@@ -165,13 +166,16 @@ class TopicAdmin:
         Raises:
             NoRoute: There is no such cluster, or no NameServer answered.
         """
-        decode = broker_bodies.decode_topic_list
         if cluster is None:
             code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-            return sorted(await self._reach.ask_names(code, None, decode))
+            return sorted(
+                (await self._reach.ask_names(code, None, bodies.decoder(TopicNames))).topics
+            )
         await self._reach.masters(cluster=cluster)
         code, header = RequestCode.GET_TOPICS_BY_CLUSTER, ClusterOnly(cluster=cluster)
-        return sorted(await self._reach.ask_names(code, header, decode))
+        return sorted(
+            (await self._reach.ask_names(code, header, bodies.decoder(TopicNames))).topics
+        )
 
     async def route(self, name: str) -> TopicRoute:
         """Return which brokers have how many queues of a topic, as the NameServer sees it now.
@@ -195,12 +199,12 @@ class TopicAdmin:
         """
         masters, header = await self._masters_of(name), TopicOnly(topic=name)
         code = RequestCode.GET_TOPIC_CONFIG
-        return await self._reach.ask_all(masters, code, header, broker_bodies.decode_topic)
+        return await self._reach.ask_all(masters, code, header, bodies.decoder(TopicConfig))
 
     async def configs(self, broker: str) -> list[TopicConfig]:
         """Return how every topic of a broker is set up, the broker's own among them."""
         address, code = await self._reach.master(broker), RequestCode.GET_ALL_TOPIC_CONFIG
-        table = await self._reach.ask(address, code, None, admin_bodies.decode_topic_table)
+        table = await self._reach.ask(address, code, None, bodies.decoder(TopicTable))
         return sorted(table.topics, key=lambda one: one.name)
 
     async def stats(self, name: str) -> TopicStats:
@@ -210,8 +214,10 @@ class TopicAdmin:
             NoRoute: The topic is unknown.
         """
         masters, header = await self._masters_of(name), TopicOnly(topic=name)
-        code, decode = RequestCode.GET_TOPIC_STATS_INFO, admin_bodies.decode_topic_stats
-        parts = (await self._reach.ask_all(masters, code, header, decode)).values()
+        code = RequestCode.GET_TOPIC_STATS_INFO
+        parts = (
+            await self._reach.ask_all(masters, code, header, bodies.decoder(TopicStats))
+        ).values()
         queues = {queue: one for part in parts for queue, one in part.queues.items()}
         return TopicStats(
             queues=dict(sorted(queues.items())), put_tps=sum(one.put_tps for one in parts)
@@ -224,9 +230,11 @@ class TopicAdmin:
             NoRoute: The topic is unknown.
         """
         masters, header = await self._masters_of(name), TopicOnly(topic=name)
-        code, decode = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, admin_bodies.decode_groups
-        answers = await self._reach.ask_each(masters.values(), code, header, decode)
-        return sorted(set().union(*answers.values()))
+        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+        answers = await self._reach.ask_each(
+            masters.values(), code, header, bodies.decoder(GroupNames)
+        )
+        return sorted({group for one in answers.values() for group in one.groups})
 
     async def _masters_of(self, name: str) -> dict[str, str]:
         routes = self._reach.instance.routes

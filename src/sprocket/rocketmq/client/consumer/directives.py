@@ -15,7 +15,14 @@ from sprocket.rocketmq.client.consumer.delivery import DeliverLater, Listener, c
 from sprocket.rocketmq.client.consumer.queues import NEVER, Assignment, Offsets, ProcessQueue
 from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.codec.bodies import DirectResult, QueueInfo, RunningInfo, consumer_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    ConsumerStatus,
+    DirectOutcome,
+    DirectResult,
+    QueueInfo,
+    RunningInfo,
+)
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import (
@@ -85,7 +92,7 @@ class Directives:
         return True
 
     def _reset(self, _: Peer, command: Command) -> None:
-        offsets = consumer_bodies.decode_offsets(command.body)
+        offsets = bodies.decode_offsets(command.body)
         self._tasks.spawn(self._move(offsets), "reset offsets")
 
     async def _move(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -100,7 +107,7 @@ class Directives:
         topic = command.header(GetConsumerStatus).topic
         found = {queue: self._offsets.get(queue) for queue in self._assignment.queues(topic)}
         known = {queue: offset for queue, offset in found.items() if offset is not None}
-        peer.send(response(command, 0, body=[consumer_bodies.encode_status(known)]))
+        peer.send(response(command, 0, body=[bodies.encode(ConsumerStatus(known))]))
 
     def _running_info(self, peer: Peer, command: Command) -> None:
         header = command.header(GetConsumerRunningInfo)
@@ -111,7 +118,7 @@ class Directives:
             topics=self._assignment.counts.infos(),
             stacks=_stacks() if header.jstack_enable else None,
         )
-        peer.send(response(command, 0, body=[consumer_bodies.encode_running_info(info)]))
+        peer.send(response(command, 0, body=[bodies.encode(info)]))
 
     def _queue_info(self, held: ProcessQueue) -> QueueInfo:
         last = held.last_offset
@@ -155,13 +162,13 @@ class Directives:
             is_asked_for = isinstance(failure.error, DeliverLater)
             result = "CR_LATER" if is_asked_for else "CR_THROW_EXCEPTION"
             remark = "".join(traceback.format_exception_only(failure.error)).strip()
-        body = consumer_bodies.encode_direct(
-            result,
+        outcome = DirectOutcome(
+            result=result,
             orderly=self._properties.get("PROP_CONSUMEORDERLY") == "true",
             spent_ms=int((self._clock.monotonic() - began) * 1000),
             remark=remark,
         )
-        peer.send(response(command, 0, body=[body]))
+        peer.send(response(command, 0, body=[bodies.encode(outcome)]))
 
 
 def _stacks() -> str:

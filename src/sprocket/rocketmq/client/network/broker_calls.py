@@ -8,7 +8,8 @@ from msgspec import Struct
 from sprocket.rocketmq.client.network.answers import granted, read, refused
 from sprocket.rocketmq.client.network.connections import Connections
 from sprocket.rocketmq.client.network.routes import Routes
-from sprocket.rocketmq.codec.bodies import client_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerIds, LockBatch, LockedQueues
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
@@ -144,22 +145,22 @@ class BrokerCalls:
         )
         if not granted(address, code, command, (ResponseCode.SYSTEM_ERROR,)):
             return []
-        return read(address, lambda: client_bodies.decode_consumer_list(command.body))
+        return read(address, lambda: bodies.decode(ConsumerIds, command.body).client_ids)
 
     async def lock(
         self, group: str, client_id: str, broker_name: str, queues: Sequence[MessageQueue]
     ) -> set[MessageQueue]:
         """Lock queues of one broker for this client, or renew the locks; return those it has."""
-        body = client_bodies.encode_lock(group, client_id, queues)
+        body = bodies.encode(LockBatch(group=group, client_id=client_id, queues=queues))
         address = self._routes.require_master(broker_name)
         command = await self._connections.call(address, RequestCode.LOCK_BATCH_MQ, None, body)
-        return set(read(address, lambda: client_bodies.decode_locked(command.body)))
+        return set(read(address, lambda: bodies.decode(LockedQueues, command.body).queues))
 
     async def unlock(
         self, group: str, client_id: str, broker_name: str, queues: Sequence[MessageQueue]
     ) -> None:
         """Give up locks, so that another client need not wait until they expire."""
-        body = client_bodies.encode_lock(group, client_id, queues)
+        body = bodies.encode(LockBatch(group=group, client_id=client_id, queues=queues))
         address = self._routes.require_master(broker_name)
         await self._connections.call(address, RequestCode.UNLOCK_BATCH_MQ, None, body)
 

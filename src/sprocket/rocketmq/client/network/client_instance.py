@@ -19,7 +19,8 @@ from sprocket.rocketmq.client.network.broker_calls import BrokerCalls
 from sprocket.rocketmq.client.network.connections import Connections
 from sprocket.rocketmq.client.network.routes import NameServers, Routes, split_addresses
 from sprocket.rocketmq.client.settings import ClientSettings
-from sprocket.rocketmq.codec.bodies import client_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import UnregisterClient
@@ -44,7 +45,7 @@ class JoinedGroup(Struct, frozen=True):
             questions about its state. False says that it does not know this code.
     """
 
-    heartbeat: Callable[[], client_bodies.ConsumerData]
+    heartbeat: Callable[[], ConsumerData]
     on_request: Callable[[Peer, Command], bool]
 
 
@@ -150,8 +151,8 @@ class ClientInstance:
     async def heartbeat(self, address: str) -> None:
         """Tell one broker who we are."""
         producers = sorted(self._producers)
-        body = client_bodies.encode_heartbeat(
-            client_bodies.HeartbeatData(
+        body = bodies.encode(
+            HeartbeatData(
                 client_id=self.client_id,
                 producers=producers,
                 consumers=[one.heartbeat() for one in self._consumers.values()],

@@ -6,14 +6,16 @@ restarts, the NameServer answers that the topic does not exist, and the last rou
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, SettingsError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.network.answers import granted, read
 from sprocket.rocketmq.client.network.connections import Connections
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import TopicNames
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetRoute, Header
@@ -177,7 +179,7 @@ class Routes:
             )
         route = _read(command)
         queues = [
-            replace(
+            structs.replace(
                 one,
                 read_queues=min(topic_queues, one.read_queues),
                 write_queues=min(topic_queues, one.write_queues),
@@ -185,7 +187,7 @@ class Routes:
             for one in route.queues
         ]
         self._templates.add(topic)
-        self._keep(topic, replace(route, queues=queues))
+        self._keep(topic, structs.replace(route, queues=queues))
         return self._routes[topic]
 
     async def no_such(self, topic: str) -> NoSuchTopic:
@@ -195,7 +197,7 @@ class Routes:
         """
         try:
             command = await self._names.call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-            names = read("the NameServer", lambda: broker_bodies.decode_topic_list(command.body))
+            names = read("the NameServer", lambda: bodies.decode(TopicNames, command.body).topics)
         except ClientError:  # a NameServer may refuse lists; the topic is not there anyway
             names = []
         meant = hint(topic, names)
@@ -334,4 +336,4 @@ def _asking(topic: str) -> GetRoute:
 def _read(command: Command) -> TopicRoute:
     if command.code != ResponseCode.SUCCESS:
         raise BrokerRefused(command.code, f"the NameServer gave no route: {command.remark}")
-    return read("the NameServer", lambda: broker_bodies.decode_route(command.body))
+    return read("the NameServer", lambda: bodies.decode(TopicRoute, command.body))

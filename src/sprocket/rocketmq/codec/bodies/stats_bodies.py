@@ -1,15 +1,13 @@
 """Bodies with figures: rates by the minute, hour and day, and how replicas keep up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import ClassVar
 
-from sprocket.rocketmq.codec.bodies import body_parts
-from sprocket.rocketmq.codec.config import values
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(Struct, frozen=True, kw_only=True):
     """What was counted over a span of time.
 
     Attributes:
@@ -20,124 +18,46 @@ class Rate:
 
     sum: int = 0
     tps: float = 0.0
-    average: float = 0.0
+    average: float = field(name="avgpt", default=0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsData:
+class StatsData(Struct, frozen=True, kw_only=True):
     """The answer of VIEW_BROKER_STATS_DATA 315."""
 
-    minute: Rate
-    hour: Rate
-    day: Rate
+    minute: Rate = field(name="statsMinute")
+    hour: Rate = field(name="statsHour")
+    day: Rate = field(name="statsDay")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlaveStatus:
+class SlaveStatus(Struct, frozen=True, kw_only=True):
     """How far one slave is."""
 
-    address: str
-    acknowledged_offset: int
-    lag_bytes: int
-    is_in_sync: bool
-    bytes_per_second: int = 0
-    transfer_offset: int = 0
+    address: str = field(name="addr")
+    acknowledged_offset: int = field(name="slaveAckOffset")
+    lag_bytes: int = field(name="diff")
+    is_in_sync: bool = field(name="inSync")
+    bytes_per_second: int = field(name="transferredByteInSecond", default=0)
+    transfer_offset: int = field(name="transferFromWhere", default=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaStatus:
+class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """The answer of GET_BROKER_HA_STATUS 907 on a master."""
 
-    log_end: int
-    slaves: Sequence[SlaveStatus] = ()
-    is_master: bool = True
+    written: ClassVar[Mapping[str, object]] = {
+        "haClientRuntimeInfo": {
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterFlushOffset": 0,
+            "maxOffset": 0,
+            "transferredByteInSecond": 0,
+        },
+        "inSyncSlaveNums": attrgetter("in_sync_count"),
+    }
+    log_end: int = field(name="masterCommitLogMaxOffset")
+    slaves: Sequence[SlaveStatus] = field(name="haConnectionInfo", default=())
+    is_master: bool = field(name="master", default=False)
 
     @property
     def in_sync_count(self) -> int:
         """Slaves that are in sync."""
         return sum(one.is_in_sync for one in self.slaves)
-
-
-def encode_stats(stats: StatsData) -> bytes:
-    """Write the answer of VIEW_BROKER_STATS_DATA 315."""
-    return body_parts.encode(
-        {
-            "statsDay": _rate_json(stats.day),
-            "statsHour": _rate_json(stats.hour),
-            "statsMinute": _rate_json(stats.minute),
-        }
-    )
-
-
-def decode_stats(data: bytes) -> StatsData:
-    """Read the answer of VIEW_BROKER_STATS_DATA 315. Raises WireError."""
-    body = body_parts.read_answer(data, "statistics")
-    return StatsData(
-        minute=_rate(body.get("statsMinute")),
-        hour=_rate(body.get("statsHour")),
-        day=_rate(body.get("statsDay")),
-    )
-
-
-def encode_replica_status(status: ReplicaStatus) -> bytes:
-    """Write the answer of GET_BROKER_HA_STATUS 907."""
-    return body_parts.encode(
-        {
-            "haClientRuntimeInfo": {
-                "lastReadTimestamp": 0,
-                "lastWriteTimestamp": 0,
-                "masterFlushOffset": 0,
-                "maxOffset": 0,
-                "transferredByteInSecond": 0,
-            },
-            "haConnectionInfo": [
-                {
-                    "addr": one.address,
-                    "diff": one.lag_bytes,
-                    "inSync": one.is_in_sync,
-                    "slaveAckOffset": one.acknowledged_offset,
-                    "transferFromWhere": one.transfer_offset,
-                    "transferredByteInSecond": one.bytes_per_second,
-                }
-                for one in status.slaves
-            ],
-            "inSyncSlaveNums": status.in_sync_count,
-            "master": status.is_master,
-            "masterCommitLogMaxOffset": status.log_end,
-        }
-    )
-
-
-def decode_replica_status(data: bytes) -> ReplicaStatus:
-    """Read the answer of GET_BROKER_HA_STATUS 907. Raises WireError."""
-    body = body_parts.read_answer(data, "the state of replicas")
-    slaves = values.sequence(body.get("haConnectionInfo"), "haConnectionInfo")
-    return ReplicaStatus(
-        log_end=values.member(body, "masterCommitLogMaxOffset", 0),
-        slaves=[_slave(values.mapping(one, "a slave")) for one in slaves],
-        is_master=values.boolean(body.get("master"), default=False),
-    )
-
-
-def _rate_json(rate: Rate) -> dict[str, int | float]:
-    return {"avgpt": rate.average, "sum": rate.sum, "tps": rate.tps}
-
-
-def _rate(value: Any) -> Rate:
-    members = values.mapping(value, "a rate")
-    return Rate(
-        sum=values.member(members, "sum", 0),
-        tps=values.fraction(members.get("tps"), "tps"),
-        average=values.fraction(members.get("avgpt"), "avgpt"),
-    )
-
-
-def _slave(members: Mapping[Any, Any]) -> SlaveStatus:
-    return SlaveStatus(
-        address=values.text(members.get("addr")),
-        acknowledged_offset=values.member(members, "slaveAckOffset", 0),
-        lag_bytes=values.member(members, "diff", 0),
-        is_in_sync=values.boolean(members.get("inSync"), default=False),
-        bytes_per_second=values.member(members, "transferredByteInSecond", 0),
-        transfer_offset=values.member(members, "transferFromWhere", 0),
-    )

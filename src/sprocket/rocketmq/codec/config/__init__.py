@@ -1,43 +1,54 @@
-"""Texts that RocketMQ writes to files: its own JSON, tables, Java's properties.
+"""Texts that RocketMQ writes to files and into bodies: its own JSON, tables, Java's properties.
 
-`fastjson` is the JSON of the library that RocketMQ uses, `tables` are topics and groups, `values`
-reads single values as tolerantly as RocketMQ does.
+`fastjson` is the JSON of the library that RocketMQ uses, `declared` writes and reads structs in it,
+`tables` are topics and groups, `values` reads single values as tolerantly as RocketMQ does.
 """
 
-from sprocket.rocketmq.codec.config import fastjson, java_properties, tables, values
+from sprocket.rocketmq.codec.config import declared, fastjson, java_properties, tables, values
+from sprocket.rocketmq.codec.config.declared import (
+    AS_GIVEN,
+    REQUIRED,
+    UNREAD,
+    As,
+    OneOf,
+    by_name,
+    decode,
+    decode_request,
+    decoder,
+    encode,
+    encode_pieces,
+)
 from sprocket.rocketmq.codec.config.fastjson import JsonObject, JsonValue
 from sprocket.rocketmq.codec.config.tables import (
     DataVersion,
     GroupLine,
     RegisterBrokerBody,
     TopicLine,
-    decode_register_broker,
-    decode_topic,
-    encode_register_broker,
-    encode_topic,
-    group_from_json,
-    group_to_json,
-    topic_from_json,
-    topic_to_json,
+    TopicTable,
 )
 
 __all__ = [
+    "AS_GIVEN",
+    "REQUIRED",
+    "UNREAD",
+    "As",
     "DataVersion",
     "GroupLine",
     "JsonObject",
     "JsonValue",
+    "OneOf",
     "RegisterBrokerBody",
     "TopicLine",
-    "decode_register_broker",
-    "decode_topic",
-    "encode_register_broker",
-    "encode_topic",
+    "TopicTable",
+    "by_name",
+    "declared",
+    "decode",
+    "decode_request",
+    "decoder",
+    "encode",
+    "encode_pieces",
     "fastjson",
-    "group_from_json",
-    "group_to_json",
     "java_properties",
     "tables",
-    "topic_from_json",
-    "topic_to_json",
     "values",
 ]

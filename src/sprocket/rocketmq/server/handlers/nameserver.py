@@ -13,7 +13,14 @@ from functools import partial
 
 from sprocket.base.checksum import crc31
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    DataVersion,
+    KeyValueTable,
+    MemberGroup,
+    MemberGroups,
+    TopicNames,
+)
 from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import java_properties, tables
 from sprocket.rocketmq.codec.headers import (
@@ -37,6 +44,7 @@ from sprocket.rocketmq.codec.headers import (
     ValueAnswer,
     WipeAnswer,
 )
+from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.nameserver import (
     ORDER_NAMESPACE,
     KeyValues,
@@ -102,7 +110,7 @@ class NameServerHandlers:
             header=RegisterBrokerAnswer(
                 ha_server_addr=registered.ha_server_addr, master_addr=registered.master_addr
             ),
-            body=() if order is None else (broker_bodies.encode_key_values(order),),
+            body=() if order is None else (bodies.encode(KeyValueTable(order)),),
         )
 
     def unregister(self, _: Request, header: UnregisterBroker) -> Answer:
@@ -117,11 +125,11 @@ class NameServerHandlers:
 
     def compare(self, request: Request, header: QueryDataVersion) -> Answer:
         """Answer whether a broker has to register again, and the version that is known."""
-        version = broker_bodies.decode_version(request.body) if request.body else None
+        version = bodies.decode_request(DataVersion, request.body) if request.body else None
         found = self._routes.compare(header.cluster_name, header.broker_addr, version)
         return Answer(
             header=QueryDataVersionAnswer(changed=found.has_changed),
-            body=() if found.known is None else (broker_bodies.encode_version(found.known),),
+            body=() if found.known is None else (bodies.encode(found.known),),
         )
 
     def wipe(self, _: Request, header: BrokerNameOnly) -> Answer:
@@ -142,7 +150,7 @@ class NameServerHandlers:
     def register_topic(self, request: Request, header: RegisterTopic) -> Answer:
         """Take in queues of one topic."""
         if request.body and header.topic is not None:
-            self._routes.put_queues(header.topic, broker_bodies.decode_route(request.body).queues)
+            self._routes.put_queues(header.topic, bodies.decode(TopicRoute, request.body).queues)
         return Answer()
 
     def route(self, request: Request, header: GetRoute) -> Answer:
@@ -150,20 +158,19 @@ class NameServerHandlers:
         zone = header.zone_name if header.zone_mode and header.zone_name else None
         route = self._lookup.route(header.topic, zone=zone)
         is_strict = header.accept_standard_json_only or _is_new(request)
-        return Answer(body=(broker_bodies.encode_route(route, standard=is_strict),))
+        return Answer(body=(bodies.encode(route, quoted=is_strict),))
 
     def cluster(self, request: Request, _header: NoFields) -> Answer:
         """Answer every broker and its cluster."""
         info = self._lookup.cluster_info()
-        return Answer(body=(broker_bodies.encode_cluster_info(info, standard=_is_new(request)),))
+        return Answer(body=(bodies.encode(info, quoted=_is_new(request)),))
 
     def members(self, request: Request, header: GetMembers) -> Answer:
         """Answer the processes of one broker name."""
         name = header.broker_name
         addresses = {} if name is None else self._lookup.members(name)
-        body = broker_bodies.encode_members(
-            addresses, header.cluster_name, name, standard=_is_new(request)
-        )
+        group = MemberGroup(addresses=addresses, cluster=header.cluster_name, name=name)
+        body = bodies.encode(MemberGroups(group), quoted=_is_new(request))
         return Answer(remark=NOT_SET, body=(body,))
 
     def topics(self, _: Request, _header: NoFields) -> Answer:
@@ -180,7 +187,9 @@ class NameServerHandlers:
     def system_topics(self, _: Request, _header: NoFields) -> Answer:
         """Answer the topics named like clusters and brokers, and a broker to ask for more."""
         found = self._lookup.system_topics()
-        return Answer(body=(broker_bodies.encode_topic_list(found.names, found.broker_addr),))
+        return Answer(
+            body=(bodies.encode(TopicNames(topics=found.names, broker_address=found.broker_addr)),)
+        )
 
     def _listed(self, names: Callable[[], list[str]]) -> Callable[[Request, NoFields], Answer]:
         """Return what answers a list that settings may close."""
@@ -221,7 +230,7 @@ class NameServerHandlers:
         texts = self._key_values.namespace(name)
         if texts is None:
             raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {name}")
-        return Answer(body=(broker_bodies.encode_key_values(texts),))
+        return Answer(body=(bodies.encode(KeyValueTable(texts)),))
 
     def update(self, request: Request, _header: NoFields) -> Answer:
         """Change settings."""
@@ -234,7 +243,7 @@ class NameServerHandlers:
 
 
 def _list(names: Iterable[str]) -> Answer:
-    return Answer(body=(broker_bodies.encode_topic_list(names),))
+    return Answer(body=(bodies.encode(TopicNames(topics=list(names))),))
 
 
 def _is_new(request: Request) -> bool:

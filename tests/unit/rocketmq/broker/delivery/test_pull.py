@@ -1,10 +1,10 @@
 """A pull's checks come before its read, and its wait stays inside the limits."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.delivery import pull

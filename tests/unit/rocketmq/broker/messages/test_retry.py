@@ -1,9 +1,9 @@
 """What is sent back comes again, later each time, and ends with the dead letters."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import Groups

@@ -6,12 +6,16 @@ import pytest
 
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.client.admin.brokers import broker_status
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
-    admin_bodies,
-    broker_bodies,
-    group_bodies,
-    progress_bodies,
-    stats_bodies,
+    BrokerConsumeStats,
+    KeyValueTable,
+    ProducerInfo,
+    ProducerTable,
+    QueueUnit,
+    QueueUnits,
+    Rate,
+    StatsData,
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
@@ -50,7 +54,7 @@ def test_the_status_of_a_broker(world: Any) -> None:
         "earliestMessageTimeStamp": "-1",
         "dispatchBehindBytes": "none",
     }
-    answer(world, RequestCode.GET_BROKER_RUNTIME_INFO, broker_bodies.encode_key_values(told))
+    answer(world, RequestCode.GET_BROKER_RUNTIME_INFO, bodies.encode(KeyValueTable(told)))
 
     async def main() -> None:
         async with admin(world) as looking:
@@ -88,29 +92,25 @@ def test_settings_are_told_and_changed(world: Any) -> None:
 
 def test_figures_of_a_broker(world: Any) -> None:
     """Counts, progress of all groups, producers, units of a queue."""
-    rate = stats_bodies.Rate(sum=6, tps=0.1, average=1.0)
-    stats = stats_bodies.StatsData(minute=rate, hour=rate, day=rate)
-    progress = progress_bodies.BrokerConsumeStats(
-        broker_address="a:1", groups=[], total_lag=3, total_in_flight=1
-    )
-    producer = group_bodies.ProducerInfo(
-        client_id="i", address="a:2", language="JAVA", version=1, seen_at_ms=5
-    )
-    units = admin_bodies.QueueUnits(
+    rate = Rate(sum=6, tps=0.1, average=1.0)
+    stats = StatsData(minute=rate, hour=rate, day=rate)
+    progress = BrokerConsumeStats(broker_address="a:1", groups=[], total_lag=3, total_in_flight=1)
+    producer = ProducerInfo(client_id="i", address="a:2", language="JAVA", version=1, seen_at_ms=5)
+    units = QueueUnits(
         min_offset=0,
         max_offset=2,
-        units=[admin_bodies.QueueUnit(physical_offset=0, size=9, tags_code=1)],
+        units=[QueueUnit(physical_offset=0, size=9, tags_code=1)],
     )
-    answer(world, RequestCode.VIEW_BROKER_STATS_DATA, stats_bodies.encode_stats(stats))
+    answer(world, RequestCode.VIEW_BROKER_STATS_DATA, bodies.encode(stats))
     answer(
         world,
         RequestCode.GET_BROKER_CONSUME_STATS,
-        progress_bodies.encode_broker_consume_stats(progress),
+        bodies.encode(progress),
     )
     answer(
-        world, RequestCode.GET_ALL_PRODUCER_INFO, group_bodies.encode_producers({"p": [producer]})
+        world, RequestCode.GET_ALL_PRODUCER_INFO, bodies.encode(ProducerTable({"p": [producer]}))
     )
-    answer(world, RequestCode.QUERY_CONSUME_QUEUE, admin_bodies.encode_queue_units(units))
+    answer(world, RequestCode.QUERY_CONSUME_QUEUE, bodies.encode(units))
 
     async def main() -> None:
         async with admin(world) as looking:

@@ -7,11 +7,20 @@ import pytest
 
 from sprocket.base.errors import BrokerRefused, InvalidMessage
 from sprocket.rocketmq.client.admin import Admin
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
-    admin_bodies,
-    consumer_bodies,
-    group_bodies,
-    progress_bodies,
+    ClientConnection,
+    ConsumerConnection,
+    ConsumeStats,
+    DirectOutcome,
+    GroupTable,
+    ProducerConnection,
+    QueueInfo,
+    QueueOffsets,
+    QueueProgress,
+    RunningInfo,
+    TopicInfo,
+    TopicNames,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
@@ -41,9 +50,9 @@ def answer(world: Any, code: RequestCode, body: bytes = b"", header: Any = None)
 def known(world: Any, *names: str) -> None:
     """Have the cluster know groups."""
     groups = [SubscriptionGroup(name=name) for name in names]
-    table = group_bodies.GroupTable(version=DataVersion.new(1), groups=groups)
+    table = GroupTable(version=DataVersion.new(1), groups=groups)
     code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-    answer(world, code, group_bodies.encode_group_table(table))
+    answer(world, code, bodies.encode(table))
 
 
 def asked(world: Any, code: RequestCode) -> list[Command]:
@@ -54,23 +63,23 @@ def asked(world: Any, code: RequestCode) -> list[Command]:
 def test_a_group_is_created_found_and_deleted(world: Any) -> None:
     """As it was said to be, and with what it has committed."""
     group = SubscriptionGroup(name="g", retry_times_max=3)
-    table = group_bodies.GroupTable(version=DataVersion.new(1), groups=[group])
-    topics = admin_bodies.TopicsOfGroup(broker_address="", topics=["u", "%RETRY%g", "t"])
+    table = GroupTable(version=DataVersion.new(1), groups=[group])
+    topics = TopicNames(broker_address="", topics=["u", "%RETRY%g", "t"])
     answer(world, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     answer(world, RequestCode.DELETE_SUBSCRIPTIONGROUP)
     answer(
         world,
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-        group_bodies.encode_group_table(table),
+        bodies.encode(table),
     )
-    answer(world, RequestCode.QUERY_TOPICS_BY_CONSUMER, admin_bodies.encode_topics_of_group(topics))
+    answer(world, RequestCode.QUERY_TOPICS_BY_CONSUMER, bodies.encode(topics))
 
     async def main() -> None:
         async with admin(world) as looking:
             await looking.group.create(group)
             await looking.group.create("plain")
             sent = [
-                group_bodies.decode_group(one.body)
+                bodies.decode_group(one.body)
                 for one in asked(world, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
             ]
             assert sent == [group, SubscriptionGroup(name="plain")]
@@ -90,15 +99,17 @@ def test_a_group_is_created_found_and_deleted(world: Any) -> None:
 
 def test_how_far_a_group_is_and_who_is_in_it(world: Any) -> None:
     """Progress with its lag, members or None, producers or none."""
-    one = progress_bodies.QueueProgress(broker_offset=9, consumer_offset=4)
-    stats = progress_bodies.ConsumeStats(
-        queues={world.queue(1): one, world.queue(0): one}, consume_tps=2.0
+    one = QueueProgress(broker_offset=9, consumer_offset=4)
+    stats = ConsumeStats(queues={world.queue(1): one, world.queue(0): one}, consume_tps=2.0)
+    client = ClientConnection(client_id="i", address="a:1", language="PYTHON", version=1)
+    members = ConsumerConnection(
+        connections=[client],
+        subscriptions=[],
+        consume_type="CONSUME_PASSIVELY",
+        message_model="CLUSTERING",
+        consume_from_where="CONSUME_FROM_LAST_OFFSET",
     )
-    client = group_bodies.ClientConnection(
-        client_id="i", address="a:1", language="PYTHON", version=1
-    )
-    members = group_bodies.ConsumerConnection(connections=[client])
-    answer(world, RequestCode.GET_CONSUME_STATS, progress_bodies.encode_consume_stats(stats))
+    answer(world, RequestCode.GET_CONSUME_STATS, bodies.encode(stats))
     known(world, "g")
 
     async def main() -> None:
@@ -117,9 +128,9 @@ def test_how_far_a_group_is_and_who_is_in_it(world: Any) -> None:
             with pytest.raises(NoSuchGroup, match="no producer of group 'p' is connected"):
                 await looking.group.producers("p")
             code = RequestCode.GET_CONSUMER_CONNECTION_LIST
-            answer(world, code, group_bodies.encode_consumer_connection(members))
+            answer(world, code, bodies.encode(members))
             code = RequestCode.GET_PRODUCER_CONNECTION_LIST
-            answer(world, code, group_bodies.encode_producer_connection([client]))
+            answer(world, code, bodies.encode(ProducerConnection([client])))
             there = await looking.group.consumers("g")
             assert there is not None
             assert list(there.connections) == [client]
@@ -130,12 +141,12 @@ def test_how_far_a_group_is_and_who_is_in_it(world: Any) -> None:
 
 def test_a_consumer_is_asked_by_way_of_a_broker(world: Any) -> None:
     """What it does, and to consume one message now; a refusal is an error."""
-    info = consumer_bodies.RunningInfo(
+    info = RunningInfo(
         properties={"a": "b"},
-        queues={world.queue(0): consumer_bodies.QueueInfo(commit_offset=3, is_locked=True)},
-        topics={"t": consumer_bodies.TopicInfo(consume_rate=1.5, failures=2)},
+        queues={world.queue(0): QueueInfo(commit_offset=3, is_locked=True)},
+        topics={"t": TopicInfo(consume_rate=1.5, failures=2)},
     )
-    direct = consumer_bodies.encode_direct("CR_LATER", orderly=True, spent_ms=4, remark="no")
+    direct = bodies.encode(DirectOutcome(result="CR_LATER", orderly=True, spent_ms=4, remark="no"))
 
     async def main() -> None:
         async with admin(world) as looking:
@@ -144,7 +155,7 @@ def test_a_consumer_is_asked_by_way_of_a_broker(world: Any) -> None:
             answer(
                 world,
                 RequestCode.GET_CONSUMER_RUNNING_INFO,
-                consumer_bodies.encode_running_info(info),
+                bodies.encode(info),
             )
             answer(world, RequestCode.CONSUME_MESSAGE_DIRECTLY, direct)
             found = await looking.group.running_info("g", "i")
@@ -156,7 +167,7 @@ def test_a_consumer_is_asked_by_way_of_a_broker(world: Any) -> None:
             world.cluster.store("t", 0, b"x", world.encoded(KEYS="k"))
             (message,) = await looking.query_by_key("t", "k")
             outcome = await looking.group.consume_directly("g", "i", message)
-            assert outcome == consumer_bodies.DirectOutcome(
+            assert outcome == DirectOutcome(
                 result="CR_LATER", orderly=True, spent_ms=4, remark="no"
             )
             (command,) = asked(world, RequestCode.CONSUME_MESSAGE_DIRECTLY)
@@ -182,7 +193,7 @@ def test_a_group_goes_on_from_another_place(world: Any, to: Any, at_ms: int) -> 
     answer(
         world,
         RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-        consumer_bodies.encode_offsets(offsets),
+        bodies.encode(QueueOffsets(offsets)),
     )
     known(world, "g")
 
@@ -227,8 +238,8 @@ def test_an_old_broker_resets_a_group_of_which_nobody_is_there(world: Any) -> No
 
 def test_offsets_are_cloned_topic_by_topic(world: Any) -> None:
     """All in which the source has committed, as RocketMQ does nothing without a topic."""
-    topics = admin_bodies.TopicsOfGroup(broker_address="", topics=["u", "t"])
-    answer(world, RequestCode.QUERY_TOPICS_BY_CONSUMER, admin_bodies.encode_topics_of_group(topics))
+    topics = TopicNames(broker_address="", topics=["u", "t"])
+    answer(world, RequestCode.QUERY_TOPICS_BY_CONSUMER, bodies.encode(topics))
     answer(world, RequestCode.CLONE_GROUP_OFFSET)
     known(world, "g")
 
@@ -243,11 +254,11 @@ def test_offsets_are_cloned_topic_by_topic(world: Any) -> None:
                 ("g", "h", "t"),
                 ("g", "h", "u"),
             ]
-            none = admin_bodies.TopicsOfGroup(broker_address="", topics=[])
+            none = TopicNames(broker_address="", topics=[])
             answer(
                 world,
                 RequestCode.QUERY_TOPICS_BY_CONSUMER,
-                admin_bodies.encode_topics_of_group(none),
+                bodies.encode(none),
             )
             with pytest.raises(NoSuchGroup, match="committed in no topic"):
                 await looking.group.clone_offsets("g", "h")

@@ -6,7 +6,8 @@ import pytest
 
 from sprocket.base.errors import BrokerRefused, ClientError
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import KeyValueTable
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import AddAnswer, ValueAnswer, WipeAnswer
@@ -53,7 +54,7 @@ def test_values_by_namespace_and_key(world: Any) -> None:
                 with pytest.raises(BrokerRefused):
                     await looking.nameserver.values("n")
             answer(world, RequestCode.GET_KV_CONFIG, header=ValueAnswer(value="v"))
-            table = broker_bodies.encode_key_values({"k": "v"})
+            table = bodies.encode(KeyValueTable({"k": "v"}))
             answer(world, RequestCode.GET_KVLIST_BY_NAMESPACE, table)
             assert await looking.nameserver.get("n", "k") == "v"
             assert await looking.nameserver.values("n") == {"k": "v"}

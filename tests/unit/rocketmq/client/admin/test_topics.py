@@ -6,7 +6,15 @@ import pytest
 
 from sprocket.base.errors import BrokerRefused, InvalidMessage, RequestTimeout
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    ClusterInfo,
+    GroupNames,
+    QueueStats,
+    TopicNames,
+    TopicStats,
+    TopicTable,
+)
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.config import DataVersion
@@ -55,9 +63,7 @@ def test_creating_a_topic_can_fail_in_four_ways(world: Any) -> None:
             )
             with pytest.raises(RequestTimeout, match="was created, but"):
                 await looking.create_topic("t")
-            empty = broker_bodies.encode_cluster_info(
-                broker_bodies.ClusterInfo(brokers={}, clusters={}), standard=True
-            )
+            empty = bodies.encode(ClusterInfo(brokers={}, clusters={}), quoted=True)
             cluster.on[RequestCode.GET_BROKER_CLUSTER_INFO] = lambda peer, command: peer.send(
                 response(command, 0, body=[empty])
             )
@@ -148,23 +154,19 @@ def test_a_deleted_topic_is_gone_everywhere(world: Any) -> None:
 def test_what_a_topic_is_and_holds(world: Any) -> None:
     """Its set-up by broker, its offsets and rate, its groups, the topics of a cluster."""
     config = TopicConfig(name="t", read_queues=2, write_queues=2)
-    stats = admin_bodies.TopicStats(
+    stats = TopicStats(
         queues={
-            world.queue(number): admin_bodies.QueueStats(
-                min_offset=0, max_offset=number, last_update_at_ms=5
-            )
+            world.queue(number): QueueStats(min_offset=0, max_offset=number, last_update_at_ms=5)
             for number in (1, 0)
         },
         put_tps=1.5,
     )
-    table = admin_bodies.TopicTable(
-        version=DataVersion.new(1), topics=[config, TopicConfig(name="s")]
-    )
-    answer(world, RequestCode.GET_TOPIC_CONFIG, broker_bodies.encode_topic(config))
-    answer(world, RequestCode.GET_TOPIC_STATS_INFO, admin_bodies.encode_topic_stats(stats))
-    answer(world, RequestCode.GET_ALL_TOPIC_CONFIG, admin_bodies.encode_topic_table(table))
-    answer(world, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, admin_bodies.encode_groups(["h", "g"]))
-    answer(world, RequestCode.GET_TOPICS_BY_CLUSTER, broker_bodies.encode_topic_list(["u", "t"]))
+    table = TopicTable(version=DataVersion.new(1), topics=[config, TopicConfig(name="s")])
+    answer(world, RequestCode.GET_TOPIC_CONFIG, bodies.encode(config))
+    answer(world, RequestCode.GET_TOPIC_STATS_INFO, bodies.encode(stats))
+    answer(world, RequestCode.GET_ALL_TOPIC_CONFIG, bodies.encode(table))
+    answer(world, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, bodies.encode(GroupNames(["h", "g"])))
+    answer(world, RequestCode.GET_TOPICS_BY_CLUSTER, bodies.encode(TopicNames(topics=["u", "t"])))
 
     async def main() -> None:
         world.cluster.topics["t"] = 2

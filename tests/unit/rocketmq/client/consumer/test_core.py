@@ -14,7 +14,7 @@ from sprocket.rocketmq.client.consumer.delivery.listener import DeadLetter, Deli
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec.bodies import client_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.headers import headers
@@ -349,7 +349,7 @@ def test_a_heartbeat_says_what_the_consumer_is(world: Any, tmp_path: Path, broad
         async with consumer(world, lambda _: None, **how) as reader:
             await reader.subscribe("t", "a || b")
             sent = [one for one in world.cluster.requests if one.code == RequestCode.HEART_BEAT]
-        (data,) = client_bodies.decode_heartbeat(sent[-1].body).consumers
+        (data,) = bodies.decode_heartbeat(sent[-1].body).consumers
         assert data.message_model == ("BROADCASTING" if broadcast else "CLUSTERING")
         assert data.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
         topics = {one.topic: one.expression for one in data.subscriptions}
@@ -384,7 +384,7 @@ def test_a_polled_queue_that_goes_is_committed_if_wanted(world: Any, automatic: 
         await asyncio.sleep(1)
         assert world.cluster.committed == ({("g", "t", 0): 2} if automatic else {})
         sent = [one for one in world.cluster.requests if one.code == RequestCode.HEART_BEAT]
-        (data,) = client_bodies.decode_heartbeat(sent[-1].body).consumers
+        (data,) = bodies.decode_heartbeat(sent[-1].body).consumers
         assert (data.consume_type, data.message_model) == ("CONSUME_ACTIVELY", "CLUSTERING")
         await core.close()
 

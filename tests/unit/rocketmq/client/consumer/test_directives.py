@@ -10,7 +10,8 @@ from sprocket.rocketmq.client.consumer.delivery.listener import DeliverLater
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec.bodies import consumer_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerStatus, QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.headers import (
@@ -69,7 +70,7 @@ def test_a_reset_moves_what_is_held(world: Any, orderly: bool) -> None:
             await world.until(lambda: len(got) == 40)
             tasks = len(asyncio.all_tasks())
             offsets = {world.queue(0): 30, world.queue(5): 7}
-            body = consumer_bodies.encode_offsets(offsets)
+            body = bodies.encode(QueueOffsets(offsets))
             member = world.cluster.members["g"][0]
             code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
             world.cluster.ask(member, code, RESET, body, oneway=True)
@@ -94,9 +95,9 @@ def test_a_status_tells_how_far_it_is(world: Any) -> None:
             await world.until(lambda: len(got) == 5)
             code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
             answer = await ask(world, code, GetConsumerStatus(topic="t", group="g"))
-            assert consumer_bodies.decode_status(answer.body) == {world.queue(0): 5}
+            assert bodies.decode_request(ConsumerStatus, answer.body).offsets == {world.queue(0): 5}
             answer = await ask(world, code, GetConsumerStatus(topic="other", group="g"))
-            assert consumer_bodies.decode_status(answer.body) == {}
+            assert bodies.decode_request(ConsumerStatus, answer.body).offsets == {}
 
     world.run(main)
 

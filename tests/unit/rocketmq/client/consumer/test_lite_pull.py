@@ -11,7 +11,8 @@ from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
-from sprocket.rocketmq.codec.bodies import consumer_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.codec.headers.consumer_headers import ResetConsumerOffset
@@ -399,7 +400,7 @@ def test_a_reset_of_an_operator_is_stored(world: Any) -> None:
                 world.cluster.members["g"][0],
                 RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
                 ResetConsumerOffset(topic="t", group="g", timestamp=0),
-                consumer_bodies.encode_offsets({world.queue(0): 7}),
+                bodies.encode(QueueOffsets({world.queue(0): 7})),
                 oneway=True,
             )
             assert await take(reader, 3) == [7, 8, 9]

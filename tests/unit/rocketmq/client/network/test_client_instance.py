@@ -9,7 +9,8 @@ import pytest
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
-from sprocket.rocketmq.codec.bodies import client_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import request
 
@@ -54,7 +55,7 @@ def test_a_new_connection_to_a_broker_begins_with_an_introduction(world: Any) ->
         await asyncio.sleep(1)
         assert world.cluster.seen.count(RequestCode.HEART_BEAT) == 1
         assert len(told) == 1
-        data = client_bodies.decode_heartbeat(world.cluster.requests[-1].body)
+        data = bodies.decode_heartbeat(world.cluster.requests[-1].body)
         assert (data.client_id, data.producers) == (instance.client_id, ["p"])
         await instance.close()
 
@@ -98,7 +99,7 @@ def test_what_a_broker_asks_is_heard_or_refused(world: Any) -> None:
             news.append(f"g was sent {command.code}")
             return bool(command.is_oneway)
 
-        data = client_bodies.ConsumerData(group="g")
+        data = ConsumerData(group="g")
         instance.join_as_consumer("g", JoinedGroup(lambda: data, take))
         world.cluster.notify_ids_changed(instance.client_id, "g")
         world.cluster.notify_ids_changed(instance.client_id, "another")

@@ -8,7 +8,7 @@ import pytest
 from sprocket.base.errors import ClientError, NotConnected, SettingsError
 from sprocket.rocketmq.client import Admin, Client, ClientSettings, Message, Producer, PushConsumer
 from sprocket.rocketmq.client.network.lease import Lease
-from sprocket.rocketmq.codec.bodies import client_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 
 
@@ -51,7 +51,7 @@ def test_a_shared_client_serves_everybody_over_one_connection(world: Any) -> Non
                 assert len(world.cluster.servers[-1].peers) == 1
                 await instance.heartbeat_all()
                 beats = [
-                    client_bodies.decode_heartbeat(one.body)
+                    bodies.decode_heartbeat(one.body)
                     for one in world.cluster.requests
                     if one.code == RequestCode.HEART_BEAT
                 ]

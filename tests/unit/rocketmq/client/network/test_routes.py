@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base.errors import BrokerRefused, SettingsError
 from sprocket.rocketmq.client.network.routes import NameServers, split_addresses
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.errors import NoRoute
@@ -20,7 +20,7 @@ def answer_with(world: Any, route: TopicRoute) -> None:
     """Let the NameServer give this route for every topic."""
 
     def handler(peer: Peer, command: Command) -> None:
-        peer.send(response(command, 0, body=[broker_bodies.encode_route(route, standard=True)]))
+        peer.send(response(command, 0, body=[bodies.encode(route, quoted=True)]))
 
     world.cluster.on[ROUTE] = handler
 

@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.rocketmq.client import Message, Producer, ProducerSettings
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, Prober
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
@@ -74,7 +74,7 @@ def two_brokers(world: Any) -> None:
                 BrokerData(cluster="c", name="c", addresses={0: OTHER}),
             ],
         )
-        peer.send(response(command, 0, body=[broker_bodies.encode_route(found, standard=True)]))
+        peer.send(response(command, 0, body=[bodies.encode(found, quoted=True)]))
 
     world.cluster.on[RequestCode.GET_ROUTEINFO_BY_TOPIC] = route
 

@@ -16,7 +16,7 @@ from sprocket.rocketmq.client import (
     SendResult,
     reply_to,
 )
-from sprocket.rocketmq.codec.bodies import client_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.headers import PushReply, SendMessageAnswer, SendMessageV2
@@ -133,7 +133,7 @@ def test_the_broker_knows_us_before_the_request(world: Any) -> None:
         sent = world.cluster.seen.index(RequestCode.SEND_MESSAGE_V2)
         assert RequestCode.HEART_BEAT in world.cluster.seen[:sent]
         (beat, *_) = [one for one in world.cluster.requests if one.code == RequestCode.HEART_BEAT]
-        assert client_bodies.decode_heartbeat(beat.body).producers == ["asks"]
+        assert bodies.decode_heartbeat(beat.body).producers == ["asks"]
 
     world.run(main)
 
@@ -151,7 +151,7 @@ def test_a_connection_that_others_opened_is_no_introduction(world: Any) -> None:
                         with pytest.raises(ReplyTimeout):
                             await asking.request(Message("t", b"what"), timeout_ms=50)
         told = [
-            client_bodies.decode_heartbeat(one.body).producers
+            bodies.decode_heartbeat(one.body).producers
             for one in world.cluster.requests
             if one.code == RequestCode.HEART_BEAT
         ]

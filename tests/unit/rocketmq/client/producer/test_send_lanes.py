@@ -11,7 +11,7 @@ from sprocket.rocketmq.client.producer.outgoing import Outgoing
 from sprocket.rocketmq.client.producer.send_lanes import FreeLane, OrderedLane
 from sprocket.rocketmq.client.producer.send_request import SendRequests
 from sprocket.rocketmq.client.settings import ProducerSettings
-from sprocket.rocketmq.codec.bodies import broker_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
@@ -181,7 +181,7 @@ def test_a_free_message_avoids_the_broker_that_failed_it(world: Any) -> None:
             ],
         )
         world.cluster.on[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda peer, command: peer.send(
-            response(command, 0, body=[broker_bodies.encode_route(route, standard=True)])
+            response(command, 0, body=[bodies.encode(route, quoted=True)])
         )
         await world.cluster.start_one(other)
         bench = Bench(world)

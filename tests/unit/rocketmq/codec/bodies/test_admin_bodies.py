@@ -3,16 +3,18 @@
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.bodies import admin_bodies, body_parts
-from sprocket.rocketmq.codec.bodies.admin_bodies import (
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    GroupNames,
     QueueStats,
     QueueUnit,
     QueueUnits,
-    TopicsOfGroup,
+    TopicConfigs,
+    TopicNames,
     TopicStats,
     TopicTable,
 )
-from sprocket.rocketmq.codec.config import DataVersion, tables
+from sprocket.rocketmq.codec.config import DataVersion, declared
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -28,7 +30,7 @@ TOPICS = [TopicConfig(name="t", order=True), TopicConfig(name="u", attributes={"
 def test_topic_stats_have_objects_as_keys() -> None:
     """What every released Java client expects."""
     one = '{"lastUpdateTimestamp":3,"maxOffset":2,"minOffset":1}'
-    assert admin_bodies.encode_topic_stats(STATS).decode() == (
+    assert bodies.encode(STATS).decode() == (
         f'{{"offsetTable":{{{{"brokerName":"b","queueId":0,"topic":"t"}}:{one},'
         f'{{"brokerName":"b","queueId":1,"topic":"t"}}:{one}}},"topicPutTps":0.5}}'
     )
@@ -36,14 +38,14 @@ def test_topic_stats_have_objects_as_keys() -> None:
 
 def test_bodies_are_read_back() -> None:
     """Each as it was written."""
-    assert admin_bodies.decode_topic_stats(admin_bodies.encode_topic_stats(STATS)) == STATS
+    assert bodies.decode(TopicStats, bodies.encode(STATS)) == STATS
     table = TopicTable(version=DataVersion(3, 7), topics=TOPICS)
-    assert admin_bodies.decode_topic_table(admin_bodies.encode_topic_table(table)) == table
-    configs = admin_bodies.encode_topic_configs(TOPICS)
-    assert admin_bodies.decode_topic_configs(configs) == TOPICS
-    assert admin_bodies.decode_groups(admin_bodies.encode_groups(["a", "b"])) == ["a", "b"]
-    found = TopicsOfGroup(broker_address="h:1", topics=["t"])
-    assert admin_bodies.decode_topics_of_group(admin_bodies.encode_topics_of_group(found)) == found
+    assert bodies.decode(TopicTable, bodies.encode(table)) == table
+    configs = bodies.encode(TopicConfigs(TOPICS))
+    assert bodies.decode_request(TopicConfigs, configs).topics == TOPICS
+    assert bodies.decode(GroupNames, bodies.encode(GroupNames(["a", "b"]))).groups == ["a", "b"]
+    found = TopicNames(broker_address="h:1", topics=["t"])
+    assert bodies.decode(TopicNames, bodies.encode(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -61,32 +63,30 @@ def test_bodies_are_read_back() -> None:
 )
 def test_units_are_read_back(units: QueueUnits) -> None:
     """With and without a group's subscription."""
-    assert admin_bodies.decode_queue_units(admin_bodies.encode_queue_units(units)) == units
+    assert bodies.decode(QueueUnits, bodies.encode(units)) == units
 
 
 def test_what_cannot_be_read_is_named() -> None:
     """Members of the wrong kind."""
     with pytest.raises(WireError, match="topicPutTps"):
-        admin_bodies.decode_topic_stats(b'{"topicPutTps":"x"}')
+        bodies.decode(TopicStats, b'{"topicPutTps":"x"}')
     with pytest.raises(WireError, match="queueData"):
-        admin_bodies.decode_queue_units(b'{"queueData":{}}')
+        bodies.decode(QueueUnits, b'{"queueData":{}}')
     with pytest.raises(WireError, match="topicConfigList"):
-        admin_bodies.decode_topic_configs(b'{"topicConfigList":3}')
+        bodies.decode_request(TopicConfigs, b'{"topicConfigList":3}')
 
 
 def test_a_table_of_topics_comes_in_pieces_by_the_order_of_names() -> None:
     """As RocketMQ's library sorts its members."""
     topics = [TopicConfig(name=f't{number}é"') for number in range(1000)]
-    pieces = list(
-        admin_bodies.topic_table_pieces(TopicTable(version=DataVersion(3, 7), topics=topics))
-    )
+    pieces = list(bodies.encode_pieces(TopicTable(version=DataVersion(3, 7), topics=topics)))
     assert len(pieces) > 3
-    assert max(map(len, pieces)) < 2 * body_parts.PIECE_BYTES
+    assert max(map(len, pieces)) < 2 * declared.PIECE_BYTES
     whole = {
-        "dataVersion": DataVersion(3, 7).to_json(),
-        "mappingDataVersion": DataVersion.new(0).to_json(),
-        "topicConfigTable": {one.name: tables.topic_to_json(one) for one in topics},
+        "dataVersion": declared.plain(DataVersion(3, 7)),
+        "mappingDataVersion": declared.plain(DataVersion.new(0)),
+        "topicConfigTable": {one.name: declared.plain(one) for one in topics},
         "topicQueueMappingDetailMap": {},
         "topicQueueMappingInfoMap": {},
     }
-    assert b"".join(pieces) == body_parts.encode(whole)
+    assert b"".join(pieces) == declared.encode(whole)

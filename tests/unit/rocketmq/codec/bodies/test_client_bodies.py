@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.bodies import client_bodies
-from sprocket.rocketmq.codec.bodies.client_bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    ClientCheck,
+    ConsumerData,
+    ConsumerIds,
+    HeartbeatData,
+    LockBatch,
+    LockedQueues,
+)
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -16,8 +23,8 @@ QUEUES = [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)]
 
 def test_the_members_of_a_group() -> None:
     """A list of client ids."""
-    assert client_bodies.encode_consumer_list(["1@2"]) == b'{"consumerIdList":["1@2"]}'
-    assert client_bodies.decode_consumer_list(b'{"consumerIdList":["1@2"]}') == ["1@2"]
+    assert bodies.encode(ConsumerIds(["1@2"])) == b'{"consumerIdList":["1@2"]}'
+    assert bodies.decode(ConsumerIds, b'{"consumerIdList":["1@2"]}').client_ids == ["1@2"]
 
 
 def test_a_heartbeat_is_read_back() -> None:
@@ -39,7 +46,7 @@ def test_a_heartbeat_is_read_back() -> None:
         fingerprint=7,
         without_sub=True,
     )
-    assert client_bodies.decode_heartbeat(client_bodies.encode_heartbeat(heartbeat)) == heartbeat
+    assert bodies.decode_heartbeat(bodies.encode(heartbeat)) == heartbeat
 
 
 def test_a_heartbeat_of_the_cpp_client_is_read() -> None:
@@ -50,7 +57,7 @@ def test_a_heartbeat_of_the_cpp_client_is_read() -> None:
         b'"subString":"a","subVersion":"1700000000000","tagsSet":["a"],"topic":"T"}]}],'
         b'"producerDataSet":[{"groupName":"PG"}]}\n'
     )
-    heartbeat = client_bodies.decode_heartbeat(data)
+    heartbeat = bodies.decode_heartbeat(data)
     (consumer,) = heartbeat.consumers
     assert (
         heartbeat.client_id,
@@ -69,10 +76,10 @@ def test_a_heartbeat_of_the_cpp_client_is_read() -> None:
 def test_a_heartbeat_with_little_in_it() -> None:
     """Missing members have RocketMQ's defaults, and so have names that nobody knows."""
     little = b'{"consumerDataSet":[{"groupName":"","subscriptionDataSet":[]}]}'
-    (consumer,) = client_bodies.decode_heartbeat(little).consumers
+    (consumer,) = bodies.decode_heartbeat(little).consumers
     assert consumer == ConsumerData(group="", subscriptions=[])
     odd = little.replace(b'"groupName"', b'"consumeType":"X","messageModel":"X","groupName"')
-    assert client_bodies.decode_heartbeat(odd).consumers == [consumer]
+    assert bodies.decode_heartbeat(odd).consumers == [consumer]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,7 @@ def test_a_heartbeat_with_little_in_it() -> None:
 def test_a_heartbeat_that_does_not_say_who_it_is_of_is_refused(body: str) -> None:
     """Client, group, subscriptions and their topics must be there, as RocketMQ has it."""
     with pytest.raises(WireError, match="without"):
-        client_bodies.decode_heartbeat(body.encode())
+        bodies.decode_heartbeat(body.encode())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,7 @@ def test_what_a_lock_request_may_leave_out(body: str, is_locked: bool, is_unlock
     """RocketMQ stumbles over the others, a little sooner where it unlocks."""
     for is_group_needed, is_read in ((False, is_locked), (True, is_unlocked)):
         try:
-            client_bodies.decode_lock(body.encode(), is_group_needed=is_group_needed)
+            bodies.decode_lock(body.encode(), is_group_needed=is_group_needed)
         except WireError:
             assert not is_read
         else:
@@ -118,33 +125,33 @@ def test_a_client_check_is_read() -> None:
         b'{"clientId":"c","group":"g",'
         b'"subscriptionData":{"expressionType":"SQL92","subString":"a > 1","topic":"t"}}'
     )
-    check = client_bodies.decode_client_check(data)
+    check = bodies.decode_request(ClientCheck, data)
     assert (check.client_id, check.group) == ("c", "g")
     assert check.subscription == Subscription.parse("t", "a > 1", type="SQL92")
-    assert client_bodies.decode_client_check(b"{}").subscription.type == "TAG"
+    assert bodies.decode_request(ClientCheck, b"{}").subscription.type == "TAG"
 
 
 def test_locks_are_read_back() -> None:
     """The request, and what it brought."""
-    lock = client_bodies.decode_lock(client_bodies.encode_lock("g", "c", QUEUES))
+    lock = bodies.decode_lock(bodies.encode(LockBatch(group="g", client_id="c", queues=QUEUES)))
     assert (
         lock.group,
         lock.client_id,
         lock.queues,
         lock.only_this_broker,
     ) == ("g", "c", QUEUES, False)
-    assert client_bodies.decode_locked(client_bodies.encode_locked(QUEUES)) == QUEUES
+    assert bodies.decode(LockedQueues, bodies.encode(LockedQueues(QUEUES))).queues == QUEUES
 
 
 @pytest.mark.parametrize(
     ("decode", "data"),
     [
-        (client_bodies.decode_heartbeat, b""),
-        (client_bodies.decode_heartbeat, b'{"consumerDataSet":[{"messageModel":2}]}'),
-        (client_bodies.decode_heartbeat, b'{"consumerDataSet":[{"messageModel":"NONE"}]}'),
-        (client_bodies.decode_heartbeat, b'{"consumerDataSet":[{"subscriptionDataSet":[1]}]}'),
-        (client_bodies.decode_heartbeat, b'{"producerDataSet":["x"]}'),
-        (client_bodies.decode_lock, b'{"mqSet":[{"queueId":"x"}]}'),
+        (bodies.decode_heartbeat, b""),
+        (bodies.decode_heartbeat, b'{"consumerDataSet":[{"messageModel":2}]}'),
+        (bodies.decode_heartbeat, b'{"consumerDataSet":[{"messageModel":"NONE"}]}'),
+        (bodies.decode_heartbeat, b'{"consumerDataSet":[{"subscriptionDataSet":[1]}]}'),
+        (bodies.decode_heartbeat, b'{"producerDataSet":["x"]}'),
+        (bodies.decode_lock, b'{"mqSet":[{"queueId":"x"}]}'),
     ],
 )
 def test_what_cannot_be_read_is_a_wire_error(decode: Callable[[bytes], Any], data: bytes) -> None:

@@ -5,8 +5,15 @@ import json
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.bodies import consumer_bodies
-from sprocket.rocketmq.codec.bodies.consumer_bodies import QueueInfo, RunningInfo, TopicInfo
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    ConsumerStatus,
+    DirectOutcome,
+    QueueInfo,
+    QueueOffsets,
+    RunningInfo,
+    TopicInfo,
+)
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -17,21 +24,21 @@ KEY = b'{"brokerName":"b","queueId":3,"topic":"t"}'
 def test_new_offsets_have_queues_as_keys() -> None:
     """Both ways, as Java has them."""
     text = b'{"offsetTable":{' + KEY + b":42}}"
-    assert consumer_bodies.encode_offsets({QUEUE: 42}) == text
-    assert consumer_bodies.decode_offsets(text) == {QUEUE: 42}
+    assert bodies.encode(QueueOffsets({QUEUE: 42})) == text
+    assert bodies.decode_offsets(text) == {QUEUE: 42}
 
 
 def test_new_offsets_may_be_a_list() -> None:
     """As brokers write them for clients in C++."""
     text = b'{"offsetTable":[{"brokerName":"b","offset":42,"queueId":3,"topic":"t"}]}'
-    assert consumer_bodies.decode_offsets(text) == {QUEUE: 42}
+    assert bodies.decode_offsets(text) == {QUEUE: 42}
 
 
 def test_a_file_of_a_java_client_is_read() -> None:
     """Pretty-printed with tabs, keys without quotes of their own."""
     key = b'{\n\t\t"brokerName":"b",\n\t\t"queueId":3,\n\t\t"topic":"t"\n\t}'
     text = b'{\n\t"offsetTable":{' + key + b":42\n\t}\n}"
-    assert consumer_bodies.decode_offsets(text) == {QUEUE: 42}
+    assert bodies.decode_offsets(text) == {QUEUE: 42}
 
 
 @pytest.mark.parametrize(
@@ -40,26 +47,26 @@ def test_a_file_of_a_java_client_is_read() -> None:
 def test_what_cannot_be_read_is_an_error(text: bytes) -> None:
     """Never anything else than WireError."""
     with pytest.raises(WireError):
-        consumer_bodies.decode_offsets(text)
+        bodies.decode_offsets(text)
 
 
 def test_a_status_has_the_offsets() -> None:
     """Of the topic that was asked for."""
     text = b'{"consumerTable":{},"messageQueueTable":{' + KEY + b":42}}"
-    assert consumer_bodies.encode_status({QUEUE: 42}) == text
-    assert consumer_bodies.decode_status(text) == {QUEUE: 42}
+    assert bodies.encode(ConsumerStatus({QUEUE: 42})) == text
+    assert bodies.decode_request(ConsumerStatus, text).offsets == {QUEUE: 42}
 
 
 def test_a_direct_result() -> None:
     """With what the listener raised, if it did."""
-    text = consumer_bodies.encode_direct("CR_SUCCESS", orderly=True, spent_ms=7)
+    text = bodies.encode(DirectOutcome(result="CR_SUCCESS", orderly=True, spent_ms=7))
     assert json.loads(text) == {
         "autoCommit": True,
         "consumeResult": "CR_SUCCESS",
         "order": True,
         "spentTimeMills": 7,
     }
-    failed = consumer_bodies.encode_direct("CR_LATER", orderly=False, spent_ms=0, remark="x")
+    failed = bodies.encode(DirectOutcome(result="CR_LATER", orderly=False, spent_ms=0, remark="x"))
     assert json.loads(failed)["remark"] == "x"
 
 
@@ -71,7 +78,7 @@ def test_a_running_info_has_rocketmqs_names() -> None:
         queues={QUEUE: QueueInfo(commit_offset=9, cached_count=1, cached_bytes=3 << 20)},
         topics={"t": TopicInfo(consume_rate=1.5, failures=2)},
     )
-    text = consumer_bodies.encode_running_info(info).decode()
+    text = bodies.encode(info).decode()
     assert '"mqTable":{{"brokerName":"b","queueId":3,"topic":"t"}:{"cachedMsgCount":1' in text
     assert '"cachedMsgSizeInMiB":3,"commitOffset":9,"droped":false' in text
     assert '"consumeFailedMsgs":2,' in text
@@ -89,10 +96,10 @@ def test_what_a_consumer_tells_is_read() -> None:
         topics={"t": TopicInfo(pull_ms=1.5, failures=2)},
         stacks="main\n  at work",
     )
-    assert consumer_bodies.decode_running_info(consumer_bodies.encode_running_info(info)) == info
-    nothing = consumer_bodies.decode_running_info(b"{}")
-    assert nothing == RunningInfo(properties={}, subscriptions=[])
-    direct = consumer_bodies.encode_direct("CR_LATER", orderly=True, spent_ms=7, remark="x")
-    outcome = consumer_bodies.decode_direct(direct)
+    assert bodies.decode(RunningInfo, bodies.encode(info)) == info
+    nothing = bodies.decode(RunningInfo, b"{}")
+    assert nothing == RunningInfo(properties={})
+    direct = bodies.encode(DirectOutcome(result="CR_LATER", orderly=True, spent_ms=7, remark="x"))
+    outcome = bodies.decode(DirectOutcome, direct)
     assert (outcome.result, outcome.orderly) == ("CR_LATER", True)
     assert (outcome.spent_ms, outcome.remark) == (7, "x")

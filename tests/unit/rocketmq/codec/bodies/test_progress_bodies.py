@@ -3,16 +3,17 @@
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.bodies import body_parts, progress_bodies
-from sprocket.rocketmq.codec.bodies.progress_bodies import (
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
     BrokerConsumeStats,
     ConsumeStats,
     ConsumeTimeSpan,
+    ConsumeTimeSpans,
     DelayOffsets,
     OffsetTable,
     QueueProgress,
 )
-from sprocket.rocketmq.codec.config import DataVersion, fastjson
+from sprocket.rocketmq.codec.config import DataVersion, declared, fastjson
 from sprocket.rocketmq.model.route import MessageQueue
 
 QUEUE = MessageQueue("t", "b", 0)
@@ -30,7 +31,7 @@ STATS = ConsumeStats(
 def test_stats_have_objects_as_keys() -> None:
     """What every released Java client expects."""
     only = ConsumeStats(queues={QUEUE: STATS.queues[QUEUE]})
-    assert progress_bodies.encode_consume_stats(only).decode() == (
+    assert bodies.encode(only).decode() == (
         '{"consumeTps":0.0,"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:'
         '{"brokerOffset":9,"consumerOffset":4,"lastTimestamp":7,"pullOffset":6}}}'
     )
@@ -38,26 +39,26 @@ def test_stats_have_objects_as_keys() -> None:
 
 def test_bodies_are_read_back() -> None:
     """Each as it was written."""
-    data = progress_bodies.encode_consume_stats(STATS)
-    assert progress_bodies.decode_consume_stats(data) == STATS
+    data = bodies.encode(STATS)
+    assert bodies.decode(ConsumeStats, data) == STATS
     all_of = BrokerConsumeStats(
         broker_address="h:1",
         groups=[("g", [STATS, STATS]), ("h", [])],
         total_lag=6,
         total_in_flight=2,
     )
-    data = progress_bodies.encode_broker_consume_stats(all_of)
-    assert progress_bodies.decode_broker_consume_stats(data) == all_of
+    data = bodies.encode(all_of)
+    assert bodies.decode(BrokerConsumeStats, data) == all_of
     span = ConsumeTimeSpan(queue=QUEUE, min_at_ms=1, max_at_ms=2, consumed_at_ms=3, delay_ms=4)
-    assert progress_bodies.decode_time_spans(progress_bodies.encode_time_spans([span])) == [span]
+    assert bodies.decode(ConsumeTimeSpans, bodies.encode(ConsumeTimeSpans([span]))).spans == [span]
     table = OffsetTable(version=DataVersion(1, 2), offsets={"t@g": {0: 5, 1: 6}, "u@g": {}})
-    data = progress_bodies.encode_offset_table(table)
+    data = b"".join(bodies.offset_table_pieces(table))
     assert b'"t@g":{0:5,1:6}' in data
-    assert progress_bodies.decode_offset_table(data) == table
+    assert bodies.decode(OffsetTable, data) == table
     delays = DelayOffsets(version=DataVersion(1, 2), levels={1: 5, 18: 0})
-    data = progress_bodies.encode_delay_offsets(delays)
+    data = bodies.encode(delays)
     assert b'"offsetTable":{1:5,18:0}' in data
-    assert progress_bodies.decode_delay_offsets(data) == delays
+    assert bodies.decode(DelayOffsets, data) == delays
 
 
 def test_lag_and_what_is_in_flight() -> None:
@@ -71,7 +72,7 @@ def test_times_have_a_text_beside_them() -> None:
     span = ConsumeTimeSpan(
         queue=QUEUE, min_at_ms=1_700_000_000_007, max_at_ms=0, consumed_at_ms=0, delay_ms=0
     )
-    text = progress_bodies.encode_time_spans([span]).decode()
+    text = bodies.encode(ConsumeTimeSpans([span])).decode()
     assert ':007"}' in text
     assert '"minTimeStamp":1700000000007,' in text
 
@@ -80,17 +81,17 @@ def test_what_cannot_be_read_is_named() -> None:
     """Members of the wrong kind."""
     for wrong in (b'{"offsetTable":[]}', b'{"consumeTps":[]}', b"[]"):
         with pytest.raises(WireError):
-            progress_bodies.decode_consume_stats(wrong)
+            bodies.decode(ConsumeStats, wrong)
 
 
 def test_long_bodies_come_in_pieces_of_the_same_bytes() -> None:
     """Of some size each, however small or large its parts are."""
     queues = {MessageQueue("t", "b", number): STATS.queues[QUEUE] for number in range(1000)}
     stats = ConsumeStats(queues=queues, consume_tps=0.5)
-    pieces = list(progress_bodies.consume_stats_pieces(stats))
+    pieces = list(bodies.encode_pieces(stats))
     assert len(pieces) > 3
-    assert max(map(len, pieces)) < 2 * body_parts.PIECE_BYTES
-    assert progress_bodies.decode_consume_stats(b"".join(pieces)) == stats
+    assert max(map(len, pieces)) < 2 * declared.PIECE_BYTES
+    assert bodies.decode(ConsumeStats, b"".join(pieces)) == stats
     offsets = {f't{number}@g{number % 7}"é': {0: 5, 10: -1} for number in range(3000)}
     table = OffsetTable(version=DataVersion(1, 2), offsets=offsets)
     groups: dict[str, list[str]] = {}
@@ -98,11 +99,11 @@ def test_long_bodies_come_in_pieces_of_the_same_bytes() -> None:
         topic, _, group = key.partition("@")
         groups.setdefault(group, []).append(topic)
     whole = {
-        "dataVersion": table.version.to_json(),
+        "dataVersion": declared.plain(table.version),
         "groupTopicMap": groups,
         "offsetTable": offsets,
     }
-    pieces = list(progress_bodies.offset_table_pieces(table))
+    pieces = list(bodies.offset_table_pieces(table))
     assert len(pieces) > 3
     assert b"".join(pieces) == fastjson.write(whole, int_keys_unquoted=True)
 
@@ -110,11 +111,9 @@ def test_long_bodies_come_in_pieces_of_the_same_bytes() -> None:
 def test_what_goes_while_the_offsets_are_written_is_left_out() -> None:
     """They are written while the broker serves."""
     offsets = {f"t{number}@g": {0: number} for number in range(3000)}
-    pieces = progress_bodies.offset_table_pieces(
-        OffsetTable(version=DataVersion(1, 2), offsets=offsets)
-    )
+    pieces = bodies.offset_table_pieces(OffsetTable(version=DataVersion(1, 2), offsets=offsets))
     begun = next(pieces)
     del offsets["t2999@g"]
     offsets["new@g"] = {0: 1}
-    found = progress_bodies.decode_offset_table(begun + b"".join(pieces))
+    found = bodies.decode(OffsetTable, begun + b"".join(pieces))
     assert list(found.offsets) == [f"t{number}@g" for number in range(2999)]

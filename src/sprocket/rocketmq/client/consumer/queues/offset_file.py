@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from sprocket.base import log
 from sprocket.base.disk import Disk, Lock, read_file, replace_file
 from sprocket.base.errors import ClientError, FileMissing, StoreError, StoreLocked, WireError
-from sprocket.rocketmq.codec.bodies import body_parts, consumer_bodies
-from sprocket.rocketmq.codec.config import values
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import OffsetList
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.offload import DiskThread
@@ -121,7 +121,7 @@ class FileLedger:
         """Return what the best file says that can be read."""
         for path in self._candidates():
             is_java = os.path.basename(path) in _JAVA_NAMES
-            decode = consumer_bodies.decode_offset_file if is_java else _decode
+            decode = bodies.decode_offsets if is_java else _decode
             try:
                 found = decode(read_file(self._disk, path))
             except FileMissing:
@@ -182,14 +182,8 @@ def _claim(disk: Disk, root: str, owner: str, group: str) -> tuple[str, Lock]:
 
 
 def _encode(offsets: Mapping[MessageQueue, int]) -> bytes:
-    entries = [
-        {**body_parts.message_queue_json(queue), "offset": offset}
-        for queue, offset in sorted(offsets.items())
-    ]
-    return body_parts.encode({"offsets": entries})
+    return bodies.encode(OffsetList.of(dict(sorted(offsets.items()))))
 
 
 def _decode(data: bytes) -> dict[MessageQueue, int]:
-    table = body_parts.read_object(data, "offsets").get("offsets")
-    entries = [values.mapping(one, "an offset") for one in values.sequence(table, "offsets")]
-    return {body_parts.message_queue(one): values.member(one, "offset", 0) for one in entries}
+    return bodies.decode_request(OffsetList, data).table()

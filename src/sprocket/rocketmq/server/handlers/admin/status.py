@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-import msgspec
-
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.admin import BrokerConfig, Removal, RuntimeInfo, Upkeep
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.codec.bodies import ReplicaStatus, broker_bodies, stats_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import KeyValueTable, ReplicaStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import BrokerConfigAnswer, NoFields, ViewStats
@@ -48,7 +47,7 @@ class StatusHandlers:
 
     def told(self, _: Request, _header: NoFields) -> Answer:
         """Answer all settings, in RocketMQ's words."""
-        version = msgspec.json.encode(self._config.version.to_json()).decode()
+        version = bodies.encode(self._config.version).decode()
         return Answer(
             header=BrokerConfigAnswer(version=version),
             body=(java_properties.write(self._config.told()),),
@@ -56,7 +55,7 @@ class StatusHandlers:
 
     def runtime(self, _: Request, _header: NoFields) -> Answer:
         """Answer the figures as texts by name."""
-        return Answer(body=(broker_bodies.encode_key_values(self._info.table()),))
+        return Answer(body=(bodies.encode(KeyValueTable(self._info.table())),))
 
     def view(self, _: Request, header: ViewStats) -> Answer:
         """Answer one statistic."""
@@ -66,12 +65,12 @@ class StatusHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"The stats <{header.stats_name}> <{header.stats_key}> not exist",
             )
-        return Answer(body=(stats_bodies.encode_stats(found),))
+        return Answer(body=(bodies.encode(found),))
 
     def replicas(self, _: Request, _header: NoFields) -> Answer:
         """Answer how slaves keep up: this master has none."""
-        status = ReplicaStatus(log_end=self._store.end)
-        return Answer(body=(stats_bodies.encode_replica_status(status),))
+        status = ReplicaStatus(log_end=self._store.end, is_master=True)
+        return Answer(body=(bodies.encode(status),))
 
     def clean(self, request: Request, _header: NoFields) -> None:
         """Delete old log files that have expired, with the units and keys of their messages.

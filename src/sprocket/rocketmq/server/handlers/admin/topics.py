@@ -1,7 +1,9 @@
 """Requests about topics: 17, 18, 21, 202, 215, 305 and 351."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+from msgspec import structs
 
 from sprocket.base.disk import gather
 from sprocket.base.errors import RequestRefused, StoreError
@@ -9,15 +11,15 @@ from sprocket.rocketmq.broker.admin import Removal
 from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics, attributes, check_name
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     QueueStats,
+    TopicConfigs,
+    TopicNames,
     TopicStats,
     TopicTable,
-    admin_bodies,
-    broker_bodies,
 )
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
-from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -78,7 +80,7 @@ class TopicHandlers:
 
     def put_all(self, request: Request, _header: NoFields) -> None:
         """Make or change topics, all of them or none; answer as `put`."""
-        wanted = admin_bodies.decode_topic_configs(request.body)
+        wanted = bodies.decode_request(TopicConfigs, request.body).topics
         self._put([self._checked(topic) for topic in wanted])
         self._answer_when_kept(request)
 
@@ -93,12 +95,12 @@ class TopicHandlers:
     def all(self, _: Request, _header: NoFields) -> Sliced[Answer]:
         """Answer the whole table."""
         table = TopicTable(version=self._topics.version, topics=list(self._topics.all()))
-        made = yield from body(admin_bodies.topic_table_pieces(table))
+        made = yield from body(bodies.encode_pieces(table))
         return Answer(header=NoFields(), body=made)
 
     def system(self, _: Request, _header: NoFields) -> Answer:
         """Answer the names of the system's topics."""
-        return Answer(body=(broker_bodies.encode_topic_list(self._topics.system()),))
+        return Answer(body=(bodies.encode(TopicNames(topics=self._topics.system())),))
 
     def stats(self, _: Request, header: TopicOnly) -> Answer:
         """Answer the range of each queue of a topic."""
@@ -111,7 +113,7 @@ class TopicHandlers:
             for queue_id in range(max(topic.read_queues, topic.write_queues))
         )
         found = TopicStats(queues=dict(queues), put_tps=self._stats.topic_put_tps(name))
-        return Answer(body=(admin_bodies.encode_topic_stats(found),))
+        return Answer(body=(bodies.encode(found),))
 
     def _queue_stats(self, topic: str, queue_id: int) -> tuple[MessageQueue, QueueStats]:
         span = self._store.queue_range(topic, queue_id)
@@ -130,7 +132,7 @@ class TopicHandlers:
             raise RequestRefused(
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
             )
-        return Answer(body=(tables.encode_topic(topic),))
+        return Answer(body=(bodies.encode(topic),))
 
     def _put(self, topics: list[TopicConfig]) -> None:
         """Make or change topics, and their kinds of queues with them, which their first fixes."""
@@ -167,7 +169,7 @@ class TopicHandlers:
             )
         old = self._topics.get(topic.name)
         altered = attributes.altered(None if old is None else old.attributes, topic.attributes)
-        found = replace(topic, attributes=altered)
+        found = structs.replace(topic, attributes=altered)
         if found.takes_batches and old is None:
             self._store.check_batches(topic.name)
         return found

@@ -14,7 +14,14 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
 from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
-from sprocket.rocketmq.codec.bodies import PULL, AssignmentQuery, relay_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    PULL,
+    AssignmentQuery,
+    QueueAssignment,
+    RequestMode,
+    RequestModeTable,
+)
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.codec.record import LIGHT_PREFIX
@@ -44,14 +51,14 @@ class AssignmentHandlers:
 
     def query(self, request: Request, _header: NoFields) -> None:
         """Answer which queues of a topic a consumer is to read."""
-        query = relay_bodies.decode_assignment_query(request.body)
+        query = bodies.decode_request(AssignmentQuery, request.body)
         if not query.topic:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the query names no topic")
         self._routes.queues(query.topic, partial(self._answer, request, query))
 
     def set_mode(self, request: Request, _header: NoFields) -> Answer:
         """Note how a group gets the messages of a topic."""
-        mode = relay_bodies.decode_request_mode(request.body)
+        mode = bodies.decode_request(RequestMode, request.body)
         if mode.topic.startswith(RETRY_PREFIX):
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode"
@@ -67,13 +74,13 @@ class AssignmentHandlers:
 
     def modes(self, _: Request, _header: NoFields) -> Answer:
         """Answer every mode that was set."""
-        return Answer(body=(relay_bodies.encode_request_modes(self._modes.all()),))
+        return Answer(body=(bodies.encode(RequestModeTable(self._modes.all())),))
 
     def _answer(
         self, request: Request, query: AssignmentQuery, queues: list[MessageQueue] | None
     ) -> None:
         share = self._share(query, self._own_queues(query.topic) if queues is None else queues)
-        request.answer(Answer(body=(relay_bodies.encode_assignment(share),)))
+        request.answer(Answer(body=(bodies.encode(QueueAssignment.of(share)),)))
 
     def _share(
         self, query: AssignmentQuery, queues: list[MessageQueue]

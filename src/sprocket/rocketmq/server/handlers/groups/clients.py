@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
 from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
-from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.bodies import ConsumerData, client_bodies
+from sprocket.rocketmq.codec import bodies, command
+from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerData, ConsumerIds, LockedQueues
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
     GetConsumerList,
@@ -45,7 +45,7 @@ class ClientHandlers:
 
     def heartbeat(self, request: Request, _header: NoFields) -> Answer:
         """Note a client's groups; each consumer group gets its retry topic."""
-        data = client_bodies.decode_heartbeat(request.body)
+        data = bodies.decode_heartbeat(request.body)
         request.peer.when_closed(self._left)
         consumers = [one for one in data.consumers if self._prepare(one)]
         has_changed = self._members.heartbeat(
@@ -65,14 +65,14 @@ class ClientHandlers:
         client_ids = [] if group is None else group.client_ids()
         if not client_ids:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
-        body = client_bodies.encode_consumer_list(client_ids)
+        body = bodies.encode(ConsumerIds(client_ids))
         return Answer(header=NoFields(), body=(body,))
 
     def check(self, request: Request, _header: NoFields) -> Answer:
         """Say whether the broker can filter as a consumer wants: by tag only."""
         if not request.body:
             return Answer()  # nothing that could fail
-        kind = client_bodies.decode_client_check(request.body).subscription.type
+        kind = bodies.decode_request(ClientCheck, request.body).subscription.type
         if kind != TAG:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR,
@@ -82,13 +82,13 @@ class ClientHandlers:
 
     def lock(self, request: Request, _header: NoFields) -> Answer:
         """Give a client the queues that nobody else holds."""
-        wanted = client_bodies.decode_lock(request.body)
+        wanted = bodies.decode_lock(request.body)
         held = self._locks.lock(wanted.group, wanted.client_id, wanted.queues)
-        return Answer(body=(client_bodies.encode_locked(held),))
+        return Answer(body=(bodies.encode(LockedQueues(held)),))
 
     def unlock(self, request: Request, _header: NoFields) -> Answer:
         """Take queues back from a client."""
-        wanted = client_bodies.decode_lock(request.body, is_group_needed=True)
+        wanted = bodies.decode_lock(request.body, is_group_needed=True)
         self._locks.unlock(wanted.group, wanted.client_id, wanted.queues)
         return Answer()
 

@@ -8,13 +8,15 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.admin import Removal
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedClient, Groups, Link
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     ClientConnection,
     ConsumerConnection,
     GroupTable,
+    Permission,
+    ProducerConnection,
     ProducerInfo,
-    group_bodies,
-    relay_bodies,
+    ProducerTable,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
@@ -56,12 +58,12 @@ class GroupHandlers:
 
     def put(self, request: Request, _header: NoFields) -> None:
         """Make or change a group; RocketMQ takes any name here, an empty one too."""
-        self._groups.put([group_bodies.decode_group(request.body)])
+        self._groups.put([bodies.decode_group(request.body)])
         self._snapshots.when_durable(request.done)
 
     def put_all(self, request: Request, _header: NoFields) -> None:
         """Make or change groups, all of them or none."""
-        self._groups.put(group_bodies.decode_group_list(request.body))
+        self._groups.put(bodies.decode_groups(request.body))
         self._snapshots.when_durable(request.done)
 
     def delete(self, request: Request, header: DeleteGroup) -> None:
@@ -76,12 +78,12 @@ class GroupHandlers:
             groups=list(self._groups.all()),
             forbidden=self._groups.forbidden,
         )
-        return Answer(body=(yield from body(group_bodies.group_table_pieces(table))))
+        return Answer(body=(yield from body(bodies.encode_pieces(table))))
 
     def config(self, _: Request, header: GroupOnly) -> Answer:
         """Answer how a group is set up; one that may be made is made."""
         group = self._groups.find(header.group)
-        return Answer(body=(group_bodies.encode_group(group),))
+        return Answer(body=(bodies.encode(group),))
 
     def consumers(self, _: Request, header: ConsumerConnections) -> Answer:
         """Answer who consumes in a group, and what."""
@@ -98,7 +100,7 @@ class GroupHandlers:
             message_model=group.message_model,
             consume_from_where=group.consume_from_where,
         )
-        return Answer(body=(group_bodies.encode_consumer_connection(found),))
+        return Answer(body=(bodies.encode(found),))
 
     def producers(self, _: Request, header: ProducerConnections) -> Answer:
         """Answer who produces in a group."""
@@ -107,7 +109,7 @@ class GroupHandlers:
         if not clients:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
         found = _connections(clients.items())
-        return Answer(body=(group_bodies.encode_producer_connection(found),))
+        return Answer(body=(bodies.encode(ProducerConnection(found)),))
 
     def all_producers(self, _: Request, _header: NoFields) -> Answer:
         """Answer every producer by group."""
@@ -125,15 +127,15 @@ class GroupHandlers:
             ]
             for group in self._members.producer_groups()
         }
-        return Answer(body=(group_bodies.encode_producers(found),))
+        return Answer(body=(bodies.encode(ProducerTable(found)),))
 
     def forbid(self, request: Request, header: GroupForbidden) -> None:
         """Open or close a topic to a group, if asked to, and answer how it is, durably."""
         if header.readable is not None:
             self._groups.forbid(header.group, header.topic, is_readable=header.readable)
         is_readable = not self._groups.is_forbidden(header.group, header.topic)
-        body = relay_bodies.encode_permission(header.group, header.topic, is_readable=is_readable)
-        said = Answer(remark="", body=(body,))  # as RocketMQ has it
+        found = Permission(group=header.group, topic=header.topic, is_readable=is_readable)
+        said = Answer(remark="", body=(bodies.encode(found),))  # as RocketMQ has it
         self._snapshots.when_durable(partial(request.done, what=said))
 
 

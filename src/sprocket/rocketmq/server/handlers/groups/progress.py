@@ -7,14 +7,14 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Progress
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
+    ConsumeTimeSpans,
     DelayOffsets,
+    GroupNames,
     GroupSubscription,
     OffsetTable,
-    TopicsOfGroup,
-    admin_bodies,
-    group_bodies,
-    progress_bodies,
+    TopicNames,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
@@ -61,32 +61,32 @@ class ProgressHandlers:
     def offsets(self, _: Request, _header: NoFields) -> Sliced[Answer]:
         """Answer every offset that was committed."""
         table = OffsetTable(version=self._offsets.version, offsets=self._offsets.all())
-        return Answer(body=(yield from body(progress_bodies.offset_table_pieces(table))))
+        return Answer(body=(yield from body(bodies.offset_table_pieces(table))))
 
     def delays(self, _: Request, _header: NoFields) -> Answer:
         """Answer how far the delivery of each delay level is."""
-        return Answer(body=(progress_bodies.encode_delay_offsets(self._delays()),))
+        return Answer(body=(bodies.encode(self._delays()),))
 
     def of_group(self, _: Request, header: GetConsumeStats) -> Sliced[Answer]:
         """Answer how far a group is; an unknown one is nowhere."""
         topics = filter(None, header.topic_list.split(";"))
         found = yield from self._progress.of_group(header.consumer_group, header.topic, topics)
-        return Answer(body=(yield from body(progress_bodies.consume_stats_pieces(found))))
+        return Answer(body=(yield from body(bodies.encode_pieces(found))))
 
     def of_all(self, _: Request, header: GetBrokerConsumeStats) -> Sliced[Answer]:
         """Answer how far each group is in each topic."""
         ordered_only = header.is_order
         made = Body()
-        made.add(progress_bodies.broker_stats_begin(self._address))
+        made.add(bodies.broker_stats_begin(self._address))
         lag = in_flight = 0
         for number, group in enumerate(self._progress.groups()):
             topics = yield from self._progress.by_topic(group, ordered_only=ordered_only)
-            for piece in progress_bodies.broker_stats_group(group, topics, is_first=number == 0):
+            for piece in bodies.broker_stats_group(group, topics, is_first=number == 0):
                 made.add(piece)
                 yield _nothing
             lag += sum(one.lag for one in topics)
             in_flight += sum(one.in_flight for one in topics)
-        made.add(progress_bodies.broker_stats_end(lag, in_flight))
+        made.add(bodies.broker_stats_end(lag, in_flight))
         return Answer(body=made.pieces)
 
     def time_spans(self, _: Request, header: TimeSpans) -> Answer:
@@ -95,27 +95,27 @@ class ProgressHandlers:
         if topic is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
         spans = self._progress.time_spans(header.group, topic, self._clock)
-        return Answer(body=(progress_bodies.encode_time_spans(spans),))
+        return Answer(body=(bodies.encode(ConsumeTimeSpans(spans)),))
 
     def groups_of_topic(self, _: Request, header: TopicOnly) -> Answer:
         """Answer who consumes a topic."""
         groups = self._progress.groups_of(header.topic)
-        return Answer(body=(admin_bodies.encode_groups(groups),))
+        return Answer(body=(bodies.encode(GroupNames(groups)),))
 
     def topics_of_group(self, _: Request, header: GroupOnly) -> Answer:
         """Answer in which topics a group has committed offsets."""
-        found = TopicsOfGroup(
+        found = TopicNames(
             broker_address=self._address,
             topics=self._offsets.topics_of(header.group),
         )
-        return Answer(body=(admin_bodies.encode_topics_of_group(found),))
+        return Answer(body=(bodies.encode(found),))
 
     def subscription(self, _: Request, header: GroupAndTopic) -> Answer:
         """Answer what a group wants of a topic, as its members say."""
         members = self._members.consumers(header.group)
         subscription = None if members is None else members.subscriptions.get(header.topic)
         found = GroupSubscription(group=header.group, topic=header.topic, subscription=subscription)
-        return Answer(body=(group_bodies.encode_group_subscription(found),))
+        return Answer(body=(bodies.encode(found),))
 
 
 def _nothing() -> None:

@@ -5,6 +5,7 @@ The broker finds the consumer's connection, passes the question on and gives bac
 Source: RocketMQ `AdminBrokerProcessor.callConsumer`, `Broker2Client.getConsumeStatus`.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,8 @@ from sprocket.base.disk import Buffer
 from sprocket.base.errors import ClientError, RequestRefused, RequestTimeout, WireError
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedGroup, Groups
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerStatus, ConsumerStatuses
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
@@ -99,19 +101,19 @@ class RelayHandlers:
             )
         if header.client_addr:
             members = {name: one for name, one in members.items() if name == header.client_addr}
-        statuses: dict[str, dict[MessageQueue, int]] = {}
+        statuses: dict[str, Mapping[MessageQueue, int]] = {}
         waiting = set(members)
 
         def told(client_id: str, found: Command | None, _: ClientError | None) -> None:
             waiting.discard(client_id)
             if found is not None and found.code == ResponseCode.SUCCESS:
                 with suppress(WireError):  # as if it had not answered
-                    statuses[client_id] = consumer_bodies.decode_status(found.body)
+                    statuses[client_id] = bodies.decode_request(ConsumerStatus, found.body).offsets
             if not waiting:
                 done()
 
         def done() -> None:
-            body = relay_bodies.encode_statuses(statuses)
+            body = bodies.encode(ConsumerStatuses(statuses))
             request.answer(Answer(remark=NOT_SET, body=(body,)))
 
         question = GetConsumerStatus(topic=header.topic, group=header.group)

@@ -16,7 +16,8 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import consumer_bodies, relay_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import Corrections, QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
     CloneOffsets,
@@ -79,7 +80,7 @@ class ResetHandlers:
             MessageQueue(header.topic, self._broker_name, queue_id): offset
             for queue_id, offset in targets.items()
         }
-        return Answer(body=(consumer_bodies.encode_offsets(told),))
+        return Answer(body=(bodies.encode(QueueOffsets(told)),))
 
     def corrections(self, _: Request, header: CorrectionOffsets) -> Answer:
         """Answer the smallest offset of any group by queue, some groups forgotten first."""
@@ -93,7 +94,7 @@ class ResetHandlers:
             there = [offset for offset in offsets[queue_id] if offset >= low]
             if there:
                 smallest[queue_id] = min(there)
-        return Answer(body=(relay_bodies.encode_corrections(smallest),))
+        return Answer(body=(bodies.encode(Corrections(smallest)),))
 
     def clone(self, _: Request, header: CloneOffsets) -> Answer:
         """Give one group the offsets of another; nothing happens if either is not named."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sprocket.rocketmq.broker.delivery import Queries
 from sprocket.rocketmq.broker.groups import ClientManager
-from sprocket.rocketmq.codec.bodies import admin_bodies
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode
 from sprocket.rocketmq.codec.headers import (
     QueryConsumeQueue,
@@ -57,7 +57,7 @@ class QueryHandlers:
         if found is None:
             remark = f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!"
             return Answer(remark=remark)
-        return Answer(remark=NOT_SET, body=(admin_bodies.encode_queue_units(found),))
+        return Answer(remark=NOT_SET, body=(bodies.encode(found),))
 
     def by_offset(self, _: Request, header: ViewMessage) -> Answer:
         """Answer the message at a physical offset."""

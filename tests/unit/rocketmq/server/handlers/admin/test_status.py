@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec.bodies import stats_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ReplicaStatus, StatsData
 
 CLUSTER_LIST = (
     "brokerActive",
@@ -91,7 +92,7 @@ def test_a_master_tells_that_it_has_no_slaves(on_node: Callable[..., None]) -> N
 
     async def scenario(lab: Any) -> None:
         await lab.message("T")
-        status = stats_bodies.decode_replica_status((await lab.broker.call(907)).body)
+        status = bodies.decode(ReplicaStatus, (await lab.broker.call(907)).body)
         end = int((await figures(lab))["commitLogMaxOffset"])
         assert (status.is_master, status.slaves, status.log_end) == (True, [], end)
 
@@ -106,6 +107,6 @@ def test_a_statistic_nobody_has_is_refused(on_node: Callable[..., None]) -> None
         answer = await lab.broker.call(315, view)
         assert (answer.code, answer.remark) == (1, "The stats <TOPIC_PUT_NUMS> <x> not exist")
         view = {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"}
-        assert stats_bodies.decode_stats((await lab.broker.call(315, view)).body).day.sum == 0
+        assert bodies.decode(StatsData, (await lab.broker.call(315, view)).body).day.sum == 0
 
     on_node(scenario)

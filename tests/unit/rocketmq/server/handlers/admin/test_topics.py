@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec.bodies import admin_bodies, broker_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import TopicConfigs, TopicNames, TopicStats, TopicTable
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -184,7 +185,7 @@ def test_statistics_have_every_queue(on_node: Callable[..., None]) -> None:
 
 async def topic_names(lab: Any) -> set[str]:
     """Return the topics in the broker's table."""
-    table = admin_bodies.decode_topic_table((await lab.broker.call(21)).body)
+    table = bodies.decode(TopicTable, (await lab.broker.call(21)).body)
     return {topic.name for topic in table.topics}
 
 
@@ -197,8 +198,8 @@ def test_a_list_of_topics_is_made_as_a_whole(on_node: Callable[..., None]) -> No
             TopicConfig(name="B", read_queues=2),
         ]
         bad = [TopicConfig(name="C"), TopicConfig(name="TBW102")]
-        assert (await lab.broker.call(18, {}, admin_bodies.encode_topic_configs(wanted))).code == 0
-        assert (await lab.broker.call(18, {}, admin_bodies.encode_topic_configs(bad))).code == 29
+        assert (await lab.broker.call(18, {}, bodies.encode(TopicConfigs(wanted)))).code == 0
+        assert (await lab.broker.call(18, {}, bodies.encode(TopicConfigs(bad)))).code == 29
         assert (await lab.broker.call(18, {}, b"[]")).code == 1
         config = await lab.broker.call(351, {"topic": "A"})
         assert json.loads(config.body)["attributes"] == {"message.type": "FIFO"}
@@ -236,7 +237,7 @@ def test_the_systems_topics_are_named(on_node: Callable[..., None]) -> None:
 
     async def scenario(lab: Any) -> None:
         await lab.message("T")
-        names = broker_bodies.decode_topic_list((await lab.broker.call(305)).body)
+        names = bodies.decode(TopicNames, (await lab.broker.call(305)).body).topics
         assert {"TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX"} <= set(names)
         assert "T" not in names
 
@@ -248,7 +249,7 @@ def test_the_rate_of_a_topic_is_told(on_node: Callable[..., None]) -> None:
 
     async def scenario(lab: Any) -> None:
         await lab.message("T")
-        stats = admin_bodies.decode_topic_stats((await lab.broker.call(202, {"topic": "T"})).body)
+        stats = bodies.decode(TopicStats, (await lab.broker.call(202, {"topic": "T"})).body)
         assert stats.put_tps == 0.0
         assert stats.queues[MessageQueue("T", "broker-a", 0)].max_offset == 1
 

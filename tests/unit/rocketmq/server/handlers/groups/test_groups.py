@@ -4,11 +4,21 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, client_bodies, group_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    ConsumerConnection,
+    ConsumerData,
+    GroupConfigs,
+    GroupSubscription,
+    GroupTable,
+    HeartbeatData,
+    ProducerConnection,
+    ProducerTable,
+)
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
 
 SUBSCRIPTION = Subscription.parse("T", "a||b", version=7)
-HEARTBEAT = client_bodies.encode_heartbeat(
+HEARTBEAT = bodies.encode(
     HeartbeatData(
         client_id="me",
         producers=["pg"],
@@ -23,11 +33,11 @@ def test_groups_are_made_changed_and_deleted(on_node: Callable[..., None]) -> No
     async def scenario(lab: Any) -> None:
         call = lab.broker.call
         one = SubscriptionGroup(name="g", retry_times_max=3)
-        assert (await call(200, {}, group_bodies.encode_group(one))).code == 0
-        assert group_bodies.decode_group((await call(352, {"group": "g"})).body) == one
+        assert (await call(200, {}, bodies.encode(one))).code == 0
+        assert bodies.decode_group((await call(352, {"group": "g"})).body) == one
         more = [SubscriptionGroup(name="h"), SubscriptionGroup(name="g")]
-        assert (await call(225, {}, group_bodies.encode_group_list(more))).code == 0
-        table = group_bodies.decode_group_table((await call(201)).body)
+        assert (await call(225, {}, bodies.encode(GroupConfigs(more)))).code == 0
+        table = bodies.decode(GroupTable, (await call(201)).body)
         found = {group.name: group for group in table.groups}
         assert (found["g"].retry_times_max, "h" in found, "TOOLS_CONSUMER" in found) == (
             16,
@@ -36,7 +46,7 @@ def test_groups_are_made_changed_and_deleted(on_node: Callable[..., None]) -> No
         )
         for name in ("g", "never was"):
             assert (await call(207, {"groupName": name, "cleanOffset": "true"})).code == 0
-        table = group_bodies.decode_group_table((await call(201)).body)
+        table = bodies.decode(GroupTable, (await call(201)).body)
         assert "g" not in {group.name for group in table.groups}
         for code, body in ((200, b"{}"), (225, b'{"groupConfigList":[{}]}'), (200, b"")):
             assert (await call(code, {}, body)).code == 1
@@ -64,19 +74,19 @@ def test_clients_are_told(on_node: Callable[..., None]) -> None:
         assert json.loads((await call(328)).body) == {"data": {}}
         await call(34, {}, HEARTBEAT)
         host, port = lab.broker.peer.local_address, lab.broker.peer.address
-        consumers = group_bodies.decode_consumer_connection(
-            (await call(203, {"consumerGroup": "cg"})).body
+        consumers = bodies.decode(
+            ConsumerConnection, (await call(203, {"consumerGroup": "cg"})).body
         )
         (client,) = consumers.connections
         assert (client.client_id, client.language, client.version) == ("me", "PYTHON", 479)
         assert client.address in (host, port)
         assert consumers.subscriptions == [SUBSCRIPTION]
         answer = await call(204, {"producerGroup": "pg"})
-        assert group_bodies.decode_producer_connection(answer.body) == [client]
+        assert bodies.decode(ProducerConnection, answer.body).connections == [client]
         lab.clock.advance(5000)
-        producers = group_bodies.decode_producers((await call(328)).body)
+        producers = bodies.decode(ProducerTable, (await call(328)).body).groups
         assert producers["pg"][0].seen_at_ms == lab.clock.now_ms() - 5000
         answer = await call(345, {"group": "cg", "topic": "T"})
-        assert group_bodies.decode_group_subscription(answer.body).subscription == SUBSCRIPTION
+        assert bodies.decode(GroupSubscription, answer.body).subscription == SUBSCRIPTION
 
     on_node(scenario)

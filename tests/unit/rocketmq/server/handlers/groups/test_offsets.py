@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec.bodies import group_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import GroupTable
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -130,7 +131,7 @@ def test_a_new_group_may_begin_at_0(on_node: Callable[..., None]) -> None:
         assert (await lab.broker.call(14, group_ext(setZeroIfNotFound="false"))).code == 22
         assert (await lab.broker.call(14, group_ext(queueId=1))).code == 22
         assert (await lab.broker.call(14, group_ext(consumerGroup="bad group"))).code == 0
-        told = group_bodies.decode_group_table((await lab.broker.call(201)).body)
+        told = bodies.decode(GroupTable, (await lab.broker.call(201)).body)
         assert not {"g", "bad group"} & {group.name for group in told.groups}
 
     on_node(scenario)

@@ -4,7 +4,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sprocket.rocketmq.codec.bodies import admin_bodies, progress_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import (
+    BrokerConsumeStats,
+    ConsumeStats,
+    ConsumeTimeSpans,
+    DelayOffsets,
+    GroupNames,
+    OffsetTable,
+    TopicNames,
+)
 from sprocket.rocketmq.model.route import MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -26,12 +35,12 @@ def test_a_group_is_found_where_it_is(on_node: Callable[..., None]) -> None:
         await consumed(lab)
         for more in ({}, {"topic": "T"}, {"topicList": "T;none"}):
             answer = await lab.broker.call(208, {"consumerGroup": "g"} | more)
-            stats = progress_bodies.decode_consume_stats(answer.body)
+            stats = bodies.decode(ConsumeStats, answer.body)
             assert (stats.queues[QUEUE].lag, len(stats.queues)) == (3, 4)
         answer = await lab.broker.call(208, {"consumerGroup": "x"})
-        assert progress_bodies.decode_consume_stats(answer.body).queues == {}
+        assert bodies.decode(ConsumeStats, answer.body).queues == {}
         answer = await lab.broker.call(317, {"isOrder": "false"})
-        every = progress_bodies.decode_broker_consume_stats(answer.body)
+        every = bodies.decode(BrokerConsumeStats, answer.body)
         assert (every.total_lag, every.total_in_flight) == (3, 0)
         assert every.broker_address == lab.node.addresses.broker
         assert [stats.lag for stats in dict(every.groups)["g"]] == [3]
@@ -45,9 +54,9 @@ def test_who_consumes_what(on_node: Callable[..., None]) -> None:
     async def scenario(lab: Any) -> None:
         await consumed(lab)
         answer = await lab.broker.call(300, {"topic": "T"})
-        assert admin_bodies.decode_groups(answer.body) == ["g"]
+        assert bodies.decode(GroupNames, answer.body).groups == ["g"]
         answer = await lab.broker.call(343, {"group": "g"})
-        found = admin_bodies.decode_topics_of_group(answer.body)
+        found = bodies.decode(TopicNames, answer.body)
         assert (found.topics, found.broker_address) == (["T"], lab.node.addresses.broker)
         answer = await lab.broker.call(345, {"group": "g", "topic": "T"})
         assert json.loads(answer.body) == {"group": "g", "topic": "T"}
@@ -61,7 +70,7 @@ def test_spans_of_time(on_node: Callable[..., None]) -> None:
     async def scenario(lab: Any) -> None:
         await consumed(lab)
         answer = await lab.broker.call(303, {"topic": "T", "group": "g"})
-        spans = progress_bodies.decode_time_spans(answer.body)
+        spans = bodies.decode(ConsumeTimeSpans, answer.body).spans
         assert [span.queue.queue_id for span in spans] == [0, 1, 2, 3]
         assert (spans[0].min_at_ms, spans[1].min_at_ms) == (lab.clock.now_ms(), -1)
         assert (await lab.broker.call(303, {"topic": "x", "group": "g"})).code == 17
@@ -74,9 +83,9 @@ def test_tables_for_slaves(on_node: Callable[..., None]) -> None:
 
     async def scenario(lab: Any) -> None:
         await consumed(lab)
-        table = progress_bodies.decode_offset_table((await lab.broker.call(43)).body)
+        table = bodies.decode(OffsetTable, (await lab.broker.call(43)).body)
         assert table.offsets == {"T@g": {0: 1}}
-        delays = progress_bodies.decode_delay_offsets((await lab.broker.call(45)).body)
+        delays = bodies.decode(DelayOffsets, (await lab.broker.call(45)).body)
         assert delays.levels == {}
 
     on_node(scenario)

@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.unit.rocketmq.server.handlers.groups.test_clients import heartbeat
 
-from sprocket.rocketmq.codec.bodies import consumer_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerStatus
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.route import MessageQueue
@@ -135,7 +136,7 @@ def test_where_consumers_are_is_collected(on_node: Callable[..., None]) -> None:
         for name, client in clients.items():
             question = await pushed(client, 221)
             assert question.ext_map() == {"topic": "T", "group": "g"}
-            body = consumer_bodies.encode_status({queue: 7}) if name == "a" else b"nonsense"
+            body = bodies.encode(ConsumerStatus({queue: 7})) if name == "a" else b"nonsense"
             client.peer.send(response(question, int(name == "b"), body=(body,)))
         told = await asyncio.wait_for(pending, 5)
         assert told.code == 0

@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.rocketmq.server.handlers.groups.test_clients import heartbeat
 from tests.unit.rocketmq.server.handlers.messages.test_pull import pull_ext
 
-from sprocket.rocketmq.codec.bodies import consumer_bodies
+from sprocket.rocketmq.codec import bodies
 
 
 async def filled(lab: Any) -> None:
@@ -22,7 +22,7 @@ async def reset(lab: Any, **fields: Any) -> dict[int, int]:
     """Reset group g in T; return the new offsets by queue."""
     answer = await lab.broker.call(222, {"topic": "T", "group": "g", "isForce": "true", **fields})
     assert answer.code == 0, answer.remark
-    offsets = consumer_bodies.decode_offsets(answer.body)
+    offsets = bodies.decode_offsets(answer.body)
     return {queue.queue_id: offset for queue, offset in offsets.items()}
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from tests.unit.rocketmq.server.conftest import ColdDisk
 
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, admin_bodies, client_bodies
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, QueueUnits
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.group import Subscription
 
@@ -100,14 +101,14 @@ def test_units_of_a_queue_are_told(on_node: Callable[..., None]) -> None:
             await lab.broker.call(310, ext | {"i": f"TAGS\x01{'ab'[number % 2]}\x02"}, b"m")
         data = ConsumerData(group="g", subscriptions=[Subscription.parse("T", "b")])
         heartbeat = HeartbeatData(client_id="c", consumers=[data])
-        await lab.broker.call(34, {}, client_bodies.encode_heartbeat(heartbeat))
+        await lab.broker.call(34, {}, bodies.encode(heartbeat))
         ask = {"topic": "T", "queueId": 0, "index": 1, "count": 100}
-        found = admin_bodies.decode_queue_units((await lab.broker.call(321, ask)).body)
+        found = bodies.decode(QueueUnits, (await lab.broker.call(321, ask)).body)
         assert (found.min_offset, found.max_offset, len(found.units)) == (0, 14, 13)
         assert [one.tags_code for one in found.units[:3]] == [98, 97, 98]
         assert (found.subscription, found.filter_data) == (None, None)
         answer = await lab.broker.call(321, ask | {"count": 2, "consumerGroup": "g"})
-        found = admin_bodies.decode_queue_units(answer.body)
+        found = bodies.decode(QueueUnits, answer.body)
         assert [one.passes for one in found.units] == [True, False]
         assert (found.subscription, found.filter_data) == (data.subscriptions[0], "null")
         answer = await lab.broker.call(321, ask | {"count": 1, "consumerGroup": "none"})
