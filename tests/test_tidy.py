@@ -422,3 +422,63 @@ def test_tests_reach_into_nothing_private() -> None:
 
 
 OWN_SELF = {"self", "cls", "super()"}
+
+
+LAYOUTS: dict[str, dict[object, str]] = {
+    "rocketmq/codec/record/record_layout.py": {
+        ">iI": "HEAD",
+        ">iI4xi4xqq": "PLACE",
+        0xDAA320A7: "MAGIC_V1",
+        0xDAA320AB: "MAGIC_V2",
+        0xCBD43194: "MAGIC_BLANK",
+    },
+    "rocketmq/store/queue/engine.py": {">qiq": "QUEUE_UNIT"},
+    "rocketmq/store/queue/batch_queue.py": {">qiqqqhii": "BATCH_UNIT"},
+    "rocketmq/store/index/index_file.py": {">qqqqii": "HEADER", ">iqii": "INDEX_UNIT"},
+    "rocketmq/geometry.py": {46: "BATCH_UNIT_BYTES"},
+    "rocketmq/model/internal.py": {"%RETRY%": "RETRY_PREFIX", "%DLQ%": "DEAD_LETTER_PREFIX"},
+}
+"""Which module alone spells a layout, a size or a prefix, and what others call it."""
+SIZES = {"QUEUE_UNIT_BYTES": 20, "INDEX_UNIT_BYTES": 20, "INDEX_HEADER_BYTES": 40}
+"""Sizes that may be other numbers as well, but not where units are read and written."""
+READERS_OF_UNITS = ("rocketmq/store", "rocketmq/aliases.py", "rocketmq/geometry.py")
+OTHER_NUMBERS: set[tuple[str, object]] = {
+    ("rocketmq/codec/codes.py", 46),
+    ("rocketmq/store/reput/log_follower.py", 40),
+}
+"""Those that are no sizes: a request's code, how many records are worth columns."""
+
+
+def constants(path: Path) -> Iterator[ast.Constant]:
+    """Every constant of a module but docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in texts:
+            yield node
+
+
+def test_a_layout_or_prefix_is_spelt_in_one_place() -> None:
+    """Heads of records, units of queues and index, what retry topics begin with."""
+    home = {value: where for where, values in LAYOUTS.items() for value in values}
+    found = []
+    for path in modules():
+        where = name(path)
+        for node in constants(path):
+            parts = str(node.value).split("%") if isinstance(node.value, str) else []
+            for value in (node.value, *(f"%{part}%" for part in parts)):
+                place = home.get(value, where)
+                if place != where and (where, value) not in OTHER_NUMBERS:
+                    found.append(f"{where}:{node.lineno} spells {LAYOUTS[place][value]} of {place}")
+    assert found == []
+
+
+def test_sizes_of_units_are_spelt_once_where_units_are_read() -> None:
+    """Whoever writes a 20 or 40 there means a size, and has it from `rocketmq/geometry.py`."""
+    found = {
+        (name(path), node.value)
+        for path in modules()
+        for node in constants(path)
+        if name(path).startswith(READERS_OF_UNITS) and node.value in SIZES.values()
+    }
+    assert found - OTHER_NUMBERS == {("rocketmq/geometry.py", size) for size in SIZES.values()}

@@ -21,13 +21,12 @@ from sprocket.base.settings import ForeignSettings
 from sprocket.base.units import KIB
 from sprocket.rocketmq import told_defaults
 from sprocket.rocketmq.codec.config import java_properties
+from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES
 from sprocket.rocketmq.known_names import BROKER_NAMES, BROKER_UNREAD_NAMES, NAMESERVER_NAMES
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
 
 PAGE_BYTES = 4 * KIB
 """What RocketMQ counts as a page, whatever the machine's are."""
-UNIT_BYTES = 20
-BATCH_UNIT_BYTES = 46
 REGISTER_MS_MIN, REGISTER_MS_MAX = 10_000, 60_000
 """RocketMQ keeps its period between these."""
 
@@ -270,7 +269,7 @@ BROKER = _table(
     _plain("diskSpaceWarningLevelRatio", "retention.refuse_percent"),
     _plain("mappedFileSizeCommitLog", "log.segment_bytes"),
     _word("storeType", "queue.engine", {"default": "files", "defaultRocksDB": "rocksdb"}),
-    _counted("mappedFileSizeConsumeQueue", "queue.units_per_file", UNIT_BYTES),
+    _counted("mappedFileSizeConsumeQueue", "queue.units_per_file", QUEUE_UNIT_BYTES),
     _counted("mapperFileSizeBatchConsumeQueue", "queue.batch_units_per_file", BATCH_UNIT_BYTES),
     _plain("mappedFileSizeConsumeQueueExt", "queue.extension_bytes"),
     _plain("maxHashSlotNum", "index.slots"),

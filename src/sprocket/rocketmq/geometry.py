@@ -10,6 +10,15 @@ from msgspec import Meta
 
 from sprocket.base.units import GIB, KIB, MIB
 
+QUEUE_UNIT_BYTES = 20
+"""A unit of a queue."""
+BATCH_UNIT_BYTES = 46
+"""A unit of a queue of batches."""
+INDEX_HEADER_BYTES = 40
+INDEX_SLOT_BYTES = 4
+INDEX_UNIT_BYTES = 20
+"""The parts of an index file."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogGeometry:
@@ -75,7 +84,7 @@ class QueueGeometry:
     @property
     def file_bytes(self) -> int:
         """The length of a queue file."""
-        return self.units_per_file * 20
+        return self.units_per_file * QUEUE_UNIT_BYTES
 
     @classmethod
     def small(cls) -> "QueueGeometry":
@@ -103,7 +112,8 @@ class IndexGeometry:
     @property
     def file_bytes(self) -> int:
         """The length of an index file: header, slots, units."""
-        return 40 + 4 * self.slots + 20 * self.units
+        slots, units = self.slots * INDEX_SLOT_BYTES, self.units * INDEX_UNIT_BYTES
+        return INDEX_HEADER_BYTES + slots + units
 
     @classmethod
     def small(cls) -> "IndexGeometry":

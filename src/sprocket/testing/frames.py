@@ -20,6 +20,7 @@ from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
 from sprocket.rocketmq.codec.headers import Header, headers, name_headers
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 
@@ -104,8 +105,7 @@ _VALUES: tuple[object, ...] = (
     "1.5",
     "true",
     "TBW102",
-    "%RETRY%name",
-    "%DLQ%",
+    RETRY_PREFIX + "name",
     "SCHEDULE_TOPIC_XXXX",
     "x" * 300,
     "x" * 40_000,

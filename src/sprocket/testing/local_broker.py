@@ -31,6 +31,7 @@ from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.codec.record import inner_batch, record
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.settings import (
     IndexGeometry,
@@ -352,7 +353,7 @@ async def _dead_letters(node: Node, group: str) -> list[StoredMessage]:
     }
     if group not in groups:
         raise NoRoute(_not_there("group", group, groups))
-    return _of_topic(node, f"%DLQ%{group}")
+    return _of_topic(node, DEAD_LETTER_PREFIX + group)
 
 
 def _of_topic(node: Node, topic: str) -> list[StoredMessage]:

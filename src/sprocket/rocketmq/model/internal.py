@@ -12,8 +12,6 @@ TOPIC_CHARACTERS_MAX = 127
 """Longer names do not fit the length byte of a V1 record."""
 TEMPLATE_TOPIC = "TBW102"
 """The topic after which a broker models one that it creates by a send."""
-RETRY_PREFIX = "%RETRY%"
-DEAD_LETTER_PREFIX = "%DLQ%"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 """Where delayed messages wait."""
 FORBIDDEN_TO_SEND = frozenset(
@@ -35,6 +33,10 @@ SYSTEM_TOPICS = FORBIDDEN_TO_SEND | {
 }
 """Names that belong to the system, whether or not the topic is there."""
 SYSTEM_PREFIX = "rmq_sys_"
+RETRY_PREFIX = "%RETRY%"
+"""Before a group's name: the topic of messages that it is to get again."""
+DEAD_LETTER_PREFIX = "%DLQ%"
+"""Before a group's name: the topic of messages that it was given too often."""
 _REPLY_SUFFIX = "_REPLY_TOPIC"
 
 SYSTEM_GROUPS = (

@@ -24,6 +24,7 @@ from sprocket.base.disk import (
     replace_file,
 )
 from sprocket.base.errors import DiskFailed, ForeignStore
+from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES
 from sprocket.rocketmq.settings import (
     Engine,
     Geometry,
@@ -31,15 +32,12 @@ from sprocket.rocketmq.settings import (
     LogGeometry,
     QueueGeometry,
 )
-from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES, StoreLayout
+from sprocket.rocketmq.store.index import HEADER, HEADER_BYTES, INDEX_UNIT, SLOT_BYTES, UNIT_BYTES
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import engines
 
 QUEUES_LOOKED_AT = 100
 """Queues whose files are asked for their size; a store may have very many."""
-
-_HEADER_BYTES = 40
-_SLOT_BYTES = 4
-_UNIT_BYTES = 20
 
 
 class _File(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -242,21 +240,21 @@ class _Fitting(NamedTuple):
 
 def _fitting(data: bytes) -> _Fitting | None:
     """Return the geometry under which slots and units of an index file agree."""
-    if len(data) < _HEADER_BYTES:
+    if len(data) < HEADER_BYTES:
         return None
-    slot_count, unit_count = struct.unpack_from(">ii", data, 32)
+    *_, slot_count, unit_count = HEADER.unpack_from(data)
     if slot_count < 0 or unit_count < 0:
         return None
-    body = len(data) - _HEADER_BYTES
-    first = body % _UNIT_BYTES // _SLOT_BYTES or _UNIT_BYTES // _SLOT_BYTES
-    for slots in range(first, body // _SLOT_BYTES, _UNIT_BYTES // _SLOT_BYTES):
-        units, rest = divmod(body - _SLOT_BYTES * slots, _UNIT_BYTES)
+    body = len(data) - HEADER_BYTES
+    first = body % UNIT_BYTES // SLOT_BYTES or UNIT_BYTES // SLOT_BYTES
+    for slots in range(first, body // SLOT_BYTES, UNIT_BYTES // SLOT_BYTES):
+        units, rest = divmod(body - SLOT_BYTES * slots, UNIT_BYTES)
         if rest or units < max(2, unit_count):
             continue
         if unit_count <= 1:
             return _Fitting(IndexGeometry(slots=slots, units=units), has_units=False)
         if _last_fits(data, slots, unit_count):
-            heads = struct.unpack_from(f">{slots}i", data, _HEADER_BYTES)
+            heads = struct.unpack_from(f">{slots}i", data, HEADER_BYTES)
             if sum(map(bool, heads)) == slot_count and _units_fit(data, heads, unit_count):
                 return _Fitting(IndexGeometry(slots=slots, units=units), has_units=True)
     return None
@@ -264,21 +262,21 @@ def _fitting(data: bytes) -> _Fitting | None:
 
 def _last_fits(data: bytes, slots: int, unit_count: int) -> bool:
     """Say whether the unit that was put last is the one that its slot leads to; a quick look."""
-    base = _HEADER_BYTES + _SLOT_BYTES * slots
-    (key_hash,) = struct.unpack_from(">i", data, base + _UNIT_BYTES * (unit_count - 1))
+    base = HEADER_BYTES + SLOT_BYTES * slots
+    key_hash, *_ = INDEX_UNIT.unpack_from(data, base + UNIT_BYTES * (unit_count - 1))
     slot = key_hash % slots
-    return struct.unpack_from(">i", data, _HEADER_BYTES + _SLOT_BYTES * slot) == (unit_count - 1,)
+    return struct.unpack_from(">i", data, HEADER_BYTES + SLOT_BYTES * slot) == (unit_count - 1,)
 
 
 def _units_fit(data: bytes, heads: tuple[int, ...], unit_count: int) -> bool:
     """Say whether each slot's chain leads through units that belong to it."""
-    base = _HEADER_BYTES + _SLOT_BYTES * len(heads)
+    base = HEADER_BYTES + SLOT_BYTES * len(heads)
     for slot, head in enumerate(heads):
         if not 0 <= head < unit_count:
             return False
         if head:
-            key_hash, _phys, _seconds, before = struct.unpack_from(
-                ">iqii", data, base + _UNIT_BYTES * head
+            key_hash, _phys, _seconds, before = INDEX_UNIT.unpack_from(
+                data, base + UNIT_BYTES * head
             )
             if key_hash % len(heads) != slot or not 0 <= before < head:
                 return False

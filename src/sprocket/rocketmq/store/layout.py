@@ -7,11 +7,6 @@ from dataclasses import dataclass
 
 from sprocket.base.errors import CorruptRecord
 
-QUEUE_UNIT_BYTES = 20
-"""Bytes of a unit of a ConsumeQueue."""
-BATCH_UNIT_BYTES = 46
-"""Bytes of a unit of a batch queue."""
-
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:

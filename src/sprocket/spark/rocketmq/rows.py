@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from sprocket.rocketmq.codec.columns import Ints, Records, gather
 from sprocket.rocketmq.codec.record import (
     BORN_HOST_AT,
+    HOST_V4_BYTES,
+    HOST_V6_BYTES,
     KEYS,
     PHYSICAL_OFFSET_AT,
     TAGS,
@@ -73,10 +75,12 @@ class RecordRows:
         records = self.records
         wide = records.is_wide(STORE_HOST_V6)
         host, place = records.store_host_start, records.start + PHYSICAL_OFFSET_AT
-        narrow = _offset_ids(records.data, 8, host[~wide], place[~wide])
+        narrow = _offset_ids(records.data, HOST_V4_BYTES, host[~wide], place[~wide])
         if not wide.any():
             return narrow
-        return _merge(wide, narrow, _offset_ids(records.data, 20, host[wide], place[wide]))
+        return _merge(
+            wide, narrow, _offset_ids(records.data, HOST_V6_BYTES, host[wide], place[wide])
+        )
 
     def number(self, name: str) -> Any:
         """Return a field of the header as an Arrow array."""
@@ -85,10 +89,10 @@ class RecordRows:
     def hosts(self, start: Ints, flag: int) -> Any:
         """Return the addresses at `start` as `ip:port`; `flag` marks the IPv6 ones."""
         wide = self.records.is_wide(flag)
-        narrow = _hosts(self.records.data, 8, start[~wide])
+        narrow = _hosts(self.records.data, HOST_V4_BYTES, start[~wide])
         if not wide.any():
             return narrow
-        return _merge(wide, narrow, _hosts(self.records.data, 20, start[wide]))
+        return _merge(wide, narrow, _hosts(self.records.data, HOST_V6_BYTES, start[wide]))
 
     def message_ids(self) -> Any:
         """Return what users know the messages by: the producer's unique key, else the offset id."""

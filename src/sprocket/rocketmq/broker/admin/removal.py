@@ -12,8 +12,9 @@ from sprocket.base.disk import Steps
 from sprocket.rocketmq.broker.admin.upkeep import Done, Upkeep
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import LIGHT_PREFIX
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.store.store import Store
 
 _log = log.get_logger(__name__)

@@ -24,9 +24,7 @@ from sprocket.rocketmq.broker.messages.plain_properties import (
 )
 from sprocket.rocketmq.broker.messages.retry import retries_max
 from sprocket.rocketmq.broker.topics import (
-    DEAD_LETTER_PREFIX,
     FORBIDDEN_TO_SEND,
-    RETRY_PREFIX,
     Topics,
     check_name,
 )
@@ -34,6 +32,7 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import FieldUnreadable, SendMessage
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, parse_host, properties
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,
     INNER_BATCH,

@@ -7,17 +7,13 @@ settings.
 from sprocket.rocketmq.broker.topics import attributes
 from sprocket.rocketmq.broker.topics.topics import Topics, check_name
 from sprocket.rocketmq.model.internal import (
-    DEAD_LETTER_PREFIX,
     FORBIDDEN_TO_SEND,
     NAME,
-    RETRY_PREFIX,
 )
 
 __all__ = [
-    "DEAD_LETTER_PREFIX",
     "FORBIDDEN_TO_SEND",
     "NAME",
-    "RETRY_PREFIX",
     "Topics",
     "attributes",
     "check_name",

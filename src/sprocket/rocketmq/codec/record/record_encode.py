@@ -24,6 +24,8 @@ from sprocket.rocketmq.codec.record.record_layout import (
     FIXED,
     FIXED_V4,
     HEAD,
+    HOST_V4_BYTES,
+    HOST_V6_BYTES,
     HOSTS_V6,
     I8,
     I16,
@@ -92,9 +94,9 @@ def _stored_properties(given: bytes, crc_tail: bool) -> bytes:
 
 def _fixed_part(born_host: bytes, store_host: bytes) -> struct.Struct:
     """Return the layout for these hosts, and so their bits of the system flag."""
-    if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
+    if {len(born_host), len(store_host)} - {HOST_V4_BYTES, HOST_V6_BYTES}:
         raise WireError(f"hosts of {len(born_host)} and {len(store_host)} bytes, not 8 or 20")
-    return FIXED[(len(born_host) == 20) + 2 * (len(store_host) == 20)]
+    return FIXED[(len(born_host) == HOST_V6_BYTES) + 2 * (len(store_host) == HOST_V6_BYTES)]
 
 
 def encoded_size(record: NewRecord, crc_tail: bool) -> int:

@@ -48,9 +48,15 @@ I16 = struct.Struct(">h")
 I32 = struct.Struct(">i")
 I64 = struct.Struct(">q")
 HEAD = struct.Struct(">iI")
+"""Size and magic."""
+PLACE = struct.Struct(">iI4xi4xqq")
+"""Size, magic, queue id, queue offset, physical offset."""
+HOST_V4_BYTES, HOST_V6_BYTES = 8, 20
+"""An address and a port, of 4 bytes each or 16 and 4."""
 FIXED = tuple(
     struct.Struct(f">iIiiiqqiq{born}sq{store}siqi")
-    for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
+    for store in (HOST_V4_BYTES, HOST_V6_BYTES)
+    for born in (HOST_V4_BYTES, HOST_V6_BYTES)
 )
 """By bits 4 and 5 of the system flag."""
 FIXED_V4 = FIXED[0]

@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from sprocket.base.disk import Disk, File, StepsTo, following, read_written, steps
 from sprocket.base.units import KIB
+from sprocket.rocketmq.geometry import INDEX_HEADER_BYTES, INDEX_SLOT_BYTES, INDEX_UNIT_BYTES
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 
@@ -46,6 +47,8 @@ SLOT_BYTES = SLOT.size
 INDEX_UNIT = struct.Struct(">iqii")
 """Hash, physical offset, seconds after the header's begin, number of the unit before."""
 UNIT_BYTES = INDEX_UNIT.size
+assert (HEADER_BYTES, SLOT_BYTES) == (INDEX_HEADER_BYTES, INDEX_SLOT_BYTES)
+assert UNIT_BYTES == INDEX_UNIT_BYTES
 
 SECONDS_MAX = 0x7FFF_FFFF
 _PAGE_BYTES = 4 * KIB

@@ -24,7 +24,6 @@ enough.
 """
 
 import re
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias, TypeVar
@@ -37,7 +36,10 @@ from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec.record import (
     BLANK_BYTES,
     FIXED_BYTES,
+    HEAD,
     HOST_V6_EXTRA,
+    I32,
+    I64,
     MAGIC_AT,
     MAGIC_BLANK,
     MAGIC_V1,
@@ -79,9 +81,6 @@ _SEAM_BYTES = MAGIC_AT + 3
 _NOWHERE = 1 << 62
 _T = TypeVar("_T")
 
-_HEAD = struct.Struct(">iI")
-_I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
 _MAGICS = re.compile(
     b"|".join(re.escape(m.to_bytes(4, "big")) for m in (MAGIC_V1, MAGIC_V2)), re.DOTALL
 )
@@ -339,10 +338,10 @@ class LogScanner:
             at: Where in its data.
         """
         place = reader.segment.start + reader.start + at
-        (size,) = _I32.unpack_from(reader.data, at)
-        (named,) = _I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
+        (size,) = I32.unpack_from(reader.data, at)
+        (named,) = I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
         mended = bytearray(reader.data[at : at + size])
-        _I64.pack_into(mended, PHYSICAL_OFFSET_AT, place)
+        I64.pack_into(mended, PHYSICAL_OFFSET_AT, place)
         view = memoryview(mended)
         walk = record.scan(view, place, 0, size, check_crc=True, check_tail=True)
         if list(walk) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
@@ -454,7 +453,7 @@ def _bring_record(reader: SegmentReader, position: int, size: int) -> int:
     """
     at = reader.bring(position, max(size, _HEAD_BYTES_MAX))
     if len(reader.data) - at >= RECORD_BYTES_MIN:
-        whole, magic = _HEAD.unpack_from(reader.data, at)
+        whole, magic = HEAD.unpack_from(reader.data, at)
         if magic in (MAGIC_V1, MAGIC_V2) and claims_to_fit(reader.data, at):
             at = reader.bring(position, whole)
     return at
@@ -492,7 +491,7 @@ def _stopped(walk: record.Scan, reader: SegmentReader) -> str:
     """Say why a scan went no further, in words that do not depend on what was read with it."""
     at, data, segment = walk.position, reader.data, reader.segment
     if walk.stop is ScanStop.TORN and len(data) - at >= BLANK_BYTES:
-        (size,) = _I32.unpack_from(data, at)
+        (size,) = I32.unpack_from(data, at)
         place = segment.start + reader.start + at
         left = segment.end - place
         if size <= left:
@@ -505,7 +504,7 @@ def _is_cut(data: memoryview, at: int) -> bool:
     """Say whether what begins in some bytes goes on behind them."""
     if len(data) - at < BLANK_BYTES:
         return True
-    size, magic = _HEAD.unpack_from(data, at)
+    size, magic = HEAD.unpack_from(data, at)
     return magic in (MAGIC_V1, MAGIC_V2) and at + size > len(data)
 
 
@@ -517,7 +516,7 @@ def _is_followed(segment: Segment, position: int) -> bool:
     at = reader.bring(position, BLANK_BYTES)
     if len(reader.data) - at < BLANK_BYTES:
         return False
-    size, magic = _HEAD.unpack_from(reader.data, at)
+    size, magic = HEAD.unpack_from(reader.data, at)
     is_blank = magic == MAGIC_BLANK and position + size == segment.size
     return is_blank or (size, magic) == (0, 0)
 
@@ -545,8 +544,8 @@ def glance(reader: SegmentReader, position: int) -> Glance | None:
     at = reader.bring(position, RECORD_BYTES_MIN)
     if len(reader.data) - at < RECORD_BYTES_MIN:
         return None
-    (size, magic) = _HEAD.unpack_from(reader.data, at)
-    (offset,) = _I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
+    (size, magic) = HEAD.unpack_from(reader.data, at)
+    (offset,) = I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
     if magic not in (MAGIC_V1, MAGIC_V2) or offset != segment.start + position:
         return None
     if size < RECORD_BYTES_MIN or position + size > segment.size:

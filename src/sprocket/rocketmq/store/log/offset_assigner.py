@@ -15,10 +15,10 @@ from msgspec import Struct, structs
 from sprocket.base.errors import MessageTooLarge
 from sprocket.rocketmq.codec.record import TOPIC_BYTES_MAX_V1, Extra, extra, properties
 from sprocket.rocketmq.errors import MessageIllegal
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.store.layout import check_topic
 
-RETRY_PREFIX = "%RETRY%"
 RETRY_TOPIC_BYTES_MAX = 255
 """A retry topic is a group's name with a prefix, which may be longer than other topics."""
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from sprocket.base.disk import Steps
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.geometry import QUEUE_UNIT_BYTES
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:  # it needs numpy
 QUEUE_UNIT = struct.Struct(">qiq")
 """Physical offset, record size, tags code."""
 UNIT_BYTES = QUEUE_UNIT.size
+assert UNIT_BYTES == QUEUE_UNIT_BYTES
+UNIT_TYPE = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
+"""The same for numpy."""
 FILLER_SIZE = 0x7FFF_FFFF
 FILLER = QUEUE_UNIT.pack(0, FILLER_SIZE, 0)
 """Stands where a message was before the queue's first file began, or where one was lost."""

@@ -41,10 +41,11 @@ from sprocket.base.disk import (
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import LIGHT_PREFIX, Entry
+from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES, check_topic, trash
+from sprocket.rocketmq.store.layout import check_topic, trash
 from sprocket.rocketmq.store.queue import queue_files
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queue.engine import (
@@ -52,6 +53,7 @@ from sprocket.rocketmq.store.queue.engine import (
     QUEUE_UNIT,
     QUEUES_PER_STEP,
     UNIT_BYTES,
+    UNIT_TYPE,
     LastUnit,
     QueueKey,
 )
@@ -323,7 +325,7 @@ class FileQueues:
         rows, first = batch.by_queue
         if not len(rows):
             return 0
-        units = np.empty(len(rows), _UNITS)
+        units = np.empty(len(rows), UNIT_TYPE)
         units["physical_offset"] = place = batch.physical_offset[rows]
         units["size"] = batch.size[rows]
         units["tags_code"] = batch.tags_code[rows]
@@ -532,10 +534,6 @@ class FileQueues:
         """Close every handle; nothing is flushed."""
         for queue in self._queues.values():
             queue.close()
-
-
-_UNITS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
-"""`QUEUE_UNIT` for numpy."""
 
 
 def _is_queue_id(name: str) -> bool:

@@ -11,7 +11,6 @@ together. An answer ends before a record that the disk cannot read; if that is t
 read fails.
 """
 
-import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
@@ -30,6 +29,7 @@ from sprocket.rocketmq.codec.record import (
     MAGIC_AT,
     MAGIC_V1,
     MAGIC_V2,
+    PLACE,
     RECORD_BYTES_MIN,
     record,
 )
@@ -60,7 +60,7 @@ _MAGICS = (MAGIC_V1, MAGIC_V2)
 _NOTHING = memoryview(b"")
 _NO_WINDOW = SegmentWindow(_NOTHING, 0, 0)
 
-head_of = struct.Struct(">iI4xi4xqq").unpack_from
+head_of = PLACE.unpack_from
 """Size, magic, queue id, queue offset, physical offset at the start of a record."""
 
 

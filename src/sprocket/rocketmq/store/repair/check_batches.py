@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from sprocket.base.disk import Disk
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.layout import BATCH_UNIT_BYTES
 from sprocket.rocketmq.store.log import Found
 from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
 from sprocket.rocketmq.store.repair import check_units

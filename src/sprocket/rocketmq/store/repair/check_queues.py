@@ -21,6 +21,7 @@ from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
     QUEUE_UNIT,
     UNIT_BYTES,
+    UNIT_TYPE,
     Extension,
     QueueFiles,
     QueueKey,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 CHUNK_UNITS = 4096
 
 _EVERYWHERE = 1 << 62
-_UNITS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
 _FILLER = (0, FILLER_SIZE, 0)
 
 
@@ -161,7 +161,7 @@ class QueueCheck:
             return False
         if not (batch.queue_offset[rows] == np.arange(first, first + len(rows))).all():
             return False
-        units = np.empty(len(rows), _UNITS)
+        units = np.empty(len(rows), UNIT_TYPE)
         units["physical_offset"] = batch.physical_offset[rows]
         units["size"] = batch.size[rows]
         units["tags_code"] = batch.tags_code[rows]

@@ -1,7 +1,7 @@
 """What both engines share; their promises are tested in `tests/contract/test_queues.py`."""
 
+from sprocket.rocketmq.geometry import QUEUE_UNIT_BYTES
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.layout import QUEUE_UNIT_BYTES
 from sprocket.rocketmq.store.queue.engine import FILLER, FILLER_SIZE, QUEUE_UNIT, UNIT_BYTES, Queues
 from sprocket.rocketmq.store.queue.file_queues import FileQueues
 from sprocket.testing.disk import SimulatedDisk

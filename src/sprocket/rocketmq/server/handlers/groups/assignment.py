@@ -13,7 +13,7 @@ from functools import partial
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
 from sprocket.rocketmq.broker.route_lookup import RouteLookup
-from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     PULL,
@@ -27,6 +27,7 @@ from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.codec.record import LIGHT_PREFIX
 from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Answer, Request, Row, row
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
-from sprocket.rocketmq.broker.topics import RETRY_PREFIX, Topics
+from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, command
 from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerData, ConsumerIds, LockedQueues
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.headers import (
     UnregisterClient,
 )
 from sprocket.rocketmq.model.group import TAG
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
 from sprocket.rocketmq.remoting import Answer, Connection, Request, Row, row
 from sprocket.runtime.driver import Peer
