@@ -9,7 +9,6 @@ Source: RocketMQ `BloomFilter`, `BitsArray`, `ConsumerFilterManager`; the hash i
 x64 128 with seed 0, of which the first half is used, as Guava computes it.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
 class Bloom(Struct, frozen=True):
-    """The size of a bit map.
+    """The size of a bit map; the default fits 32 subscriptions, of which one hit in 5 is wrong.
 
     Attributes:
         hashes: Bits that each subscription owns.
@@ -28,17 +27,6 @@ class Bloom(Struct, frozen=True):
 
     hashes: int = 3
     bits: int = 112
-
-    @classmethod
-    def sized(cls, error_percent: int, subscriptions: int) -> "Bloom":
-        """Return the size for a share of wrong hits and a number of subscriptions.
-
-        The default is that of 20 and 32: `maxErrorRateOfBloomFilter` and
-        `expectConsumerNumUseFilter`.
-        """
-        share = error_percent / 100
-        bits = math.ceil(-subscriptions * math.log(share) / math.log(2) ** 2)
-        return cls(math.ceil(math.log(share, 0.5)), -(-bits // 8) * 8)
 
     @property
     def map_bytes(self) -> int:

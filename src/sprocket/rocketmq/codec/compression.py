@@ -8,9 +8,6 @@ from sprocket.base.compression import DECOMPRESSED_BYTES_MAX, Method
 from sprocket.base.disk import Buffer
 from sprocket.rocketmq.model.message import compression_flag, compression_method
 
-COMPRESS_BODY_BYTES_MIN = 4096
-"""Producers pack bodies from this size on (`compressMsgBodyOverHowmuch`)."""
-
 
 def decompress(
     stored_body: Buffer, sys_flag: int, *, bytes_max: int = DECOMPRESSED_BYTES_MAX

@@ -10,7 +10,6 @@ from sprocket.rocketmq.model.hashes import hash32
 
 ALL = "*"
 TAG = "TAG"
-SQL92 = "SQL92"
 
 BROADCASTING = "BROADCASTING"
 CLUSTERING = "CLUSTERING"

@@ -9,7 +9,6 @@ INHERIT = 1
 """New topics may be made after this one."""
 WRITE = 2
 READ = 4
-PRIORITY = 8
 
 UNIT = 1
 UNIT_SUBSCRIPTION = 2

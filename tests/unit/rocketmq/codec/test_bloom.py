@@ -19,11 +19,10 @@ def test_the_hash_is_murmur3(data: bytes, expected: int) -> None:
     assert expected == bloom.murmur64(data)
 
 
-def test_the_default_is_what_20_percent_and_32_groups_need() -> None:
+def test_the_default_is_that_of_rocketmq() -> None:
     """Three hashes, 112 bits, 14 bytes."""
-    assert Bloom() == Bloom.sized(20, 32) == Bloom(hashes=3, bits=112)
+    assert Bloom() == Bloom(hashes=3, bits=112)
     assert Bloom().map_bytes == 14
-    assert Bloom.sized(1, 100) == Bloom(hashes=7, bits=960)
 
 
 @pytest.mark.parametrize(

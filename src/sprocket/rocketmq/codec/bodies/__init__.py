@@ -78,7 +78,6 @@ from sprocket.rocketmq.codec.bodies.relay_bodies import (
 from sprocket.rocketmq.codec.bodies.stats_bodies import Rate, ReplicaStatus, SlaveStatus, StatsData
 from sprocket.rocketmq.codec.config import (
     DataVersion,
-    RegisterBrokerBody,
     TopicTable,
     decode,
     decode_request,
@@ -131,7 +130,6 @@ __all__ = [
     "QueueUnit",
     "QueueUnits",
     "Rate",
-    "RegisterBrokerBody",
     "ReplicaStatus",
     "RequestMode",
     "RequestModeTable",

@@ -12,7 +12,6 @@ from sprocket.rocketmq.codec.config import AS_GIVEN, REQUIRED
 from sprocket.rocketmq.model.route import MessageQueue
 
 PULL = "PULL"
-POP = "POP"
 
 
 class AssignmentQuery(Struct, frozen=True, kw_only=True, rename="camel"):

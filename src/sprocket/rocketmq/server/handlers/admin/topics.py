@@ -22,7 +22,7 @@ from sprocket.rocketmq.codec.bodies import (
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
 from sprocket.rocketmq.remoting import Answer, Request, Row, body, row, sliced_row
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
@@ -32,7 +32,7 @@ from sprocket.runtime.snapshots import Snapshots
 QUEUES_MAX = 65_536
 """Most queues of a topic; each costs a folder and a file once it is used."""
 
-FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+FILTER_TYPES = (SINGLE_TAG, MULTI_TAG)
 
 
 @dataclass(frozen=True, slots=True)
