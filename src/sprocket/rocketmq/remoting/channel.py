@@ -14,7 +14,9 @@ import asyncio
 import math
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -34,8 +36,13 @@ CALLS_MAX = 1024
 """Requests of a server that may wait at a time; one takes about 1 KiB beside its body. RocketMQ
 allows 64 asynchronous ones and, of the others, as many as it has threads."""
 
+X = TypeVar("X")
+
 Outcome = Callable[[Command | None, ClientError | None], None]
 """Called once, on the loop, with the answer, or with None and why there is none."""
+
+OutcomeOf = Callable[[X, Command | None, ClientError | None], None]
+"""As `Outcome`, after the context that was given with it."""
 
 OnRequest = Callable[[Peer, Command], None]
 """Takes a request that the other side sent by itself."""
@@ -58,6 +65,29 @@ class Connect(Protocol):
         """Return the open connection, or raise NotConnected."""
 
 
+class _Request(Protocol):
+    """A request that waits."""
+
+    @property
+    def deadline(self) -> float:
+        """On the monotonic clock."""
+
+    def end(self, answer: Command | None, error: ClientError | None) -> None:
+        """Tell the outcome."""
+
+
+class _RequestOf(Struct, Generic[X], gc=False):
+    """One with its context: one object, which the collector does not look at, for each request."""
+
+    deadline: float
+    outcome: OutcomeOf[X]
+    context: X
+
+    def end(self, answer: Command | None, error: ClientError | None) -> None:
+        """Tell the outcome."""
+        self.outcome(self.context, answer, error)
+
+
 class Channel:
     """What waits on one connection; made by `open_channel` and by `Channels`.
 
@@ -66,6 +96,7 @@ class Channel:
         address: How errors name the other side.
         clock: For deadlines.
         timers: The event loop's.
+        on_request: Takes what the other side asks by itself; without it that is dropped.
         silence_seconds: A connection on which an answer is late, and nothing at all came for so
             long, is given up: the peer's machine may be gone, and TCP would take minutes to say so.
 
@@ -78,6 +109,7 @@ class Channel:
         address: str,
         clock: Clock,
         timers: Timers,
+        on_request: OnRequest | None = None,
         silence_seconds: float = math.inf,
     ) -> None:
         assert isinstance(peer.connection, Connection)
@@ -91,9 +123,10 @@ class Channel:
         """Whether anything ever came from the peer."""
         self._clock = clock
         self._timers = timers
+        self._on_request = on_request
         self._silence_seconds = silence_seconds
         self._heard_at = clock.monotonic()
-        self._pending: dict[int, tuple[float, Outcome]] = {}
+        self._pending: dict[int, _Request] = {}
         self._timer: Timer | None = None
         self._timer_at = math.inf
 
@@ -108,7 +141,12 @@ class Channel:
         return len(self._pending)
 
     def send(
-        self, buffers: Sequence[Buffer], opaque: int, deadline: float, outcome: Outcome
+        self,
+        buffers: Sequence[Buffer],
+        opaque: int,
+        deadline: float,
+        outcome: OutcomeOf[X],
+        context: X,
     ) -> None:
         """Write one request.
 
@@ -117,13 +155,15 @@ class Channel:
             opaque: From `next_opaque`.
             deadline: On the monotonic clock.
             outcome: Called once; before this returns if the connection is closed.
+            context: Given to it.
         """
         if not self.peer.is_open:
-            outcome(None, NotConnected(f"the connection to {self.address} is closed"))
+            error = NotConnected(f"the connection to {self.address} is closed")
+            outcome(context, None, error)
             return
         if deadline < self._timer_at:
             self._wait_until(deadline)
-        self._pending[opaque] = deadline, outcome
+        self._pending[opaque] = _RequestOf(deadline, outcome, context)
         self.write(buffers)
 
     def call(
@@ -132,7 +172,7 @@ class Channel:
         """Ask something; see `send`."""
         opaque = self.next_opaque()
         deadline = self._clock.monotonic() + seconds
-        self.send(request(code, opaque, header, body), opaque, deadline, outcome)
+        self.send(request(code, opaque, header, body), opaque, deadline, _tell, outcome)
 
     async def ask(
         self,
@@ -156,17 +196,9 @@ class Channel:
         """
         reply: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
 
-        def outcome(answer: Command | None, error: ClientError | None) -> None:
-            if reply.done():
-                return
-            if answer is not None:
-                reply.set_result(answer)
-            elif error is not None:
-                reply.set_exception(error)
-
         opaque = self.next_opaque()
         buffers = request(code, opaque, header, body)
-        self.send(buffers, opaque, self._clock.monotonic() + timeout_ms / 1000, outcome)
+        self.send(buffers, opaque, self._clock.monotonic() + timeout_ms / 1000, _reply, reply)
         try:
             return await reply
         except RequestTimeout:
@@ -176,24 +208,25 @@ class Channel:
         finally:
             self._pending.pop(opaque, None)
 
-    def received(self, answer: Command) -> None:
-        """Take an answer; one that nobody waits for, or no longer, is dropped."""
-        found = self._pending.pop(answer.opaque, None)
-        if found is not None:
-            found[1](answer, None)
-
-    def heard(self) -> None:
-        """Note that something came, whatever it was."""
+    def received(self, peer: Peer, command: Command) -> None:
+        """Take what came; an answer that nobody waits for, or no longer, is dropped."""
         self._heard_at = self._clock.monotonic()
         self.is_answered = True
+        if not command.flag & RESPONSE_FLAG:
+            if self._on_request is not None:
+                self._on_request(peer, command)
+            return
+        found = self._pending.pop(command.opaque, None)
+        if found is not None:
+            found.end(command, None)
 
     def lost(self, error: ClientError) -> None:
         """Tell everybody who waits that the connection is gone."""
         if self._timer is not None:
             self._timer.cancel()
         pending, self._pending = self._pending, {}
-        for _, outcome in pending.values():
-            outcome(None, error)
+        for one in pending.values():
+            one.end(None, error)
 
     def close(self) -> None:
         """Close the connection."""
@@ -211,15 +244,30 @@ class Channel:
         now = self._clock.monotonic()
         passed = max(now, self._timer_at)  # a loop counts in milliseconds, and may be early
         self._timer, self._timer_at = None, math.inf
-        late = [opaque for opaque, (deadline, _) in self._pending.items() if deadline <= passed]
+        late = [opaque for opaque, one in self._pending.items() if one.deadline <= passed]
         for opaque in late:
             found = self._pending.pop(opaque, None)
             if found is not None:
-                found[1](None, RequestTimeout(f"{self.address} did not answer in time"))
+                found.end(None, RequestTimeout(f"{self.address} did not answer in time"))
         if late and now - self._heard_at >= self._silence_seconds:
             self.peer.abort("an answer is late and nothing else came")
         elif self._pending:
-            self._wait_until(min(deadline for deadline, _ in self._pending.values()))
+            self._wait_until(min(one.deadline for one in self._pending.values()))
+
+
+def _tell(outcome: Outcome, answer: Command | None, error: ClientError | None) -> None:
+    outcome(answer, error)
+
+
+def _reply(
+    reply: "asyncio.Future[Command]", answer: Command | None, error: ClientError | None
+) -> None:
+    if reply.done():
+        return
+    if answer is not None:
+        reply.set_result(answer)
+    elif error is not None:
+        reply.set_exception(error)
 
 
 async def open_channel(
@@ -239,7 +287,7 @@ async def open_channel(
         address: Whom to connect to.
         clock: For deadlines.
         connect: The driver's `connect`, or a double of it.
-        on_request: Takes what the other side asks by itself; without it that is dropped.
+        on_request: See `Channel`.
         settings: Limits of the connection; the defaults if None.
         timeout_seconds: How long it may take, with the handshake.
         silence_seconds: See `Channel`.
@@ -251,13 +299,8 @@ async def open_channel(
     channel: Channel | None = None
 
     def received(peer: Peer, command: Command) -> None:
-        if channel is None:  # it answers nothing, and who we are it cannot know yet
-            return
-        channel.heard()
-        if command.flag & RESPONSE_FLAG:
-            channel.received(command)
-        elif on_request is not None:
-            on_request(peer, command)
+        if channel is not None:  # else it answers nothing, and who we are it cannot know yet
+            channel.received(peer, command)
 
     host, port = split_address(address)
     peer = await connect(
@@ -269,7 +312,8 @@ async def open_channel(
         timeout_seconds=timeout_seconds,
         tls=tls,
     )
-    channel = Channel(peer, address, clock, asyncio.get_running_loop(), silence_seconds)
+    loop = asyncio.get_running_loop()
+    channel = Channel(peer, address, clock, loop, on_request, silence_seconds)
     return channel
 
 
@@ -334,7 +378,7 @@ class Channels:
         """Take a client's answer; one that nobody waits for is dropped."""
         channel = self._channels.get(peer)
         if channel is not None:
-            channel.received(answer)
+            channel.received(peer, answer)
 
     def _closed(self, peer: Peer) -> None:
         self._channels.pop(peer).lost(NotConnected("the connection closed before the answer"))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import cast
 
 from msgspec import Struct
@@ -78,7 +77,7 @@ class SendRequests:
         opaque = channel.next_opaque()
         deadline = min(last, now + self.settings.try_timeout_ms / 1000)
         frame = self._frame(queue, sent, opaque, False)
-        channel.send(frame, opaque, deadline, partial(answered, sent))
+        channel.send(frame, opaque, deadline, answered, sent)
 
     def send_oneway(self, channel: Channel, queue: MessageQueue, sent: Outgoing) -> None:
         """Put one message on the wire that nobody answers."""

@@ -1,7 +1,6 @@
 """Requests find their answers, and every request has one outcome."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import pytest
@@ -125,10 +124,8 @@ def test_a_lost_connection_fails_its_requests_at_once() -> None:
         def outcome(context: str, command: Any, error: Any) -> None:
             seen.append((context, command, error, net.connections.open_channel(ADDRESS)))
 
-        mine, late = (partial(outcome, context) for context in ("mine", "late"))
-
         opaque = channel.next_opaque()
-        channel.send(request(CODE, opaque), opaque, 100.0, mine)
+        channel.send(request(CODE, opaque), opaque, 100.0, outcome, "mine")
         await net.until_asked(1)
         await server.close()
         await asyncio.sleep(1)
@@ -136,7 +133,7 @@ def test_a_lost_connection_fails_its_requests_at_once() -> None:
         assert (context, command, now_open) == ("mine", None, None)
         assert isinstance(error, NotConnected)
         assert not channel.is_open
-        channel.send([b""], 7, 100.0, late)
+        channel.send([b""], 7, 100.0, outcome, "late")
         assert isinstance(seen[1][2], NotConnected)
         await net.close()
 
