@@ -111,8 +111,8 @@ class Segment:
 
     Args:
         disk: Where it lies.
-        path: The file.
-        start: The offset of its first byte.
+        folder: Where it lies.
+        start: The offset of its first byte, which its name tells.
         size: Its length. Where the file is shorter, zeros stand for the rest.
         write: Whether it is opened for writing.
         open_files: Bounds how many are open.
@@ -123,10 +123,10 @@ class Segment:
         "_ahead_at",
         "_disk",
         "_file",
+        "_folder",
         "_open_files",
         "_view",
         "_write",
-        "path",
         "size",
         "start",
     )
@@ -134,14 +134,14 @@ class Segment:
     def __init__(
         self,
         disk: Disk,
-        path: str,
+        folder: str,
         start: int,
         size: int,
         *,
         write: bool,
         open_files: OpenFiles,
     ) -> None:
-        self.path = path
+        self._folder = folder
         self.start = start
         self.size = size
         self._disk = disk
@@ -151,6 +151,11 @@ class Segment:
         self._view: memoryview | None = None
         self._ahead = b""
         self._ahead_at = 0
+
+    @property
+    def path(self) -> str:
+        """The file. It is not kept, as there may be a file for each of very many queues."""
+        return f"{self._folder}/{segment_name(self.start)}"
 
     @property
     def end(self) -> int:
@@ -373,11 +378,12 @@ class SegmentFiles:
         may_be_short = not (derived or self._write)
         for position, name in enumerate(names):
             size = sizes[name]
-            if is_segment_name(name, self.segment_bytes) and (
+            start = int(name) if derived or is_segment_name(name) else None
+            if start is not None and (
                 size == self.segment_bytes or (size < self.segment_bytes and may_be_short)
             ):
-                start = int(name)
-                if not self._segments or start == self.end_of_files:
+                is_next = not self._segments or start == self.end_of_files
+                if is_next and start % self.segment_bytes == 0:
                     self._segments.append(self._segment(start))
                     continue
             if not derived:
@@ -405,10 +411,9 @@ class SegmentFiles:
         return f"{self.folder}/{name}"
 
     def _segment(self, start: int) -> Segment:
-        path = self._path(segment_name(start))
         return Segment(
             self._disk,
-            path,
+            self.folder,
             start,
             self.segment_bytes,
             write=self._write,

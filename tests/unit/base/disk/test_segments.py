@@ -410,8 +410,8 @@ def _filled_segment() -> tuple[SimulatedDisk, Segment]:
     """A segment of four blocks with something in each."""
     disk = SimulatedDisk()
     disk.make_folder("/log")
-    create_segment(disk, "/log/0", 4 * BLOCK, durable=False)
-    segment = Segment(disk, "/log/0", 0, 4 * BLOCK, write=True, open_files=OpenFiles())
+    segment = Segment(disk, "/log", 0, 4 * BLOCK, write=True, open_files=OpenFiles())
+    create_segment(disk, segment.path, 4 * BLOCK, durable=False)
     segment.write(0, bytes(range(256)) * (4 * BLOCK // 256))
     return disk, segment
 
@@ -449,7 +449,7 @@ def test_what_was_read_ahead_is_what_was_written_last() -> None:
 def test_what_is_read_ahead_may_be_unreadable() -> None:
     """What is asked for before it is given all the same."""
     disk, segment = _filled_segment()
-    disk.spoil("/log/0", BLOCK, BLOCK)
+    disk.spoil(segment.path, BLOCK, BLOCK)
     assert segment.read_on(BLOCK - 10, 10, 100) == (bytes(range(256)) * 8)[BLOCK - 10 : BLOCK]
     with pytest.raises(DiskFailed):
         segment.read_on(BLOCK - 10, 11, 100)

@@ -210,6 +210,23 @@ def test_the_collector_rests_and_goes_on_as_it_was() -> None:
         gc.enable()
 
 
+def test_the_sync_after_a_kill_is_told_of() -> None:
+    """It is one call for all queues, which may take seconds; nothing else told is its name."""
+    disk, _ = filled(20)
+    disk, told = disk.kill(), list[str]()
+    synced: list[str] = []
+
+    def before(call: str, _path: str) -> None:
+        if call == "sync_tree":
+            synced.append(told[-1])
+
+    disk.before = before
+    Store.open(
+        disk, ROOT, StoreSettings(), SystemClock(), step=lambda what, *_: told.append(what)
+    ).close()
+    assert synced == ["queues made durable"]
+
+
 def test_the_collector_rests_while_a_store_is_opened() -> None:
     """After a kill, for all of recovery."""
     disk, _ = filled(20)

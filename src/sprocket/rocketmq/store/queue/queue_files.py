@@ -28,10 +28,14 @@ _Held: TypeAlias = tuple[int, bytes]
 """A position, and what lies from there on."""
 
 
+_NONE: frozenset[Segment] = frozenset()
+"""One for all queues that lack nothing: a set for each would be a tenth of what they take."""
+
+
 class Unsynced(NamedTuple):
     """Files with units, and the folder if it has names, that the disk may lack."""
 
-    segments: set[Segment]
+    segments: frozenset[Segment]
     folder: str | None
 
 
@@ -69,7 +73,7 @@ class QueueFiles:
 
     def __init__(self, files: SegmentFiles) -> None:
         self._files = files
-        self._dirty: set[Segment] = set()
+        self._dirty = _NONE
         self._held: _Held | None = None
         self._new_folder = False
 
@@ -80,7 +84,7 @@ class QueueFiles:
             ForeignStore: A file has a name or a length that none of them has.
         """
         self._files.load(derived=True)
-        self._dirty.clear()
+        self._dirty = _NONE
         self._new_folder = False
         return len(self._files) > 0
 
@@ -190,7 +194,8 @@ class QueueFiles:
             segment = self._files.segment(at)
             part = data[done : done + segment.end - at]
             segment.write(at - segment.start, part)
-            self._dirty.add(segment)
+            if segment not in self._dirty:
+                self._dirty |= {segment}
             done += len(part)
 
     def add(self, start: int) -> None:
@@ -229,7 +234,7 @@ class QueueFiles:
 
     def drop_from(self, position: int) -> None:
         """Delete the files that begin at `position` or later."""
-        self._dirty = {segment for segment in self._dirty if segment.start < position}
+        self._dirty = frozenset(one for one in self._dirty if one.start < position)
         if self._files.drop_from(position):
             self._new_folder = True
 
@@ -238,12 +243,12 @@ class QueueFiles:
         try:
             yield from self._files.drop_before_steps(position)
         finally:
-            self._dirty.intersection_update(self._files.segments)
+            self._dirty &= frozenset(self._files.segments)
 
     def take_unsynced(self) -> Unsynced:
         """Return what is to be synced; it counts as synced unless it is given back."""
         taken = Unsynced(self._dirty, self._files.folder if self._new_folder else None)
-        self._dirty, self._new_folder = set(), False
+        self._dirty, self._new_folder = _NONE, False
         return taken
 
     def give_back(self, taken: Unsynced) -> None:

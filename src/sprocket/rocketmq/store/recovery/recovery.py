@@ -650,6 +650,7 @@ def _seal(
     if life.doubtful:
         mark_open(parts.disk, parts.layout, process_id, ours=life.ours)
     parts.disk.sync_folder(parts.layout.commitlog)
+    parts.step("queues made durable", 0, len(parts.queues))  # by one call, if after a crash
     try:
         parts.queues.flush()
     except StoreError:

@@ -84,7 +84,7 @@ def segments(
             )
         segment = Segment(
             disk,
-            path,
+            folder,
             start,
             min(size, segment_bytes),
             write=False,

@@ -83,7 +83,7 @@ def test_what_is_synced_survives(disk: SimulatedDisk) -> None:
     files = made(disk)
     files.write(0, b"x" * 12)
     taken = files.take_unsynced()
-    assert files.take_unsynced() == (set(), None)
+    assert files.take_unsynced() == (frozenset(), None)
     files.give_back(taken)
     sync_all(disk, [files.take_unsynced()])
     assert content(disk.crash(oldest)) == [b"x" * 10, b"xx".ljust(10, b"\0")]
