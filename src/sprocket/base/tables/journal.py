@@ -117,6 +117,7 @@ class Journal(Generic[E_co]):
         decode: Reads a line: a tuple whose first member is the sequence. Raises ValueError.
 
     Attributes:
+        is_behind: Whether the snapshot lacks something, as far as the owner or `replay` has said.
         sequence: That of the last line ever written.
         durable: That of the last line that is known to be on the disk.
         bytes_since_roll: Size of the lines since the last `roll`.
@@ -125,6 +126,7 @@ class Journal(Generic[E_co]):
     """
 
     def __init__(self, disk: Disk, path: str, decode: Callable[[bytes], E_co]) -> None:
+        self.is_behind = False
         self.sequence = 0
         self.durable = 0
         self.bytes_since_roll = 0
@@ -168,7 +170,30 @@ class Journal(Generic[E_co]):
         self.sequence = last
         self.durable = self._covered = last if covered is None else covered
         self.bytes_since_roll = sum(self._disk.size(one.path) for one in self._segments)
+        self.is_behind = covered is None or bool(found)
         return found
+
+    def snapshot_steps(self, replace: Callable[[int], Steps], covered: int | None = None) -> Steps:
+        """Write a new snapshot, unless nothing has changed since the last one.
+
+        Args:
+            replace: Gives the steps that write it, from the line up to which it covers the table.
+            covered: That line; by default the last one that there is.
+
+        Raises:
+            DiskFull, DiskFailed: The old one and the journal are there.
+        """
+        if not self.is_behind:
+            return
+        self.is_behind = False
+        last = self.roll()
+        line = last if covered is None else covered
+        try:
+            yield from replace(line)
+        except BaseException:
+            self.is_behind = True
+            raise
+        yield from self.retire_steps(line)
 
     def append(self, *members: Any) -> None:
         """Write one line.

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 import pytest
 
-from sprocket.base.disk import read_file, replace_file, steps
+from sprocket.base.disk import Steps, read_file, replace_file, steps
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
 from sprocket.base.tables import journal
 from sprocket.base.tables.journal import SEGMENTS_MAX, Journal
@@ -267,3 +267,29 @@ def test_a_segment_that_cannot_be_removed_does_no_harm() -> None:
     assert opened(disk.kill()).replay(1) == [(2, "b")]
     snapshot(lines)
     assert journal.segment_paths(disk, PATH) == [PATH + ".2"]
+
+
+def test_a_snapshot_is_written_only_if_one_is_due() -> None:
+    """And is due again when it failed, with every line that it was to cover."""
+    disk = SimulatedDisk()
+    lines = filled(disk, "a", "b")
+    covered: list[int] = []
+
+    def replace(line: int) -> Steps:
+        covered.append(line)
+        yield lambda: None
+        if len(covered) == 1:
+            raise DiskFailed("no snapshot")
+
+    steps.run(lines.snapshot_steps(replace))
+    assert covered == []
+    lines.is_behind = True
+    with pytest.raises(DiskFailed):
+        steps.run(lines.snapshot_steps(replace))
+    assert texts(opened(disk.kill()).replay(0)) == "ab"
+    steps.run(lines.snapshot_steps(replace))
+    steps.run(lines.snapshot_steps(replace))
+    assert (covered, lines.is_behind) == ([2, 2], False)
+    again = opened(disk.kill())
+    again.replay(1)
+    assert again.is_behind

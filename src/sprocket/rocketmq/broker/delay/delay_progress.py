@@ -99,7 +99,6 @@ class DelayProgress:
         """What the synced part of the log covers, up to line `_covered`."""
         self._covered = self.journal.sequence
         self._unsafe: deque[_Noted] = deque()
-        self._is_changed = covered is None or bool(lines)
         self.flush()
         if has_void:  # they must not come to count when the log has grown, for the backup either
             steps.run(self.journal.retire_steps(self._covered))
@@ -146,24 +145,17 @@ class DelayProgress:
             noted = self._unsafe.popleft()
             self._safe[noted.level] = noted.offset
             self._covered = noted.sequence
-            self._is_changed = True
-        if not self._is_changed:
-            return
-        self._is_changed = False
-        covered = self._covered
-        self.journal.roll()
-        try:
-            yield from self._file.replace_steps(
+            self.journal.is_behind = True
+        return self.journal.snapshot_steps(
+            lambda covered: self._file.replace_steps(
                 {
                     "dataVersion": declared.plain(self._version),
                     "offsetTable": dict(sorted(self._safe.items())),
                     tables.SEQUENCE: covered,
                 }
-            )
-        except BaseException:
-            self._is_changed = True
-            raise
-        yield from self.journal.retire_steps(covered)
+            ),
+            self._covered,
+        )
 
     def flush(self) -> None:
         """Write what changed and is safe, here and now: used when starting, stopping, by tests."""

@@ -79,12 +79,11 @@ class Groups:
             self._take(groups)
             for name, topics in forbidden.items():
                 self._close(name, topics)
-        self._is_changed = covered is None or bool(lines)
         wanted = SYSTEM_GROUPS if adds_system_groups else ()
         missing = [name for name in wanted if name not in self._table]
         if covered is None or missing:
             self._table.update({name: SubscriptionGroup(name=name) for name in missing})
-            self._is_changed = True
+            self.journal.is_behind = True
             self.flush()  # from now on the journal counts
 
     def use(self, settings: GroupSettings) -> None:
@@ -201,12 +200,8 @@ class Groups:
         Raises:
             DiskFull, DiskFailed: The old one and the journal are there.
         """
-        if not self._is_changed:
-            return
-        self._is_changed = False
-        covered = self.journal.roll()
-        try:
-            yield from self._file.replace_steps(
+        return self.journal.snapshot_steps(
+            lambda covered: self._file.replace_steps(
                 {
                     "dataVersion": declared.plain(self.version),
                     "forbiddenTable": self._forbidden_entries(),
@@ -214,10 +209,7 @@ class Groups:
                     tables.SEQUENCE: covered,
                 }
             )
-        except BaseException:
-            self._is_changed = True
-            raise
-        yield from self.journal.retire_steps(covered)
+        )
 
     def flush(self) -> None:
         """Write what changed, here and now: used when starting, when stopping and by tests."""
@@ -245,7 +237,7 @@ class Groups:
         version = self.version.next(self._clock.now_ms())
         self.journal.append(version.counter, version.timestamp, groups, forbidden)
         self.version = version
-        self._is_changed = True
+        self.journal.is_behind = True
 
     def _take(self, groups: "dict[str, JsonObject | None]") -> None:
         for name, members in groups.items():

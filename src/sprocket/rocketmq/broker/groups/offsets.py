@@ -98,7 +98,6 @@ class ConsumerOffsets:
                 self._drop(key)
             else:
                 self._queues(key)[queue_id] = offset
-        self._is_changed = covered is None or bool(lines)
         if covered is None:
             self.flush()  # from now on the journal counts
 
@@ -231,12 +230,9 @@ class ConsumerOffsets:
         Raises:
             DiskFull, DiskFailed: The old one and the journal are there.
         """
-        if not self._is_changed:
-            return
-        self._is_changed = False
         changes = self._changes
-        covered = self.journal.roll()
-        try:
+
+        def replace(covered: int) -> Steps:
             yield from self._file.replace_steps(
                 {
                     "dataVersion": declared.plain(self._version),
@@ -245,11 +241,9 @@ class ConsumerOffsets:
                     tables.SEQUENCE: covered,
                 }
             )
-        except BaseException:
-            self._is_changed = True
-            raise
-        self._unkept = {at: number for at, number in self._unkept.items() if number > changes}
-        yield from self.journal.retire_steps(covered)
+            self._unkept = {at: number for at, number in self._unkept.items() if number > changes}
+
+        return self.journal.snapshot_steps(replace)
 
     def flush(self) -> None:
         """Write what changed, here and now: used when stopping and by tests."""
@@ -285,7 +279,7 @@ class ConsumerOffsets:
 
     def _set(self, key: str, queue_id: int, offset: int) -> None:
         self._queues(key)[queue_id] = offset
-        self._is_changed = True
+        self.journal.is_behind = True
         self._changes += 1
         if self._changes % VERSION_STEP == 0:
             self._version = self._version.next(self._clock.now_ms())
@@ -317,7 +311,7 @@ class ConsumerOffsets:
             self.journal.append(key, 0, None)
             self._drop(key)
             self._changes += 1
-            self._is_changed = True
+            self.journal.is_behind = True
         self._resets = {at: to for at, to in self._resets.items() if at[0] != key}
         self._unkept = {at: number for at, number in self._unkept.items() if at[0] != key}
 

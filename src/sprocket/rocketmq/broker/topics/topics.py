@@ -126,7 +126,6 @@ class Topics:
         for _, counter, timestamp, topics in lines:
             self.version = DataVersion(counter, timestamp, self.version.state_version)
             tables.apply_topics(self._table, topics)
-        self._is_changed = covered is None or bool(lines)
         is_new = adds_system_topics and self._add_system_topics(broker)
         if is_new or covered is None:
             self.flush()  # from now on the journal counts
@@ -304,12 +303,8 @@ class Topics:
         Raises:
             DiskFull, DiskFailed: The old one and the journal are there.
         """
-        if not self._is_changed:
-            return
-        self._is_changed = False
-        covered = self.journal.roll()
-        try:
-            yield from self._file.replace_steps(
+        return self.journal.snapshot_steps(
+            lambda covered: self._file.replace_steps(
                 {
                     "dataVersion": declared.plain(self.version),
                     "topicConfigTable": self._entries(),
@@ -317,10 +312,7 @@ class Topics:
                     tables.SEQUENCE: covered,
                 }
             )
-        except BaseException:
-            self._is_changed = True
-            raise
-        yield from self.journal.retire_steps(covered)
+        )
 
     def flush(self) -> None:
         """Write what changed, here and now: used when starting, when stopping and by tests."""
@@ -342,7 +334,7 @@ class Topics:
         version = self.version.next(self._clock.now_ms())
         self.journal.append(version.counter, version.timestamp, topics)
         self.version = version
-        self._is_changed = True
+        self.journal.is_behind = True
 
     def _interpret(self, content: JsonObject) -> int | None:
         """Take in what the file says; members that we do not know are kept for writing.
