@@ -82,7 +82,7 @@ class EchoService:
             log,
             self,
             self,
-            Machine(asyncio.get_running_loop(), clock, *self._threads),
+            Machine(asyncio.get_running_loop(), clock, self._threads[0], self._threads[1]),
             FlushMode(is_sync=True, wait_seconds_max=1, timeout_seconds=5, look_seconds=1),
             Pressure(1 << 20, 1 << 20),
         )

@@ -7,7 +7,7 @@ import pytest
 from tests.contract.echo_log import EchoLog
 
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
-from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
+from sprocket.runtime.group_commit import GATHER_TURNS_MAX, FlushMode, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -43,9 +43,10 @@ class Echo:
         self.jobs: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
         self.is_quick = True
         self.written: list[int] = []
+        self.yields = 0
         self._collected: list[bytes] = []
         mode = FlushMode(is_sync=is_sync, wait_seconds_max=1, timeout_seconds=5, look_seconds=1)
-        machine = Machine(self.timers, self.clock, self, self)
+        machine = Machine(self.timers, self.clock, self, self, self.yield_core)
         self.commit: GroupCommit[Line, list[bytes | str]] = GroupCommit(
             self.log, self, self, machine, mode, Pressure(1000, 1000)
         )
@@ -56,6 +57,10 @@ class Echo:
         for line in lines:
             self.log.append(line)
             self.commit.wait(Line(line))
+
+    def yield_core(self) -> None:
+        """Count it."""
+        self.yields += 1
 
     def collect(self, line: bytes) -> None:
         """Do so, but append it with others."""
@@ -149,6 +154,21 @@ def test_lines_of_some_turns_share_a_write_and_a_sync() -> None:
     assert (echo.said, echo.commit.waiting_count) == ([b"a", b"b", b"c"], 0)
     assert echo.safe == [b"a", b"b", b"c"]
     assert (echo.disk.calls["write"], echo.disk.calls["sync"], echo.written) == (1, 1, [3])
+
+
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_who_is_waited_for_may_run(is_sync: bool) -> None:
+    """Each turn that waits for others leaves them the core; one that waits for nobody does not.
+
+    They were often on the same core, and sent nothing until the sync let go of it.
+    """
+    echo = Echo(is_sync=is_sync)
+    echo.store(b"a", b"b")
+    echo.timers.drain()
+    assert echo.yields == 1
+    echo.store(b"c")
+    echo.timers.drain()
+    assert echo.yields == 1 + GATHER_TURNS_MAX * is_sync
 
 
 def test_under_async_flush_lines_are_echoed_before_they_are_safe() -> None:

@@ -40,6 +40,7 @@ Invariants
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -221,6 +222,12 @@ class JobThread(Protocol):
         """
 
 
+def yield_core() -> None:
+    """Let another process have this core if one waits for it; if not, it takes half a µs."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What group commit runs on.
@@ -230,12 +237,14 @@ class Machine:
         clock: Says how long a sync took.
         fill_thread: Fills ahead.
         sync_thread: Syncs the log, and does nothing else.
+        yield_core: Lets those run who are waited for.
     """
 
     timers: Timers
     clock: Clock
     fill_thread: JobThread
     sync_thread: JobThread
+    yield_core: Callable[[], None] = yield_core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +293,7 @@ class GroupCommit(Generic[W, R]):
         self._fill_thread, self._sync_thread = machine.fill_thread, machine.sync_thread
         self._timers = machine.timers
         self._clock = machine.clock
+        self._yield_core = machine.yield_core
         self._mode = mode
         self._is_sync = mode.is_sync
         self._pressure = pressure
@@ -364,6 +374,8 @@ class GroupCommit(Generic[W, R]):
 
         A sync is worth waiting for: as many as shared the last one will soon be back. Without one,
         fewer are enough, since who has answers sends the sooner; or one, as nobody else is busy.
+        Who is to send may wait for this very core, which the scheduler gave them when they were
+        woken from it; if it were kept, turns would bring nothing until the sync lets go of it.
         """
         count = sum([one.waiting_count for one in self._sources])
         count += sum([one.records for one in self._new])
@@ -374,6 +386,7 @@ class GroupCommit(Generic[W, R]):
         if is_more_due and self._gather_turns < GATHER_TURNS_MAX:
             self._gathered = count
             self._gather_turns += 1
+            self._yield_core()
             self._timers.call_soon(self._gather)
             return
         self._gathered = self._gather_turns = 0
