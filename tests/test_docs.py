@@ -89,7 +89,7 @@ def environment() -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("code", examples())
-def test_example_runs(code: str, running: Running) -> None:
+def test_every_example_runs_to_its_end(code: str, running: Running) -> None:
     """An example of the docs ends without an error."""
     code = code.replace("127.0.0.1:9876", running.nameserver)
     ended = subprocess.run(

@@ -348,7 +348,7 @@ def test_what_was_sent_before_close_arrives(carry: Carry) -> None:
     carry(body)
 
 
-def test_nobody_listens(carry: Carry) -> None:
+def test_who_connects_where_nobody_listens_gets_an_error(carry: Carry) -> None:
     """An error that users of a client know; so after the server closed."""
 
     async def body(network: Any) -> None:

@@ -33,7 +33,7 @@ def rows(broker: peers.Broker, *arguments: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run(broker, *arguments, "--json").splitlines()]
 
 
-def test_topics(broker: peers.Broker) -> None:
+def test_topics_are_made_changed_shown_and_deleted(broker: peers.Broker) -> None:
     """Created, changed, listed, shown, deleted."""
     run(broker, "topic", "create", "CliTopic", "--queues", 3)
     (row,) = rows(broker, "topic", "update", "CliTopic", "--queues", 5)
@@ -127,7 +127,7 @@ def test_a_broker_s_port_is_no_nameserver_s(broker: peers.Broker) -> None:
     assert "is no NameServer" in ended.stderr
 
 
-def test_the_cluster(broker: peers.Broker) -> None:
+def test_a_broker_is_shown_and_its_settings_are_changed(broker: peers.Broker) -> None:
     """The broker, what it tells, a setting changed while it runs."""
     (row,) = rows(broker, "cluster", "ls")
     assert (row["broker"], row["address"]) == ("broker-a", broker.address)

@@ -166,7 +166,7 @@ def test_topic_is_created_by_the_first_send(
 
 
 @ONE_VERSION
-def test_cluster_list(
+def test_mqadmin_lists_one_master_with_its_version(
     talk: Talk, broker: peers.Broker, topic: str, jars: Path, tmp_path: Path
 ) -> None:
     """`mqadmin clusterList` shows one master at our address, with its version."""
@@ -178,7 +178,7 @@ def test_cluster_list(
 
 
 @ONE_VERSION
-def test_topic_route(
+def test_mqadmin_shows_where_a_topic_is(
     talk: Talk, broker: peers.Broker, topic: str, jars: Path, tmp_path: Path
 ) -> None:
     """`mqadmin topicRoute` shows our address and the four queues."""
@@ -189,7 +189,7 @@ def test_topic_route(
 
 
 @ONE_VERSION
-def test_topic_status(
+def test_mqadmin_shows_what_each_queue_holds(
     talk: Talk, broker: peers.Broker, topic: str, jars: Path, tmp_path: Path
 ) -> None:
     """`mqadmin topicStatus` shows each queue from 0 to what was sent to it."""

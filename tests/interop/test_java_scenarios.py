@@ -109,7 +109,7 @@ def test_every_member_gets_a_broadcast(told: Shown) -> None:
     assert list(range(30, 36)) == numbers(told.of("Broadcast", "one again"))
 
 
-def test_delay_levels(told: Shown) -> None:
+def test_a_delayed_message_arrives_when_its_delay_is_over(told: Shown) -> None:
     """A message with a level arrives when its delay is over, as itself, not before."""
     sent = {event.line["number"]: event.line for event in told.of("Delay", "sent")}
     received = told.of("Delay", "received")

@@ -179,7 +179,7 @@ QUICK = ("02-kill9-load", "09-index", "14-retention", "15-rewritten-tail")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", DAMAGES)
-def test_some_stores(what: str, tmp_path: Path) -> None:
+def test_some_recorded_stores_are_whole_again_after_each_damage(what: str, tmp_path: Path) -> None:
     """Each damage, in stores left in every way, drawn from four recorded ones."""
     names = Random(what).sample(QUICK, len(STATES))
     for name, state in zip(names, STATES, strict=True):
@@ -190,7 +190,9 @@ def test_some_stores(what: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", sorted({*CASES} - SPECIAL))
-def test_every_store(name: str, state: str, tmp_path: Path) -> None:
+def test_every_recorded_store_is_whole_again_after_each_damage(
+    name: str, state: str, tmp_path: Path
+) -> None:
     """Each damage in every recorded store, left in every way."""
     for what in DAMAGES:
         _check(name, what, state, tmp_path / what)

@@ -65,7 +65,7 @@ def _copied(source: SegmentFiles, size: int) -> tuple[SimulatedDisk, SegmentFile
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_recorded_logs(name: str, tmp_path: Path) -> None:
+def test_recorded_logs_are_walked_alike_with_numpy_and_without(name: str, tmp_path: Path) -> None:
     """As they were left, and with bytes changed in records, between them and at their ends."""
     case = Recorded(name)
     size = case.geometry.log.segment_bytes
@@ -96,7 +96,7 @@ def test_recorded_logs(name: str, tmp_path: Path) -> None:
 )
 @settings(max_examples=60, deadline=None)
 @pytest.mark.slow
-def test_any_records(
+def test_any_records_are_walked_alike_with_numpy_and_without(
     records: list[NewRecord], steps: list[tuple[int, int]], draw: st.DataObject
 ) -> None:
     """With clocks set back, queue offsets taken twice, and a damaged byte or two."""

@@ -41,7 +41,7 @@ def test_events_hold_every_column(tables: source.Tables) -> None:
 
 
 @pytest.mark.slow
-def test_answers(tables: source.Tables) -> None:
+def test_its_answers_are_the_known_figures(tables: source.Tables) -> None:
     """Known figures of this famous table."""
     carriers = answers.by_carrier(tables)
     assert carriers["flights"].sum() == source.FLIGHTS

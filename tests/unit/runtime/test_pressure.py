@@ -16,7 +16,7 @@ class Reader:
         self.count += 1
 
 
-def test_the_steps() -> None:
+def test_each_step_of_the_pressure_is_told_once() -> None:
     """0, below half, half, the limit, and down again; what is full and over is said once."""
     pressure = Pressure(100, 10)
     seen = []

@@ -234,7 +234,7 @@ def test_the_broker_takes_its_leave() -> None:
     assert nameservers[0].left == ["b"]
 
 
-def test_addresses() -> None:
+def test_an_address_is_host_and_port() -> None:
     """`host:port`, with brackets around an IPv6 address; anything else is a wrong setting."""
     assert [one.address for one in BrokerNameServers([" a.b:1 ", "[::1]:9876"]).all] == [
         "a.b:1",

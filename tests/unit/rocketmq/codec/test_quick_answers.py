@@ -22,7 +22,7 @@ def test_a_stored_message(key: str) -> None:
 
 
 @pytest.mark.parametrize("opaque", [0, -7, (1 << 31) - 1])
-def test_found_messages(opaque: int) -> None:
+def test_an_answer_with_messages_is_right_to_the_byte(opaque: int) -> None:
     """To the byte, and the messages are not copied."""
     declared = PullMessageAnswer(
         next_begin_offset=1 << 40, min_offset=0, max_offset=-1, topic_sys_flag=3, group_sys_flag=1

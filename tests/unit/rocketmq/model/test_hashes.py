@@ -27,6 +27,6 @@ def test_hash32_is_javas(text: str, value: int) -> None:
     ("value", "absolute"),
     [(0, 0), (5, 5), (-5, 5), (-(1 << 31), 0), ((1 << 31) - 1, (1 << 31) - 1)],
 )
-def test_abs_hash(value: int, absolute: int) -> None:
+def test_the_number_without_a_counterpart_becomes_zero(value: int, absolute: int) -> None:
     """The one number without a counterpart becomes 0."""
     assert abs_hash(value) == absolute

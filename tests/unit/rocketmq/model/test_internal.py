@@ -3,7 +3,7 @@
 from sprocket.rocketmq.model.internal import is_internal_group, is_internal_topic
 
 
-def test_topics() -> None:
+def test_internal_topics_are_known_by_their_names() -> None:
     """By name, by prefix, and by the names of clusters and brokers; dead letters are the users'."""
     for name in ("TBW102", "SCHEDULE_TOPIC_XXXX", "%RETRY%kitchen", "rmq_sys_wheel_timer"):
         assert is_internal_topic(name), name
@@ -15,7 +15,7 @@ def test_topics() -> None:
     assert not is_internal_topic("mine_REPLY_TOPIC", owners)
 
 
-def test_groups() -> None:
+def test_internal_groups_are_those_every_broker_has() -> None:
     """Those that every broker has from the start."""
     assert is_internal_group("TOOLS_CONSUMER")
     assert is_internal_group("CID_RMQ_SYS_TRANS")

@@ -170,7 +170,7 @@ def test_no_more_than_the_limit_are_under_way() -> None:
     assert [one.opaque for one in peer.sent] == [0, 1, 2]
 
 
-def test_addresses() -> None:
+def test_an_address_is_host_and_port() -> None:
     """`host:port`, or an IPv6 address in brackets."""
     assert split_address("h:1") == ("h", 1)
     assert split_address("[::1]:10911") == ("::1", 10911)

@@ -75,7 +75,7 @@ def packed(body: bytes) -> bytes:
     return data + encoded(1, base=len(data), body=zlib.compress(body), sys_flag=0x1, first=3)
 
 
-def test_packed_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_bodies_are_unpacked_unless_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are unpacked unless that is not wanted; batches of unpacked bodies are bounded."""
     body = b"abc" * 1000
     for most in (1 << 20, 10):

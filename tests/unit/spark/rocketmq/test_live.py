@@ -85,7 +85,7 @@ def test_passing_failures_are_waited_out(error: Exception) -> None:
     assert fake.asked.count("close") == 4
 
 
-def test_patience_ends() -> None:
+def test_one_failure_more_than_there_are_retries_fails_the_query() -> None:
     """One failure more than there are retries fails the query, with the last reason."""
     fake = cluster()
     fake.failures = [NotConnected("gone")] * 5

@@ -18,7 +18,7 @@ from sprocket.spark.rocketmq.options import (
 LIVE = {"nameserver": "127.0.0.1:9876", "subscribe": "orders"}
 
 
-def test_defaults() -> None:
+def test_a_path_or_nameservers_and_topic_are_enough() -> None:
     """A path is enough for a directory; NameServer and topic are for a stream."""
     options = read_directory({"path": "store"})
     assert (options.path, options.mode, options.view) == ("store", Mode.FAILFAST, "full")
@@ -63,7 +63,7 @@ def test_values_are_read() -> None:
         ({"path": ""}, "must name a directory"),
     ],
 )
-def test_directory_refuses(given: dict[str, str], said: str) -> None:
+def test_wrong_options_of_a_directory_are_named(given: dict[str, str], said: str) -> None:
     """What is unknown, unreadable or out of place is named."""
     with pytest.raises(SettingsError, match=said):
         read_directory({"path": "store", **given})
@@ -81,7 +81,7 @@ def test_directory_refuses(given: dict[str, str], said: str) -> None:
         ({"nameserver": ""}, "say where the cluster is"),
     ],
 )
-def test_stream_refuses(given: dict[str, str], said: str) -> None:
+def test_wrong_options_of_a_stream_are_named(given: dict[str, str], said: str) -> None:
     """The same for streams."""
     with pytest.raises(SettingsError, match=said):
         read_live(LIVE | given)

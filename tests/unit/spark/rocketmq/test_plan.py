@@ -158,7 +158,9 @@ def test_what_is_no_plain_log_is_refused(tmp_path: Path) -> None:
         ("15-rewritten-tail", 0),
     ],
 )
-def test_real_stores(tmp_path: Path, case: str, lost: int) -> None:
+def test_stores_of_a_real_broker_are_read_to_their_end(
+    tmp_path: Path, case: str, lost: int
+) -> None:
     """Stores of a real broker are read to the end that it recovered to itself."""
     store = unpack(case, tmp_path)
     wanted = [line["phys"] for line in expected(case)]

@@ -48,7 +48,7 @@ def grow(fake: FakeCluster, queue: MessageQueue, count: int) -> None:
     fake.records[queue] += [encoded(1, first=have + number) for number in range(count)]
 
 
-def test_starting_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_starts_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new query starts at the oldest kept, at the end, or where it was told."""
     fake = cluster(lowest=7)
     assert reader(monkeypatch, fake).initialOffset() == at(7, 7)

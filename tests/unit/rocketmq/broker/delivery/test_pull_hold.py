@@ -71,7 +71,7 @@ def test_an_arrival_resumes_who_waits_for_it() -> None:
     assert waiting.hold.count == 2
 
 
-def test_tags_decide() -> None:
+def test_a_pull_waits_on_while_only_other_tags_arrive() -> None:
     """A pull with tags waits on while only other tags arrive; one of several is enough."""
     waiting = Waiting()
     waiting.put("a", tags=frozenset({7, 8}))
@@ -81,7 +81,7 @@ def test_tags_decide() -> None:
     assert waiting.resumed == ["a"]
 
 
-def test_time_resumes() -> None:
+def test_who_waited_as_long_as_it_wanted_is_resumed_once() -> None:
     """Whoever waited as long as it wanted is resumed, and not again later."""
     waiting = Waiting()
     waiting.put("a", ms=1000)

@@ -163,7 +163,7 @@ def test_an_empty_group_keeps_its_subscriptions_for_a_while() -> None:
     assert table.members.consumers("g") is None
 
 
-def test_fingerprints() -> None:
+def test_a_changed_fingerprint_is_reported() -> None:
     """The first one is taken, a changed one is reported; none, of an old client, counts as 0."""
     table = Table()
     a = Link()

@@ -183,7 +183,7 @@ def test_a_failed_flush_keeps_the_journal() -> None:
     assert advance(offsets.flush_steps()) is None
 
 
-def test_closing_flushes() -> None:
+def test_after_a_clean_stop_all_is_in_rocketmqs_file() -> None:
     """After a clean stop everything is in RocketMQ's own file."""
     disk = fresh()
     offsets = opened(disk)

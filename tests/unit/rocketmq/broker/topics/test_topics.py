@@ -152,14 +152,14 @@ def test_sends_make_topics_after_their_template() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "a/b", "ä", "a" * 128, "..", "a\n"])
-def test_illegal_names(name: str) -> None:
+def test_illegal_names_are_refused(name: str) -> None:
     """They are refused with 29, and so is anything that could be a path."""
     with pytest.raises(RequestRefused) as refused:
         check_name(name)
     assert refused.value.code == 29
 
 
-def test_legal_names() -> None:
+def test_letters_digits_and_four_signs_make_a_name() -> None:
     """Letters, digits and four signs, up to 127 of them."""
     for name in ("a", "A-b_9", "%RETRY%g", "a|b", "a" * 127):
         check_name(name)

@@ -36,7 +36,7 @@ def shares(strategy: Strategy, count: int, members: int, broker: str = "b") -> l
         (1, [[0], []]),
     ],
 )
-def test_averagely(count: int, wanted: list[list[int]]) -> None:
+def test_queues_are_shared_averagely_as_rocketmq_does(count: int, wanted: list[list[int]]) -> None:
     """The table of examples computed from `AllocateMessageQueueAveragely`."""
     assert wanted == shares(averagely, count, len(wanted))
 
@@ -49,7 +49,7 @@ def test_averagely(count: int, wanted: list[list[int]]) -> None:
         (4, [[0], [1], [2], [3], [], []]),
     ],
 )
-def test_by_circle(count: int, wanted: list[list[int]]) -> None:
+def test_queues_are_dealt_in_a_circle_as_rocketmq_does(count: int, wanted: list[list[int]]) -> None:
     """The table of examples computed from `AllocateMessageQueueAveragelyByCircle`."""
     assert wanted == shares(by_circle, count, len(wanted))
 
@@ -76,13 +76,13 @@ def test_other_machine_rooms_are_left_alone() -> None:
     assert allocate(strategy, several, ["a"], "a") == queues(2, "here@b")
 
 
-def test_by_config() -> None:
+def test_the_named_queues_that_exist_are_taken() -> None:
     """The queues that were named and exist, whoever else there is."""
     strategy = rebalance.by_config([queues(9)[1], queues(9)[7]])
     assert allocate(strategy, queues(4), ["a", "b"], "b") == [queues(4)[1]]
 
 
-def test_nearby() -> None:
+def test_rooms_with_members_keep_their_queues() -> None:
     """Rooms with members keep their queues; those of room C go to everybody."""
     strategy = rebalance.nearby(lambda broker: broker[:1], lambda member: member[:1])
     several = queues(4, "a") + queues(2, "b") + queues(3, "c")
@@ -101,7 +101,7 @@ def test_nearby() -> None:
         allocate(rebalance.nearby(lambda _: "", lambda _: "r"), queues(1), ["a"], "a")
 
 
-def test_consistent_hash() -> None:
+def test_the_ring_gives_each_member_its_queues() -> None:
     """The worked example of the ring with three members."""
     members = [f"10.0.0.{number}@100{number}" for number in (1, 2, 3)]
     eight = [MessageQueue("TopicTest", "broker-a", number) for number in range(8)]

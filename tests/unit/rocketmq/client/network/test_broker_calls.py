@@ -19,7 +19,7 @@ async def ready(world: Any) -> Any:
     return instance
 
 
-def test_committed_offsets(world: Any) -> None:
+def test_nothing_committed_is_none(world: Any) -> None:
     """Nothing committed is None, also when a broker says −1; another refusal is an error."""
 
     async def main() -> None:

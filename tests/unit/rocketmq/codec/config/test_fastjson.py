@@ -56,7 +56,7 @@ def test_config_files_of_rocketmq_come_back_byte_for_byte(name: str, tmp_path: P
         ("{a.b-c:1}", {"a.b-c": 1}),
     ],
 )
-def test_tolerant_reading(text: str | bytes, expected: Any) -> None:
+def test_each_oddity_is_read_as_fastjson_does(text: str | bytes, expected: Any) -> None:
     """Each oddity of the dialect gives the value that fastjson makes of it."""
     if expected is WireError:
         with pytest.raises(WireError):

@@ -74,7 +74,7 @@ def test_what_is_of_another_kind_is_named(check: object) -> None:
         check(5, "a thing")
 
 
-def test_fractions() -> None:
+def test_a_fraction_is_a_number_or_a_text_that_is_one() -> None:
     """Numbers, texts that are one, nothing; anything else is named."""
     assert [values.fraction(one, "tps") for one in (1, 0.5, "2.5", None)] == [1.0, 0.5, 2.5, 0.0]
     with pytest.raises(WireError, match="tps"):

@@ -198,28 +198,6 @@ def test_truncating_zeroes_units_and_drops_files(disk: SimulatedDisk) -> None:
         queues.reset()
 
 
-def test_truncating_all_keeps_the_place_to_go_on(disk: SimulatedDisk) -> None:
-    """A queue whose first files were cleaned away goes on where it was."""
-    queues = opened(disk)
-    queues.put_round([entry(n) for n in range(20, 35)])
-    queues.truncate(PhysicalOffset(0))
-    assert (only(queues).min_offset, only(queues).max_offset) == (20, 20)
-    assert only(opened(disk)).max_offset == 20
-    queues.put_round([entry(20)])
-    assert only(queues).unit(20)[0] == 2000
-
-
-def test_fillers_before_a_cut_stay(disk: SimulatedDisk) -> None:
-    """They stand for what is lost before it."""
-    queues = opened(disk)
-    queues.put_round([entry(0)])
-    queues.fill_to("T", 0, 3)
-    queues.put_round([entry(3), entry(4)])
-    queues.truncate(PhysicalOffset(300))
-    assert (only(queues).max_offset, only(queues).end) == (3, 100)
-    assert queues.put_round([entry(3)]) == 1
-
-
 def test_the_minimum_follows_the_log(disk: SimulatedDisk) -> None:
     """The first message that the log still has; none is left: minimum is maximum."""
     queues = opened(disk)

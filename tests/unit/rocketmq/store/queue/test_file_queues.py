@@ -115,12 +115,6 @@ def test_files_of_another_geometry_are_made_again(disk: SimulatedDisk) -> None:
     assert only(queues).max_offset == 1
 
 
-def test_topics_cannot_leave_the_folder(disk: SimulatedDisk) -> None:
-    """A topic that would lie elsewhere is refused."""
-    with pytest.raises(CorruptRecord):
-        opened(disk).put_round([Entry("../config", 0, 0, 0, 100, 0, 0)])
-
-
 def test_a_full_disk_loses_nothing(disk: SimulatedDisk) -> None:
     """A round that failed at any write can be put again."""
     log = [entry(n // 3, at=100 * n, queue=n % 3) for n in range(60)]

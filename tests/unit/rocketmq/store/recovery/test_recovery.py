@@ -303,7 +303,7 @@ def test_the_checkpoint_names_the_last_record() -> None:
     assert saved.confirmed_offset == store.report.last_record
 
 
-def test_marks() -> None:
+def test_the_abort_file_begins_with_the_process_id() -> None:
     """`abort` holds the process id first, as RocketMQ writes it."""
     disk, _ = filled(0)
     layout = StoreLayout(ROOT)

@@ -82,7 +82,7 @@ def test_a_waiting_pull_learns_of_it_at_once(on_node: Callable[..., None]) -> No
     on_node(scenario)
 
 
-def test_targets(on_node: Callable[..., None]) -> None:
+def test_a_reset_goes_to_a_time_the_end_or_an_offset(on_node: Callable[..., None]) -> None:
     """A time, the end, an offset of one queue; all as they lie in the queues."""
 
     async def scenario(lab: Any) -> None:
@@ -101,7 +101,7 @@ def test_targets(on_node: Callable[..., None]) -> None:
     on_node(scenario)
 
 
-def test_refusals(on_node: Callable[..., None]) -> None:
+def test_a_reset_that_is_refused_moves_nothing(on_node: Callable[..., None]) -> None:
     """Each by its code; nothing is moved."""
 
     async def scenario(lab: Any) -> None:

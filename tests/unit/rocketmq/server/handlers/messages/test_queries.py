@@ -31,7 +31,7 @@ def query(key: str, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_by_key(on_node: Callable[..., None]) -> None:
+def test_a_key_finds_the_newest_in_ascending_order(on_node: Callable[..., None]) -> None:
     """Ascending, the newest when there are too many, inside the time asked for."""
 
     async def scenario(lab: Any) -> None:
@@ -77,7 +77,7 @@ def test_what_is_not_found_says_so(on_node: Callable[..., None]) -> None:
     on_node(scenario)
 
 
-def test_by_offset(on_node: Callable[..., None]) -> None:
+def test_an_offset_gives_the_record_that_begins_there(on_node: Callable[..., None]) -> None:
     """The record at a physical offset; anything else is {1}, whatever bytes lie there."""
 
     async def scenario(lab: Any) -> None:
