@@ -7,8 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from sprocket.rocketmq.client import Message, Producer, PushConsumer, ReceivedMessage, blocking
-from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.client import (
+    ConsumerSettings,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    blocking,
+)
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.testing.local_broker import LocalBroker
 from sprocket.testing.quiet import NotQuiet

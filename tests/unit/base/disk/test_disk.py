@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.file_systems import needs_a_disk
 
+from sprocket.base.disk import RealDisk
 from sprocket.base.disk import disk as module
-from sprocket.base.disk.disk import RealDisk
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
 from sprocket.base.units import MIB
 

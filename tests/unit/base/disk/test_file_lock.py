@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from sprocket.base.disk.disk import RealDisk
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import StoreLocked
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from sprocket.base.disk.files import replace_file
+from sprocket.base.disk import replace_file
 from sprocket.base.errors import DiskFailed
 from sprocket.testing.disk import SimulatedDisk
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk.disk import File
-from sprocket.base.disk.nonblocking import (
-    FOLLOWED_MAX,
+from sprocket.base.disk import (
     Attempt,
+    File,
     NonblockingDisk,
     WouldBlock,
     following,
     gather,
     outside,
 )
+from sprocket.base.disk.nonblocking import FOLLOWED_MAX
 from sprocket.base.disk.scratch import CHUNK_BYTES
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.base.units import KIB

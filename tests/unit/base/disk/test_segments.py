@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.disk import segments, steps
-from sprocket.base.disk.segments import (
+from sprocket.base.disk import (
     OpenFiles,
     Segment,
     SegmentFiles,
@@ -14,7 +13,9 @@ from sprocket.base.disk.segments import (
     create_segment,
     fill_up,
     segment_name,
+    segments,
     short_files,
+    steps,
 )
 from sprocket.base.errors import (
     DiskFailed,

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sprocket.base.disk import steps
-from sprocket.base.disk.steps import Steps
+from sprocket.base.disk import Steps, steps
 
 
 def _fails() -> None:

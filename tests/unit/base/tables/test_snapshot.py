@@ -6,7 +6,8 @@ import pytest
 
 from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFailed, DiskFull
-from sprocket.base.tables.snapshot import BACKUP, SYNC_BYTES, BackedFile
+from sprocket.base.tables import BACKUP, BackedFile
+from sprocket.base.tables.snapshot import SYNC_BYTES
 from sprocket.testing.disk import SimulatedDisk
 
 PATH = "/s/table"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import structlog
 
+from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.network import ClientInstance
-from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ClusterInfo, ConsumerIds, LockedQueues, TopicNames
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode

@@ -2,7 +2,7 @@
 
 import zlib
 
-from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client import ReceivedMessage
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 

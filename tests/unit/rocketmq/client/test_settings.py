@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from sprocket.rocketmq.client import ClientSettings, ConsumerSettings, ProducerSettings
 
 GROUPS = [ClientSettings, ConsumerSettings, ProducerSettings]
 

@@ -3,7 +3,8 @@
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.nameserver.config import BLACK_LIST, NameServerConfig
+from sprocket.rocketmq.nameserver import NameServerConfig
+from sprocket.rocketmq.nameserver.config import BLACK_LIST
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
 
 

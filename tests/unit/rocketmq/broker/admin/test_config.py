@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.admin.config import BrokerConfig
+from sprocket.rocketmq.broker.admin import BrokerConfig
 from sprocket.rocketmq.settings import Settings
 from sprocket.testing.clock import FakeClock
 

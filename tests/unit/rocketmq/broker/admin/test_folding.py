@@ -1,7 +1,7 @@
 """After a kill the journals can be brought into RocketMQ's own files."""
 
 from sprocket.base.disk import read_file
-from sprocket.rocketmq.broker.admin.folding import fold
+from sprocket.rocketmq.broker.admin import fold
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics

@@ -6,8 +6,7 @@ from typing import Any
 from tests.stores import new, open_store
 
 from sprocket.base.errors import DiskFailed, StoreError
-from sprocket.rocketmq.broker.admin.removal import Removal
-from sprocket.rocketmq.broker.admin.upkeep import Upkeep
+from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics

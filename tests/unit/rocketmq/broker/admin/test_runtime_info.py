@@ -5,8 +5,7 @@ from pathlib import Path
 
 from tests.stores import filled, new
 
-from sprocket.rocketmq.broker.admin import runtime_info
-from sprocket.rocketmq.broker.admin.runtime_info import Room, RuntimeInfo, WaitingRequests
+from sprocket.rocketmq.broker.admin import Room, RuntimeInfo, WaitingRequests, runtime_info
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.testing.clock import FakeClock
 

@@ -8,8 +8,8 @@ from tests.stores import new, open_store
 
 from sprocket.base.disk import Steps
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
-from sprocket.rocketmq.broker.admin import upkeep
-from sprocket.rocketmq.broker.admin.upkeep import CLEAN_ROUNDS, Upkeep
+from sprocket.rocketmq.broker.admin import Upkeep, upkeep
+from sprocket.rocketmq.broker.admin.upkeep import CLEAN_ROUNDS
 from sprocket.rocketmq.settings import RetentionSettings
 from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.rocketmq.store.store import Store

@@ -10,8 +10,8 @@ from sprocket.base.disk import advance
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import flush_mode
-from sprocket.rocketmq.broker.delay.delay import BATCH, HALF_TOPIC, UNREADABLE_LOOKS_MAX, Delays
-from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
+from sprocket.rocketmq.broker.delay import DelayProgress, Delays
+from sprocket.rocketmq.broker.delay.delay import BATCH, HALF_TOPIC, UNREADABLE_LOOKS_MAX
 from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.messages import (
     Commits,

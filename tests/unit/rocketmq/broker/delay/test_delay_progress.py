@@ -5,7 +5,8 @@ from tests.recorded import Recorded
 
 from sprocket.base.disk import advance, read_file, replace_file
 from sprocket.base.errors import DiskFailed
-from sprocket.rocketmq.broker.delay.delay_progress import VERSION_STEP, DelayProgress
+from sprocket.rocketmq.broker.delay import DelayProgress
+from sprocket.rocketmq.broker.delay.delay_progress import VERSION_STEP
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.delivery import pull
-from sprocket.rocketmq.broker.delivery.pull import Forbidden, PullForbidden, PullService
+from sprocket.rocketmq.broker.delivery import PullForbidden, PullService, pull
+from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import cast
 
-from sprocket.rocketmq.broker.delivery.pull_hold import HeldPull, PullHold
+from sprocket.rocketmq.broker.delivery import HeldPull, PullHold
 from sprocket.rocketmq.broker.groups import Link
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import PullSettings

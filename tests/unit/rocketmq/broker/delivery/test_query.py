@@ -5,8 +5,7 @@ from typing import Any, cast
 import pytest
 
 from sprocket.base.errors import CorruptRecord, OffsetTooSmall, RequestRefused
-from sprocket.rocketmq.broker.delivery import query
-from sprocket.rocketmq.broker.delivery.query import Queries
+from sprocket.rocketmq.broker.delivery import Queries, query
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset

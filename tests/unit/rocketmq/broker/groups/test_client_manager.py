@@ -1,6 +1,7 @@
 """Members come and go, their groups are told, and subscriptions follow the newest heartbeat."""
 
-from sprocket.rocketmq.broker.groups.client_manager import EMPTY_GROUP_SECONDS, ClientManager
+from sprocket.rocketmq.broker.groups import ClientManager
+from sprocket.rocketmq.broker.groups.client_manager import EMPTY_GROUP_SECONDS
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, Subscription
 from sprocket.testing.clock import FakeClock

@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, RequestRefused
-from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS

@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.disk import advance, read_file, replace_file
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

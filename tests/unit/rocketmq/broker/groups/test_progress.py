@@ -3,10 +3,8 @@
 import pytest
 from tests.stores import filled
 
-from sprocket.rocketmq.broker.groups.client_manager import ClientManager
-from sprocket.rocketmq.broker.groups.groups import Groups
-from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
-from sprocket.rocketmq.broker.groups.progress import QUEUES_A_CALL, Progress
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Progress
+from sprocket.rocketmq.broker.groups.progress import QUEUES_A_CALL
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, QueueProgress

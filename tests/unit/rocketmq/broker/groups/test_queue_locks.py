@@ -2,7 +2,8 @@
 
 import pytest
 
-from sprocket.rocketmq.broker.groups.queue_locks import LOCK_SECONDS, QueueLocks
+from sprocket.rocketmq.broker.groups import QueueLocks
+from sprocket.rocketmq.broker.groups.queue_locks import LOCK_SECONDS
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.testing.clock import FakeClock
 

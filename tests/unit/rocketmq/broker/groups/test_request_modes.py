@@ -4,7 +4,7 @@ import pytest
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed
-from sprocket.rocketmq.broker.groups.request_modes import RequestModes
+from sprocket.rocketmq.broker.groups import RequestModes
 from sprocket.rocketmq.codec.bodies import RequestMode
 from sprocket.testing.disk import SimulatedDisk
 

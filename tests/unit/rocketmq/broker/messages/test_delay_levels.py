@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.base.errors import RequestRefused, SettingsError
-from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages import DelayLevels
 from sprocket.rocketmq.codec.codes import ResponseCode
 
 

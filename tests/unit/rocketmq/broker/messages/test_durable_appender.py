@@ -8,15 +8,18 @@ import pytest
 
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, SyncLate
 from sprocket.base.errors import StoreFailed as Failed
-from sprocket.rocketmq.broker.messages import pending_acks
-from sprocket.rocketmq.broker.messages.durable_appender import Commits, DurableAppender
-from sprocket.rocketmq.broker.messages.durable_log import DurableLog
+from sprocket.rocketmq.broker.messages import (
+    Commits,
+    DurableAppender,
+    DurableLog,
+    ReputRounds,
+    pending_acks,
+)
 from sprocket.rocketmq.broker.messages.reput_rounds import (
     DISPATCH_BYTES_ENOUGH,
     DISPATCH_ENOUGH,
     DISPATCH_SECONDS,
     INDEX_ROUND,
-    ReputRounds,
 )
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.model.message import NewBatch, NewRecord

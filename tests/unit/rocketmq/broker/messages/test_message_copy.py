@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.messages import MessageOriginal
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.message import NewRecord
 

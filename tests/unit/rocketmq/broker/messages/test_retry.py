@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.retry import RetryService, retries_max
+from sprocket.rocketmq.broker.messages import DelayLevels, RetryService
+from sprocket.rocketmq.broker.messages.retry import retries_max
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
-from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.send import Sender
+from sprocket.rocketmq.broker.messages import DelayLevels, Sender
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage

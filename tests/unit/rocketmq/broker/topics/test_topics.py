@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, RequestRefused
-from sprocket.rocketmq.broker.topics.topics import Topics, check_name
+from sprocket.rocketmq.broker.topics import Topics, check_name
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.blocking import Producer, PushConsumer
-from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.message import Message
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import InvalidMessage
+from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.blocking import LitePullConsumer, Producer
-from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.model.message import Message
 
 

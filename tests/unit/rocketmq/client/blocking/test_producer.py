@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import InvalidMessage, NotConnected
+from sprocket.rocketmq.client import ProducerSettings
 from sprocket.rocketmq.client.blocking import Producer
-from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.message import Message
 

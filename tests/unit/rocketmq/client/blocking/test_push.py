@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import NotConnected
+from sprocket.rocketmq.client import ReceivedMessage
 from sprocket.rocketmq.client.blocking import Producer, PushConsumer
-from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.message import Message
 
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer import rebalance
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
+from sprocket.rocketmq.client.consumer import PushConsumer, rebalance
 from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
-from sprocket.rocketmq.client.consumer.delivery.listener import DeadLetter, DeliverLater
-from sprocket.rocketmq.client.consumer.push import PushConsumer
-from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response

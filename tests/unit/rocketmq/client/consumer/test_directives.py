@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer.delivery.listener import DeliverLater
-from sprocket.rocketmq.client.consumer.push import PushConsumer
-from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
+from sprocket.rocketmq.client.consumer import PushConsumer
+from sprocket.rocketmq.client.consumer.delivery import DeliverLater
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ConsumerStatus, QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.push import PushConsumer
+from sprocket.rocketmq.client.consumer import PushConsumer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer
-from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
+from sprocket.rocketmq.client.consumer import LitePullConsumer
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode

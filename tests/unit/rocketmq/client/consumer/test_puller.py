@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import BrokerRefused, ClientError, NotConnected
-from sprocket.rocketmq.client.consumer.puller import Puller
+from sprocket.rocketmq.client.consumer import Puller
 from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.errors import NoRoute

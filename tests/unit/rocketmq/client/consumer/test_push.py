@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client.consumer.push import PushConsumer
-from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
+from sprocket.rocketmq.client.consumer import PushConsumer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.headers import headers

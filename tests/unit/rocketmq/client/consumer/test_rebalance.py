@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client.consumer import rebalance
-from sprocket.rocketmq.client.consumer.rebalance import Strategy, allocate, averagely, by_circle
+from sprocket.rocketmq.client.consumer import Strategy, averagely, rebalance
+from sprocket.rocketmq.client.consumer.rebalance import allocate, by_circle
 from sprocket.rocketmq.model.route import MessageQueue
 
 

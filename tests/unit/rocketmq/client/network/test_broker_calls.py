@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import BrokerRefused
-from sprocket.rocketmq.client.network.broker_calls import PullStatus
+from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.headers import headers

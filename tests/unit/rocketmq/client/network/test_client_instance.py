@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import SettingsError
-from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
+from sprocket.rocketmq.client.network import ClientInstance, JoinedGroup
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode

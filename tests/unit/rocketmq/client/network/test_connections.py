@@ -7,9 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from sprocket.base.errors import BrokerRefused, NotConnected, RequestTimeout, WireError
-from sprocket.rocketmq.client.network.answers import read
-from sprocket.rocketmq.client.network.connections import Connections
-from sprocket.rocketmq.client.settings import ClientSettings
+from sprocket.rocketmq.client import ClientSettings
+from sprocket.rocketmq.client.network import Connections, read
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.remoting import Connection

@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.errors import ClientError, NotConnected, SettingsError
 from sprocket.rocketmq.client import Admin, Client, ClientSettings, Message, Producer, PushConsumer
-from sprocket.rocketmq.client.network.lease import Lease
+from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 

@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client.producer.outgoing import (
-    Outgoing,
-    check_group,
-    check_topic,
-    prepare,
-    prepare_batch,
-    split_batch,
-)
-from sprocket.rocketmq.client.settings import ProducerSettings
+from sprocket.rocketmq.client import ProducerSettings
+from sprocket.rocketmq.client.producer import check_group, check_topic, split_batch
+from sprocket.rocketmq.client.producer.outgoing import Outgoing, prepare, prepare_batch
 from sprocket.rocketmq.codec import compression
 from sprocket.rocketmq.codec.record import UniqueIds, batch, properties
 from sprocket.rocketmq.model.message import Message

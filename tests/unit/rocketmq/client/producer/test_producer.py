@@ -12,9 +12,8 @@ from sprocket.base.errors import (
     NotConnected,
     RequestTimeout,
 )
-from sprocket.rocketmq.client.producer.outgoing import SendStatus
-from sprocket.rocketmq.client.producer.producer import Producer
-from sprocket.rocketmq.client.settings import ProducerSettings
+from sprocket.rocketmq.client import ProducerSettings
+from sprocket.rocketmq.client.producer import Producer, SendStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import headers

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import NotConnected
+from sprocket.rocketmq.client import ProducerSettings
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import Outgoing
 from sprocket.rocketmq.client.producer.send_lanes import FreeLane, OrderedLane
 from sprocket.rocketmq.client.producer.send_request import SendRequests
-from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response

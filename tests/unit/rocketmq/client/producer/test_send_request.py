@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import BrokerRefused, ClientError, NotConnected, RequestTimeout
-from sprocket.rocketmq.client.producer.outgoing import Outgoing, SendResult
+from sprocket.rocketmq.client import ProducerSettings
+from sprocket.rocketmq.client.producer import SendResult
+from sprocket.rocketmq.client.producer.outgoing import Outgoing
 from sprocket.rocketmq.client.producer.send_request import SendRequests
-from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.headers import headers

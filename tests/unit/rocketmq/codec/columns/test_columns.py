@@ -9,7 +9,7 @@ import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.columns.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.codec.record import record
 
 

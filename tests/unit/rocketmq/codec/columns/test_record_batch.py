@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.rocketmq.codec.given import new_record
 
-from sprocket.rocketmq.codec.columns import columns
-from sprocket.rocketmq.codec.columns.record_batch import RecordBatch
+from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, record
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord

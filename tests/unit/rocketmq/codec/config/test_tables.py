@@ -7,8 +7,7 @@ import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.config import declared, tables
-from sprocket.rocketmq.codec.config.tables import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody, declared, tables
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
 

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.headers import admin_headers, ext
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header, admin_headers, ext
 
 KINDS = [
     kind

@@ -5,8 +5,7 @@ import pytest
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import request
-from sprocket.rocketmq.codec.headers import consumer_headers
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header, consumer_headers
 from sprocket.rocketmq.remoting import Connection
 
 

@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from sprocket.rocketmq.codec.headers import ext, group_headers
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header, ext, group_headers
 
 KINDS = [
     kind

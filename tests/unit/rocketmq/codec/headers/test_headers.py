@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.headers import ext, headers
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header, ext, headers
 from sprocket.rocketmq.remoting import Connection
 
 KINDS = [

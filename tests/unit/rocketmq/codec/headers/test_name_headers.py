@@ -2,8 +2,7 @@
 
 import pytest
 
-from sprocket.rocketmq.codec.headers import ext, name_headers
-from sprocket.rocketmq.codec.headers.ext import Header
+from sprocket.rocketmq.codec.headers import Header, ext, name_headers
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import request
-from sprocket.rocketmq.codec.headers.reply_headers import PushReply
+from sprocket.rocketmq.codec.headers import PushReply
 from sprocket.rocketmq.remoting import Connection
 
 

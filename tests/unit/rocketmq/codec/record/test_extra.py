@@ -2,8 +2,7 @@
 
 import pytest
 
-from sprocket.rocketmq.codec.record import extra
-from sprocket.rocketmq.codec.record.extra import Extra
+from sprocket.rocketmq.codec.record import Extra, extra
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH
 

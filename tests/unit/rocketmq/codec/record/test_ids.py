@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.record import ids
-from sprocket.rocketmq.codec.record.ids import UniqueIds
+from sprocket.rocketmq.codec.record import UniqueIds, ids
 from sprocket.testing.clock import FakeClock
 
 NOVEMBER_AT_MS = int(datetime(2023, 11, 1, tzinfo=UTC).timestamp()) * 1000

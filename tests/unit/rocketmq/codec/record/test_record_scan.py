@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
 
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record_scan import Scan, ScanStop
+from sprocket.rocketmq.codec.record import ScanStop, record
+from sprocket.rocketmq.codec.record.record_scan import Scan
 
 
 class Log:

@@ -12,15 +12,8 @@ from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
-from sprocket.rocketmq.store.index import index_file
-from sprocket.rocketmq.store.index.index_file import (
-    HEADER,
-    INDEX_UNIT,
-    SLOT,
-    UNIT_BYTES,
-    IndexFile,
-    IndexHeader,
-)
+from sprocket.rocketmq.store.index import HEADER, INDEX_UNIT, UNIT_BYTES, IndexHeader, index_file
+from sprocket.rocketmq.store.index.index_file import SLOT, IndexFile
 from sprocket.testing.disk import SimulatedDisk
 
 np = pytest.importorskip("numpy")

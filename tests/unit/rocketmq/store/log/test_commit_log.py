@@ -16,7 +16,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.log.commit_log import CommitLog
+from sprocket.rocketmq.store.log import CommitLog
 from sprocket.testing.disk import SimulatedDisk
 
 SEGMENT = 1024

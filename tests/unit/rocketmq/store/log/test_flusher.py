@@ -9,8 +9,8 @@ from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.log.flusher import FILL_STEP_BYTES, ROOM_STEP_BYTES, Flusher
+from sprocket.rocketmq.store.log import CommitLog, Flusher
+from sprocket.rocketmq.store.log.flusher import FILL_STEP_BYTES, ROOM_STEP_BYTES
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 

@@ -9,7 +9,7 @@ from sprocket.base.errors import CorruptRecord, MessageTooLarge
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import INNER_BATCH, NEED_UNWRAP, NewRecord
-from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner, check_queue
+from sprocket.rocketmq.store.log import OffsetAssigner, check_queue
 
 BATCH = INNER_BATCH | NEED_UNWRAP
 

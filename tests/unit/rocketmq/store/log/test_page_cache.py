@@ -8,15 +8,12 @@ from tests.stores import new
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.log.commit_log import CommitLog
-from sprocket.rocketmq.store.log.flusher import Flusher
+from sprocket.rocketmq.store.log import CommitLog, Flusher, PageCache, memory_bytes
 from sprocket.rocketmq.store.log.page_cache import (
     LOOK_SECONDS,
     PART_BYTES_MAX,
     READER_SECONDS,
     READERS_MAX,
-    PageCache,
-    memory_bytes,
 )
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -2,8 +2,8 @@
 
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.store.queue import FileQueues
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
 from sprocket.testing.disk import SimulatedDisk
 
 SMALL = QueueGeometry.small()

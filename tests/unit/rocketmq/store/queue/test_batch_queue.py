@@ -18,8 +18,7 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.codec.record import Entry, Extra
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
+from sprocket.rocketmq.store.queue import BatchQueue, FileQueues, OtherKinds
 from sprocket.testing.disk import SimulatedDisk
 
 BATCHES = "/store/batchconsumequeue"

@@ -2,8 +2,8 @@
 
 from sprocket.rocketmq.geometry import QUEUE_UNIT_BYTES
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.queue.engine import FILLER, FILLER_SIZE, QUEUE_UNIT, UNIT_BYTES, Queues
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
+from sprocket.rocketmq.store.queue import FILLER_SIZE, QUEUE_UNIT, UNIT_BYTES, FileQueues, Queues
+from sprocket.rocketmq.store.queue.engine import FILLER
 from sprocket.testing.disk import SimulatedDisk
 
 

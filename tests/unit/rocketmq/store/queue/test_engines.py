@@ -6,9 +6,7 @@ from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queue import engines
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
-from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.rocketmq.store.queue import FileQueues, RocksQueues, engines
 
 DISK = RealDisk()
 

@@ -12,9 +12,8 @@ from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFull
 from sprocket.rocketmq.codec.record import Entry, Extra
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue.extension import ExtendedUnit, is_address
+from sprocket.rocketmq.store.queue import ExtendedUnit, FileQueues, OtherKinds, is_address
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
 from sprocket.testing.disk import SimulatedDisk
 
 EXTENSION = "/store/consumequeue_ext"

@@ -10,14 +10,15 @@ from tests.unit.rocketmq.store.queue.given import FIRST, FOLDER, SMALL, entry, o
 from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue import FileQueues, file_queue
-from sprocket.rocketmq.store.queue.engine import (
-    FILLER,
+from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
     QUEUE_UNIT,
     UNIT_BYTES,
+    FileQueues,
     LastUnit,
+    file_queue,
 )
+from sprocket.rocketmq.store.queue.engine import FILLER
 from sprocket.testing.disk import SimulatedDisk
 
 

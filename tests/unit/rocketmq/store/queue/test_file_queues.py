@@ -16,10 +16,8 @@ from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue import queue_files
-from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, LastUnit
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, FileQueues, LastUnit, queue_files
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
 from sprocket.testing.disk import SimulatedDisk
 
 

@@ -5,7 +5,8 @@ from tests.unit.rocketmq.store.queue.given import oldest
 
 from sprocket.base.disk import OpenFiles, SegmentFiles, read_file, steps
 from sprocket.base.errors import DiskFull
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles, sync_all
+from sprocket.rocketmq.store.queue import QueueFiles
+from sprocket.rocketmq.store.queue.queue_files import sync_all
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = "/store/consumequeue/topic/0"

@@ -8,7 +8,8 @@ from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, Entry, Extra, record
 from sprocket.rocketmq.store.log import LogScanner
-from sprocket.rocketmq.store.queue.queue_units import GroupFilter, UnitAssigner, delays_ms
+from sprocket.rocketmq.store.queue import UnitAssigner, delays_ms
+from sprocket.rocketmq.store.queue.queue_units import GroupFilter
 
 
 def entry(topic: str = "T", extra: Extra | None = None) -> Entry:

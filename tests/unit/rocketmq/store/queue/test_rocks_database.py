@@ -12,8 +12,8 @@ import rocksdict
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, StoreLocked
 from sprocket.rocketmq.errors import EngineMissing
-from sprocket.rocketmq.store.queue import rocks_database
-from sprocket.rocketmq.store.queue.rocks_database import Database, is_database, read_all
+from sprocket.rocketmq.store.queue import is_database, read_all, rocks_database
+from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.testing.disk import SimulatedDisk
 
 DISK = RealDisk()

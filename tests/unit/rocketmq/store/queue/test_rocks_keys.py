@@ -3,8 +3,8 @@
 import pytest
 
 from sprocket.base.errors import CorruptRecord
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES
 from sprocket.rocketmq.store.queue import rocks_keys as keys
-from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES
 
 UNIT_KEY = bytes.fromhex("00000003 01 616263 01 00000002 01 0000000000000007")
 MAX_KEY = bytes.fromhex("00000003 01 616263 01 6d6178 01 00000002")

@@ -9,8 +9,7 @@ from tests.unit.rocketmq.codec.given import new_record, stored
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord
 from sprocket.rocketmq.codec.columns import RecordBatch, columns
-from sprocket.rocketmq.store.queue import rocks_keys
-from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.rocketmq.store.queue import RocksQueues, rocks_keys
 from sprocket.rocketmq.store.queue.rocks_round import RocksRound, unit_values
 
 KEY = "TopicTest", 3

@@ -5,7 +5,7 @@ from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL
 from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.store.queue.file_queues import FileQueues
+from sprocket.rocketmq.store.queue import FileQueues
 from sprocket.rocketmq.store.queue.unit_batch import UnitBatch, UnitPart
 from sprocket.testing.disk import SimulatedDisk
 

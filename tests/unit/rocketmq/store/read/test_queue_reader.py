@@ -27,9 +27,9 @@ from sprocket.rocketmq.store.queue import (
     UnitAssigner,
 )
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.read import queue_reader
+from sprocket.rocketmq.store.read import GetResult, GetStatus, queue_reader
 from sprocket.rocketmq.store.read.filters import PropertyFilter
-from sprocket.rocketmq.store.read.queue_reader import GetResult, GetStatus, head_of
+from sprocket.rocketmq.store.read.queue_reader import head_of
 
 
 def test_no_such_queue_and_none_ever_filled() -> None:

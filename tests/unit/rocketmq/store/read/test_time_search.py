@@ -3,8 +3,7 @@
 from tests.unit.rocketmq.store.logs import Log, batches, filled
 
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.read import time_search
-from sprocket.rocketmq.store.read.time_search import Boundary
+from sprocket.rocketmq.store.read import Boundary, time_search
 
 
 def times(log: Log, at_ms: int) -> tuple[int, int]:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from sprocket.rocketmq.store.recovery import checkpoint
-from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
+from sprocket.rocketmq.store.recovery import Checkpoint, checkpoint
 from sprocket.testing.disk import SimulatedDisk
 
 

@@ -13,7 +13,7 @@ from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, QueueGeometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout, trash
-from sprocket.rocketmq.store.recovery.deletions import Deletions
+from sprocket.rocketmq.store.recovery import Deletions
 from sprocket.rocketmq.store.repair import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock

@@ -3,9 +3,9 @@
 import pytest
 from tests.stores import ROOT, SMALL, filled
 
-from sprocket.rocketmq.store.repair import check_log
+from sprocket.rocketmq.store.repair import Finding, check_log
 from sprocket.rocketmq.store.repair.check_log import LogCheck
-from sprocket.rocketmq.store.repair.finding import Finding, Rule
+from sprocket.rocketmq.store.repair.finding import Rule
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/commitlog"

@@ -8,8 +8,7 @@ from tests.stores import ROOT, SMALL, filled
 
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, RocksQueues
-from sprocket.rocketmq.store.repair import check_units
-from sprocket.rocketmq.store.repair.finding import Finding
+from sprocket.rocketmq.store.repair import Finding, check_units
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/consumequeue"

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from sprocket.rocketmq.store.repair.finding import Finding, Rule
+from sprocket.rocketmq.store.repair import Finding
+from sprocket.rocketmq.store.repair.finding import Rule
 
 
 def test_a_rule_says_what_must_hold() -> None:

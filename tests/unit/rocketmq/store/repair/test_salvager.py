@@ -10,9 +10,10 @@ from tests.stores import ROOT, SMALL, filled, new, open_store
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.store.repair import salvage
 from sprocket.rocketmq.store.repair import salvager as module
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.salvager import SalvageReport, salvage
+from sprocket.rocketmq.store.repair.salvager import SalvageReport
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -17,9 +17,8 @@ from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import CommitLog, Tail
 from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, UnitAssigner
-from sprocket.rocketmq.store.reput import log_follower
+from sprocket.rocketmq.store.reput import Arrival, Put, Reput, log_follower
 from sprocket.rocketmq.store.reput import reput as module
-from sprocket.rocketmq.store.reput.reput import Arrival, Put, Reput
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 

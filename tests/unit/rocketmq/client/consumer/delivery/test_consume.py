@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer.delivery.consume import (
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
+from sprocket.rocketmq.client.consumer.delivery import (
     ConcurrentConsumption,
     ListenerCalls,
     OrderlyConsumption,
 )
-from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
-from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.client.consumer.queues import BrokerLedger, Chunk, Offsets, ProcessQueue
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue

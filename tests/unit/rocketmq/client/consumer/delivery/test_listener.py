@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from sprocket.rocketmq.client import ReceivedMessage
+from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater
 from sprocket.rocketmq.client.consumer.delivery import listener as listeners
 from sprocket.rocketmq.client.consumer.delivery.listener import (
     DEAD_LETTER_LEVEL,
-    DeadLetter,
-    DeliverLater,
     Failure,
     Withdrawn,
 )
-from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.delivery.poll_buffer import PollBuffer
-from sprocket.rocketmq.client.consumer.queues.process_queue import ProcessQueue
-from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client import ReceivedMessage
+from sprocket.rocketmq.client.consumer.delivery import PollBuffer
+from sprocket.rocketmq.client.consumer.queues import ProcessQueue
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue

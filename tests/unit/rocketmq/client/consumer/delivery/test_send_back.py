@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from sprocket.rocketmq.client import ReceivedMessage
+from sprocket.rocketmq.client.consumer.delivery import SendBack
 from sprocket.rocketmq.client.consumer.delivery.listener import DEAD_LETTER_LEVEL
-from sprocket.rocketmq.client.consumer.delivery.send_back import SendBack
-from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.headers import headers

@@ -5,15 +5,20 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client.consumer.delivery.consume import (
+from sprocket.rocketmq.client import ConsumerSettings
+from sprocket.rocketmq.client.consumer.delivery import (
     ConcurrentConsumption,
     ListenerCalls,
     OrderlyConsumption,
 )
-from sprocket.rocketmq.client.consumer.queues.assignment import Assignment, Locks, StartOffsets
-from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.consumer.queues.queue_puller import QueuePuller
-from sprocket.rocketmq.client.settings import ConsumerSettings
+from sprocket.rocketmq.client.consumer.queues import (
+    Assignment,
+    BrokerLedger,
+    Locks,
+    Offsets,
+    QueuePuller,
+    StartOffsets,
+)
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset

@@ -1,6 +1,7 @@
 """Rates are those of the last minute, failures those of the last hour."""
 
-from sprocket.rocketmq.client.consumer.queues.consume_counts import SAMPLE_S, ConsumeCounts
+from sprocket.rocketmq.client.consumer.queues import SAMPLE_S
+from sprocket.rocketmq.client.consumer.queues.consume_counts import ConsumeCounts
 from sprocket.testing.clock import FakeClock
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from sprocket.base.disk import Disk, replace_file
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.consumer.queues.offset_file import FILE_NAME, FileLedger
+from sprocket.rocketmq.client.consumer.queues import FileLedger
+from sprocket.rocketmq.client.consumer.queues.offset_file import FILE_NAME
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.testing.disk import SimulatedDisk

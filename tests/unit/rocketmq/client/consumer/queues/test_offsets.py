@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Offsets
+from sprocket.rocketmq.client.consumer.queues import BrokerLedger, Offsets
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.offsets import QueueOffset
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
-from sprocket.rocketmq.client.received import ReceivedMessage
+from sprocket.rocketmq.client import ReceivedMessage
+from sprocket.rocketmq.client.consumer.queues import Chunk, ProcessQueue
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue

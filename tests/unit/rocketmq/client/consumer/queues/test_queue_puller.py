@@ -3,11 +3,15 @@
 import asyncio
 from typing import Any
 
-from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Offsets
-from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
-from sprocket.rocketmq.client.consumer.queues.queue_puller import QueuePuller
+from sprocket.rocketmq.client import ConsumerSettings
+from sprocket.rocketmq.client.consumer.queues import (
+    BrokerLedger,
+    Chunk,
+    Offsets,
+    ProcessQueue,
+    QueuePuller,
+)
 from sprocket.rocketmq.client.network import PullResult, PullStatus
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.headers import headers
