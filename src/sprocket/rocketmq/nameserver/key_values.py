@@ -5,9 +5,8 @@ Source: RocketMQ `KVConfigManager` and its `kvConfig.json`:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from sprocket.rocketmq.codec.config import values
+from sprocket.rocketmq.codec.config import JsonValue, values
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Topic → `broker:count;…`, for topics whose order is kept over all brokers."""
@@ -27,7 +26,7 @@ class KeyValues:
     def __init__(
         self,
         table: Mapping[str, Mapping[str, str]],
-        keep: Callable[[dict[str, Any]], None],
+        keep: Callable[[Mapping[str, JsonValue]], None],
     ) -> None:
         self._table = {name: dict(texts) for name, texts in table.items()}
         self._keep = keep
@@ -63,7 +62,7 @@ class KeyValues:
         self._table = changed
 
 
-def from_json(content: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def from_json(content: Mapping[str, JsonValue]) -> dict[str, dict[str, str]]:
     """Return the table that `kvConfig.json` holds. Raises WireError."""
     table = values.mapping(content.get("configTable"), "configTable")
     return {

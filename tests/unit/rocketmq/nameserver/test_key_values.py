@@ -1,5 +1,6 @@
 """Key-value pairs are kept before they count."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from sprocket.rocketmq.nameserver import KeyValues, key_values
 
 def test_each_change_is_kept() -> None:
     """Deleting the last key leaves the namespace, as in RocketMQ; deleting none keeps nothing."""
-    kept: list[dict[str, Any]] = []
+    kept: list[Mapping[str, Any]] = []
     table = KeyValues({"N": {"k": "v"}}, kept.append)
     assert (table.get("N", "k"), table.get("N", "x"), table.get("M", "k")) == ("v", None, None)
     table.put("M", "a", "1")
@@ -30,7 +31,7 @@ def test_each_change_is_kept() -> None:
 def test_what_could_not_be_kept_does_not_count() -> None:
     """The tool learns of it, and nobody is told a value that a restart would lose."""
 
-    def full(_: dict[str, Any]) -> None:
+    def full(_: Mapping[str, Any]) -> None:
         raise DiskFull("no space")
 
     table = KeyValues({"N": {"k": "v"}}, full)
