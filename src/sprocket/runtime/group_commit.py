@@ -374,8 +374,9 @@ class GroupCommit(Generic[W, R]):
 
         A sync is worth waiting for: as many as shared the last one will soon be back. Without one,
         fewer are enough, since who has answers sends the sooner; or one, as nobody else is busy.
-        Who is to send may wait for this very core, which the scheduler gave them when they were
-        woken from it; if it were kept, turns would bring nothing until the sync lets go of it.
+        Who shared the last one and is not back may wait for this very core, which the scheduler
+        gave them when they were woken from it; if it were kept, turns would bring nothing until the
+        sync lets go of it.
         """
         count = sum([one.waiting_count for one in self._sources])
         count += sum([one.records for one in self._new])
@@ -386,7 +387,8 @@ class GroupCommit(Generic[W, R]):
         if is_more_due and self._gather_turns < GATHER_TURNS_MAX:
             self._gathered = count
             self._gather_turns += 1
-            self._yield_core()
+            if count < self._committed:
+                self._yield_core()
             self._timers.call_soon(self._gather)
             return
         self._gathered = self._gather_turns = 0
