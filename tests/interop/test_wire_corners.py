@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 
 import pytest
-from tests.interop import both, link, samples
+from tests.interop import both, link, peers, samples
 from tests.interop.java_client import JavaClient
 from tests.interop.talk import Client
 
@@ -207,7 +207,7 @@ def test_a_topic_of_batch_queues_keeps_batches_whole(client: Client, topic: str)
     answers = (whole, apart, single.ext)
     assert [one["queueOffset"] for one in answers] == ["0", "3", "6"]
     assert [one["msgId"].count(",") for one in answers] == [0, 2, 0]
-    assert link.queue_end(client, topic, 0) == 7
+    peers.wait_until(lambda: link.queue_end(client, topic, 0) == 7, "all to be in the queue")
     records = record.decode_all(link.pull(client, topic, 0, 1).body)
     assert [(one.queue_offset, one.sys_flag) for one in records] == [
         (0, 0xC0),
