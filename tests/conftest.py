@@ -1,9 +1,19 @@
-"""Rules for every test: Spark tests share a worker, and no test leaves its logging to the next."""
+"""Rules for every test: Spark tests share a worker, none leaves its logging to the next.
 
+And Ctrl-C reaches what they start, even if a shell in the background has them ignore it.
+"""
+
+import signal
 from collections.abc import Iterator
 
 import pytest
 import structlog
+
+
+def pytest_configure() -> None:
+    """Heed SIGINT: what ignores it hands that down to every process that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
