@@ -74,6 +74,10 @@ class Pulled(Struct, frozen=True, gc=False):
 PERMITS_MAX = 4096
 """Permits that are remembered, some 500 bytes each; one for each group and queue that is read."""
 
+PERMIT_CHARACTERS_MAX = 1024
+"""Longest subscription that is remembered: one may have megabytes, and a client as many as it
+likes."""
+
 _Asked = tuple[str, str, int, int, str | None, str | None, int]
 """What a permit depends on in a request."""
 
@@ -179,7 +183,9 @@ class PullService:
         )
         permit = self._permits.get(asked)
         if permit is None:
-            permit = self._permits[asked] = self._check(header)
+            permit = self._check(header)
+            if len(header.subscription or "") <= PERMIT_CHARACTERS_MAX:
+                self._permits[asked] = permit
         return permit
 
     def _check(self, header: PullMessage) -> PullPermit:

@@ -252,6 +252,16 @@ def test_permits_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -
     assert desk.puller.pull(header()).permit is not first
 
 
+def test_what_is_long_is_not_remembered() -> None:
+    """Some thousand subscriptions of a megabyte each would fill the memory."""
+    desk = Desk()
+    desk.puller.pull(header())
+    for characters, is_known in ((pull.PERMIT_CHARACTERS_MAX, True), (1 << 20, False)):
+        wanted = header(subscription=characters * "t")
+        first = desk.puller.pull(wanted).permit
+        assert (desk.puller.pull(wanted).permit is first) is is_known
+
+
 def test_only_the_first_pass_commits() -> None:
     """A pull that waited said where it was when it began."""
     desk = Desk()
