@@ -11,7 +11,7 @@ is, how often it is kept).
 
 import ipaddress
 import os.path
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,9 @@ from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.settings import ForeignSettings
 from sprocket.base.units import KIB
-from sprocket.rocketmq import told_defaults
+from sprocket.rocketmq import absent_settings
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES
-from sprocket.rocketmq.known_names import BROKER_NAMES, BROKER_UNREAD_NAMES, NAMESERVER_NAMES
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
 
 PAGE_BYTES = 4 * KIB
@@ -71,7 +70,7 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
             f"{source}: storePathCommitLog={log}: the log lies in `commitlog` below "
             "storePathRootDir and nowhere else"
         )
-    unread = BROKER_UNREAD_NAMES & given.keys()
+    unread = absent_settings.BROKER_UNREAD & given.keys()
     read = {name: text for name, text in given.items() if name not in unread}
     values, ignored = _interpret(read, source, BROKER, BROKER_NAMES, TAKEN_CARE_OF)
     host = given.get("brokerIP1", "").strip()
@@ -95,7 +94,7 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
         settings: All groups.
         folder: Of the store; left out if empty.
     """
-    told = dict(told_defaults.BROKER)
+    told = dict(absent_settings.BROKER)
     told |= {one.name: one.write(_value(settings, one.setting)) for one in BROKER.values()}
     told["brokerIP1"] = told["brokerIP1"] or settings.server.host
     told["brokerIP2"] = told["brokerIP1"]
@@ -113,19 +112,9 @@ def to_nameserver_conf(nameserver: NameServerSettings, server: ServerSettings) -
     Where its files lie is not told.
     """
     settings = Settings(nameserver=nameserver, server=server)
-    told = dict(told_defaults.NAMESERVER)
+    told = dict(absent_settings.NAMESERVER)
     told |= {one.name: one.write(_value(settings, one.setting)) for one in NAMESERVER.values()}
     return dict(sorted(told.items()))
-
-
-def broker_alias(name: str) -> Alias | None:
-    """Return the row of a name in broker.conf, or None if we have no such setting."""
-    return BROKER.get(name)
-
-
-def nameserver_alias(name: str) -> Alias | None:
-    """Return the row of a name in namesrv.conf, or None if we have no such setting."""
-    return NAMESERVER.get(name)
 
 
 # How texts become values and back.
@@ -287,6 +276,18 @@ NAMESERVER = _table(
     _switch("enableTopicList", "nameserver.list_topics"),
 )
 
+BROKER_NAMES = (
+    (absent_settings.BROKER.keys() - absent_settings.BROKER_UNREAD)
+    | absent_settings.BROKER_UNTOLD
+    | BROKER.keys()
+)
+"""What RocketMQ reads from a broker.conf."""
+
+NAMESERVER_NAMES = (
+    absent_settings.NAMESERVER.keys() | absent_settings.NAMESERVER_UNTOLD | NAMESERVER.keys()
+)
+"""What RocketMQ reads from a namesrv.conf."""
+
 _NO_REPLICATION = "replication is not built: a broker is the only copy of its messages"
 _NO_ACCESS_CONTROL = (
     "access control is not built: the broker would be open to all; say false to start it so"
@@ -321,8 +322,8 @@ def _interpret(
     given: Mapping[str, str],
     source: str,
     table: Mapping[str, Alias],
-    known: frozenset[str],
-    taken_care_of: frozenset[str],
+    known: Set[str],
+    taken_care_of: Set[str],
 ) -> tuple[list[tuple[str, object, str]], tuple[str, ...]]:
     """Return values for the loader, and the names that are ignored."""
     values: list[tuple[str, object, str]] = []
@@ -343,7 +344,7 @@ def _interpret(
     return values, tuple(sorted(ignored))
 
 
-def _unknown(name: str, source: str, known: frozenset[str]) -> str:
+def _unknown(name: str, source: str, known: Set[str]) -> str:
     return f"{source}: RocketMQ has no setting {name}{hint(name, known)}"
 
 

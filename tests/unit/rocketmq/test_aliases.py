@@ -221,8 +221,7 @@ def test_the_folder_is_named() -> None:
 
 def test_rows_are_found_by_name() -> None:
     """For what changes one setting while running."""
-    row = aliases.broker_alias("fileReservedTime")
-    assert row is not None
+    row = aliases.BROKER["fileReservedTime"]
     assert (row.setting, row.read("5")) == ("retention.keep_hours", 5)
-    assert aliases.broker_alias("nothing") is None
-    assert aliases.nameserver_alias("listenPort") is not None
+    assert "nothing" not in aliases.BROKER
+    assert "listenPort" in aliases.NAMESERVER

@@ -43,7 +43,7 @@ class NameServerConfig:
                     ResponseCode.NO_PERMISSION, f"Can not update config in black list: {name}"
                 )
         for name, text in texts.items():
-            alias = aliases.nameserver_alias(name)
+            alias = aliases.NAMESERVER.get(name)
             if alias is None or not alias.setting.startswith(GROUP):
                 _log.warning("a setting cannot be changed while running", name=name)
                 continue

@@ -71,7 +71,7 @@ class BrokerConfig:
         return aliases.to_broker_conf(self.now, folder=self._folder)
 
     def _change(self, name: str, text: str) -> None:
-        alias = aliases.broker_alias(name)
+        alias = aliases.BROKER.get(name)
         setting = name if alias is None else alias.setting
         group, _, member = setting.partition(".")
         members = asdict(getattr(self.now, group)) if group in self._users else {}
