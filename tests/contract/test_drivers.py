@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests import pipe
 
 from sprocket.base.errors import NotConnected, WireError
-from sprocket.runtime import driver, pipe
+from sprocket.runtime import driver
 from sprocket.runtime.carrier import carrier
 from sprocket.runtime.driver import ConnectionSettings, Peer
 from sprocket.runtime.pressure import Pressure

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from tests.contract.echo_log import EchoLog
+from tests.timers import FakeTimers
 
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
 from sprocket.runtime.group_commit import GATHER_TURNS_MAX, FlushMode, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
-from sprocket.testing.timers import FakeTimers
 
 PATH = "/echo/log"
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.fuzz.frames import KINDS, good_frames, mutated_frames
 
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.base.units import KIB, MIB
@@ -29,7 +30,6 @@ from sprocket.rocketmq.codec.config import java_properties, tables
 from sprocket.rocketmq.codec.headers import Header, NoFields
 from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, row
-from sprocket.testing.frames import KINDS, good_frames, mutated_frames
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))
 PARSED_COUNT = 1_000_000

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.fuzz.frames import mutated_frames
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import WireError
@@ -33,7 +34,6 @@ from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.repair import check
 from sprocket.runtime import driver
 from sprocket.runtime.carrier import carrier
-from sprocket.testing.frames import mutated_frames
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260118"))
 SENT_COUNT = 50_000

@@ -1,7 +1,8 @@
 """Frames for fuzzing."""
 
+from tests.fuzz import frames
+
 from sprocket.rocketmq.remoting import Connection
-from sprocket.testing import frames
 
 
 def test_good_frames_are_whole() -> None:

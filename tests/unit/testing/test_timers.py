@@ -1,7 +1,8 @@
 """Calls are made when their turn or time has come, in order, and not when cancelled."""
 
+from tests.timers import FakeTimers
+
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.timers import FakeTimers
 
 
 def test_a_turn_makes_the_calls_that_were_due_when_it_began() -> None:

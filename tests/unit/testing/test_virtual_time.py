@@ -4,9 +4,8 @@ import asyncio
 import time
 
 import pytest
-
-from sprocket.testing import virtual_time
-from sprocket.testing.virtual_time import LoopClock, Stuck
+from tests import virtual_time
+from tests.virtual_time import LoopClock, Stuck
 
 
 def test_an_hour_passes_at_once() -> None:

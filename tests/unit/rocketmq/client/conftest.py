@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 import structlog
+from tests import virtual_time
+from tests.pipe import PipeNetwork
+from tests.virtual_time import LoopClock
 
 from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.network import ClientInstance
@@ -20,9 +23,6 @@ from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime.driver import Peer, Server
-from sprocket.runtime.pipe import PipeNetwork
-from sprocket.testing import virtual_time
-from sprocket.testing.virtual_time import LoopClock
 
 NAMES = "10.0.0.1:9876"
 BROKER = "10.0.0.2:10911"

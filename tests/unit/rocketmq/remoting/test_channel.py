@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from tests.timers import FakeTimers
 
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command
@@ -11,7 +12,6 @@ from sprocket.rocketmq.codec.headers import NotifyConsumerIdsChanged
 from sprocket.rocketmq.remoting import Channel, Channels, Connection, split_address
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.timers import FakeTimers
 
 HEADER = NotifyConsumerIdsChanged(consumer_group="g")
 

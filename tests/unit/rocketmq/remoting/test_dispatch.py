@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.pipe import PipeNetwork
 
 from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
 from sprocket.rocketmq.codec import command
@@ -15,7 +16,6 @@ from sprocket.rocketmq.codec.headers import NoFields, QueryConsumerOffset, heade
 from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, Row, row
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
-from sprocket.runtime.pipe import PipeNetwork
 
 
 def exchange(

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 from tests.recorded import Recorded
+from tests.timers import FakeTimers
 
 from sprocket.base.disk import advance
 from sprocket.base.errors import DiskFull, StoreError
@@ -37,7 +38,6 @@ from sprocket.runtime.group_commit import READY_BESIDE, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
-from sprocket.testing.timers import FakeTimers
 
 HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
 LEVELS = "1s 5s 2h"

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import cast
 
+from tests.timers import FakeTimers
+
 from sprocket.rocketmq.broker.delivery import HeldPull, PullHold
 from sprocket.rocketmq.broker.groups import Link
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.timers import FakeTimers
 
 
 class Waiting:

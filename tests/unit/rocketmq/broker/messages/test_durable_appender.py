@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
+from tests.timers import FakeTimers
 
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, SyncLate
 from sprocket.base.errors import StoreFailed as Failed
@@ -37,7 +38,6 @@ from sprocket.runtime.group_commit import (
 )
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.timers import FakeTimers
 
 ROUND_MS = round(DISPATCH_SECONDS * 1000)
 

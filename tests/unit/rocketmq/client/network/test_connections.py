@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tests import virtual_time
+from tests.pipe import PipeNetwork
+from tests.virtual_time import LoopClock
 
 from sprocket.base.errors import BrokerRefused, NotConnected, RequestTimeout, WireError
 from sprocket.rocketmq.client import ClientSettings
@@ -13,10 +16,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime.driver import Peer, Server
-from sprocket.runtime.pipe import PipeNetwork
 from sprocket.runtime.tasks import Tasks
-from sprocket.testing import virtual_time
-from sprocket.testing.virtual_time import LoopClock
 
 CODE = RequestCode.GET_MAX_OFFSET
 ADDRESS = "10.0.0.2:10911"

@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests import virtual_time
+from tests.virtual_time import LoopClock
 
 from sprocket.base.errors import BrokerRefused, ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.client import ProducerSettings
@@ -15,8 +17,6 @@ from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Connection
-from sprocket.testing import virtual_time
-from sprocket.testing.virtual_time import LoopClock
 
 QUEUE = MessageQueue("t", "b", 2)
 

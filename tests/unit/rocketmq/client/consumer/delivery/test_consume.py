@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests import virtual_time
+from tests.virtual_time import LoopClock
 
 from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer.delivery import (
@@ -17,8 +19,6 @@ from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import Tasks
-from sprocket.testing import virtual_time
-from sprocket.testing.virtual_time import LoopClock
 
 QUEUE = MessageQueue("t", "b", 0)
 

@@ -3,13 +3,14 @@
 import asyncio
 from typing import Any
 
+from tests import virtual_time
+
 from sprocket.rocketmq.client import ReceivedMessage
 from sprocket.rocketmq.client.consumer.delivery import PollBuffer
 from sprocket.rocketmq.client.consumer.queues import ProcessQueue
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.testing import virtual_time
 
 
 class Bench:

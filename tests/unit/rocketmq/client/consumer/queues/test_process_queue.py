@@ -8,13 +8,13 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import virtual_time
 
 from sprocket.rocketmq.client import ReceivedMessage
 from sprocket.rocketmq.client.consumer.queues import Chunk, ProcessQueue
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.testing import virtual_time
 
 
 def message(offset: int, size: int = 100) -> ReceivedMessage:

@@ -145,7 +145,7 @@ def mutated_frames(seed: int, count: int) -> Iterator[bytes]:
         seed: The same one gives the same frames.
         count: How many to give.
     """
-    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    chance = random.Random(seed)
     corpus = good_frames()
     for _ in range(count):
         frame = bytearray(chance.choice(corpus))

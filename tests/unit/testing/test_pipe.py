@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from tests.pipe import PipeNetwork, PipeTransport
 
 from sprocket.rocketmq.remoting import Connection
-from sprocket.runtime.pipe import PipeNetwork, PipeTransport
 
 
 def test_networks_know_nothing_of_each_other() -> None:

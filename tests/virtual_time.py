@@ -2,7 +2,7 @@
 
 Whenever nothing is left to do now, the clock jumps to the next timer. A minute of waiting takes no
 time, and every run goes the same way. Sockets work, but nobody waits for them: use
-`runtime.pipe`.
+`tests.pipe`.
 """
 
 import asyncio

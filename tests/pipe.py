@@ -1,4 +1,4 @@
-"""An in-memory network for tests: the same peers as `runtime.driver`, without sockets.
+"""A network in memory: the same peers as `runtime.driver`, without sockets.
 
 Bytes sent on one side arrive on the other in a later turn of the loop, in the pieces that
 `chunk_bytes` allows. A side that does not read makes the other's write buffer grow, with the same
@@ -107,12 +107,12 @@ class PipeTransport(asyncio.Transport):
     ) -> None:
         super().__init__({"sockname": name, "peername": other_name})
         self.other = cast("PipeTransport", None)
-        self._protocol = protocol
+        self.protocol = protocol
         self._chunk_bytes = chunk_bytes
         self._sent: deque[memoryview] = deque()
         self._sent_bytes = 0
         self._high = READ_BYTES
-        self._is_reading = True
+        self.reads_on = True
         self._is_paused = False
         self._is_closing = False
         self._is_scheduled = False
@@ -133,8 +133,8 @@ class PipeTransport(asyncio.Transport):
             self._sent_bytes += len(data)
             if self._sent_bytes > self._high and not self._is_paused:
                 self._is_paused = True
-                self._protocol.pause_writing()
-            self._schedule()
+                self.protocol.pause_writing()
+            self.schedule()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         """Queue buffers for the other side."""
@@ -142,12 +142,12 @@ class PipeTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """Take nothing more from the other side."""
-        self._is_reading = False
+        self.reads_on = False
 
     def resume_reading(self) -> None:
         """Take again what the other side has sent."""
-        self._is_reading = True
-        self.other._schedule()
+        self.reads_on = True
+        self.other.schedule()
 
     def is_closing(self) -> bool:
         """Return whether this end was closed."""
@@ -156,7 +156,7 @@ class PipeTransport(asyncio.Transport):
     def close(self) -> None:
         """Close once the other side has read everything."""
         self._is_closing = True
-        self._schedule()
+        self.schedule()
 
     def abort(self) -> None:
         """Close at once."""
@@ -164,7 +164,8 @@ class PipeTransport(asyncio.Transport):
         self._sent_bytes = 0
         self.close()
 
-    def _schedule(self) -> None:
+    def schedule(self) -> None:
+        """Have the next piece moved in a later turn, unless that is to happen anyway."""
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._deliver)
@@ -172,21 +173,21 @@ class PipeTransport(asyncio.Transport):
     def _deliver(self) -> None:
         """Move one piece to the other side, or end the connection when all has been moved."""
         self._is_scheduled = False
-        if self._sent and self.other._protocol is not _GONE:
-            if not self.other._is_reading:
+        if self._sent and self.other.protocol is not _GONE:
+            if not self.other.reads_on:
                 return
             piece = self._take()
-            self._schedule()
-            if not self.other._is_closing:
-                self.other._protocol.data_received(piece)
+            self.schedule()
+            if not self.other.is_closing():
+                self.other.protocol.data_received(piece)
             if self._is_paused and self._sent_bytes <= self._high // 4:
                 self._is_paused = False
-                self._protocol.resume_writing()
-        elif self._is_closing and self._protocol is not _GONE:
+                self.protocol.resume_writing()
+        elif self._is_closing and self.protocol is not _GONE:
             self.abort()
-            protocol, self._protocol = self._protocol, _GONE
+            protocol, self.protocol = self.protocol, _GONE
             protocol.connection_lost(None)
-            if not self.other._is_closing:
+            if not self.other.is_closing():
                 self.other.abort()
 
     def _take(self) -> bytes:
