@@ -44,8 +44,10 @@ ROOT = Path(__file__).resolve().parents[2]
 class EchoSettings:
     """How lines come back."""
 
-    port: Annotated[int, Meta(ge=0, le=65535, description="Port; 0 is any free one.")] = 7
-    line_bytes_max: Annotated[int, Meta(ge=1, description="Longest line.")] = 80
+    port: Annotated[int, Meta(ge=0, le=65535)] = 7
+    """Port; 0 is any free one."""
+    line_bytes_max: Annotated[int, Meta(ge=1)] = 80
+    """Longest line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

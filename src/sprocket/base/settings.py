@@ -1,11 +1,16 @@
 """The one loader of settings: turns declarations into checked values and says where each came from.
 
 A *root* is a frozen dataclass whose fields are *groups*, frozen dataclasses themselves. Each field
-of a group is `Annotated[type, msgspec.Meta(ge=…, description=…)]` with a default. Sources, later
-ones win: the declared defaults, a TOML file, the environment, the command line.
+of a group has a type, perhaps with a range (`Annotated[int, msgspec.Meta(ge=…)]`), a default, and a
+text under it that says what it does. Sources, later ones win: the declared defaults, a TOML file,
+the environment, the command line.
 """
 
+import ast
 import dataclasses
+import inspect
+import itertools
+import textwrap
 import tomllib
 import types
 import typing
@@ -35,7 +40,6 @@ class Declared:
     """The type without its annotations."""
     limits: str
     """The range in words, such as `1 to 65535`; empty when there is none."""
-    description: str
 
     @property
     def full_name(self) -> str:
@@ -86,19 +90,12 @@ def declarations(root: type) -> list[Declared]:
     for group, group_type in _hints(root).items():
         kinds = _hints(group_type)
         for field in dataclasses.fields(group_type):
-            kind, limits, description = _describe(kinds[field.name])
+            kind, limits = _kind_and_limits(kinds[field.name])
             default = field.default
             if default is dataclasses.MISSING and field.default_factory is not dataclasses.MISSING:
                 default = field.default_factory()
             found.append(
-                Declared(
-                    group=group,
-                    name=field.name,
-                    default=default,
-                    kind=kind,
-                    limits=limits,
-                    description=description,
-                )
+                Declared(group=group, name=field.name, default=default, kind=kind, limits=limits)
             )
     return found
 
@@ -158,21 +155,37 @@ def load(
     return Loaded(root=root(**groups), origins=origins)
 
 
+def descriptions(group: type) -> dict[str, str]:
+    """Return by name the texts under the fields of a group, read from its source."""
+    found: dict[str, str] = {}
+    for kind in reversed(group.__mro__[:-1]):
+        (declared,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        assert isinstance(declared, ast.ClassDef)
+        for field, text in itertools.pairwise(declared.body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(told))),
+                ):
+                    found[name] = " ".join(told.split())
+    return found
+
+
 def markdown(root: type) -> str:
     """Return the page that lists every setting of `root`: one table for each group."""
     lines: list[str] = []
     group = ""
+    texts: Mapping[str, str] = {}
     for one in declarations(root):
         if one.group != group:
-            group = one.group
-            summary = (_hints(root)[group].__doc__ or "").strip().splitlines()[0]
+            group, group_type = one.group, _hints(root)[one.group]
+            texts = descriptions(group_type)
+            summary = (group_type.__doc__ or "").strip().splitlines()[0]
             lines += ["", f"## {group}", "", summary, ""]
             lines += ["| name | type | default | range | meaning |", "|---|---|---|---|---|"]
         kind = _kind_name(one.kind).replace("|", "\\|")
-        default = _default_text(one.default)
-        lines.append(
-            f"| `{one.name}` | {kind} | {default} | {one.limits or '–'} | {one.description} |"
-        )
+        default, limits, meaning = _default_text(one.default), one.limits, texts.get(one.name, "")
+        lines.append(f"| `{one.name}` | {kind} | {default} | {limits or '–'} | {meaning} |")
     return "\n".join(lines).strip() + "\n"
 
 
@@ -180,10 +193,10 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind, include_extras=True)
 
 
-def _describe(annotated: Any) -> tuple[Any, str, str]:
-    """Return bare type, limits in words and description of one annotation."""
+def _kind_and_limits(annotated: Any) -> tuple[Any, str]:
+    """Return the bare type of one annotation, and its limits in words."""
     if typing.get_origin(annotated) is not typing.Annotated:
-        return annotated, "", ""
+        return annotated, ""
     kind, *marks = typing.get_args(annotated)
     meta = next((mark for mark in marks if isinstance(mark, msgspec.Meta)), msgspec.Meta())
     low = meta.ge if meta.ge is not None else meta.gt
@@ -195,7 +208,7 @@ def _describe(annotated: Any) -> tuple[Any, str, str]:
         limits = f"from {low}" if meta.ge is not None else f"above {low}"
     elif high is not None:
         limits = f"to {high}"
-    return kind, limits, meta.description or ""
+    return kind, limits
 
 
 def _from_file(text: str | None, name: str) -> Iterable[tuple[str, Any]]:

@@ -24,14 +24,8 @@ INDEX_UNIT_BYTES = 20
 class LogGeometry:
     """Files of the CommitLog."""
 
-    segment_bytes: Annotated[
-        int,
-        Meta(
-            ge=512,
-            le=2 * GIB - 1,
-            description="Length of a log file; RocketMQ's mappedFileSizeCommitLog.",
-        ),
-    ] = GIB
+    segment_bytes: Annotated[int, Meta(ge=512, le=2 * GIB - 1)] = GIB
+    """Length of a log file; RocketMQ's mappedFileSizeCommitLog."""
 
     @classmethod
     def small(cls) -> "LogGeometry":
@@ -47,39 +41,15 @@ Engine = Literal["files", "rocksdb"]
 class QueueGeometry:
     """What the ConsumeQueues are kept in."""
 
-    engine: Annotated[
-        Engine,
-        Meta(
-            description="What a new store's queues are kept in: `files`, or one `rocksdb`, which "
-            "suits very many queues and needs the extra of that name; storeType. `sprocket store "
-            "convert` changes it."
-        ),
-    ] = "files"
-    units_per_file: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=100_000_000,
-            description="Units of 20 bytes in a queue file; mappedFileSizeConsumeQueue / 20.",
-        ),
-    ] = 300_000
-    batch_units_per_file: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=40_000_000,
-            description="Units of 46 bytes in a batch queue file; "
-            "mapperFileSizeBatchConsumeQueue / 46.",
-        ),
-    ] = 300_000
-    extension_bytes: Annotated[
-        int,
-        Meta(
-            ge=64,
-            le=2 * GIB - 1,
-            description="Length of a file of extended units; mappedFileSizeConsumeQueueExt.",
-        ),
-    ] = 48 * MIB
+    engine: Engine = "files"
+    """What a new store's queues are kept in: `files`, or one `rocksdb`, which suits very many
+    queues and needs the extra of that name; storeType. `sprocket store convert` changes it."""
+    units_per_file: Annotated[int, Meta(ge=1, le=100_000_000)] = 300_000
+    """Units of 20 bytes in a queue file; mappedFileSizeConsumeQueue / 20."""
+    batch_units_per_file: Annotated[int, Meta(ge=1, le=40_000_000)] = 300_000
+    """Units of 46 bytes in a batch queue file; mapperFileSizeBatchConsumeQueue / 46."""
+    extension_bytes: Annotated[int, Meta(ge=64, le=2 * GIB - 1)] = 48 * MIB
+    """Length of a file of extended units; mappedFileSizeConsumeQueueExt."""
 
     @property
     def file_bytes(self) -> int:
@@ -96,18 +66,10 @@ class QueueGeometry:
 class IndexGeometry:
     """Files of the key index."""
 
-    slots: Annotated[
-        int,
-        Meta(ge=1, le=500_000_000, description="Hash slots of an index file; maxHashSlotNum."),
-    ] = 5_000_000
-    units: Annotated[
-        int,
-        Meta(
-            ge=2,
-            le=100_000_000,
-            description="Units of an index file, the unused unit 0 included; maxIndexNum.",
-        ),
-    ] = 20_000_000
+    slots: Annotated[int, Meta(ge=1, le=500_000_000)] = 5_000_000
+    """Hash slots of an index file; maxHashSlotNum."""
+    units: Annotated[int, Meta(ge=2, le=100_000_000)] = 20_000_000
+    """Units of an index file, the unused unit 0 included; maxIndexNum."""
 
     @property
     def file_bytes(self) -> int:

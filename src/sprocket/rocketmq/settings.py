@@ -47,295 +47,151 @@ __all__ = [
 class ServerSettings(ListenSettings):
     """Where NameServer and broker listen, and what one connection may take."""
 
-    nameserver_port: Annotated[
-        int, Meta(ge=0, le=65535, description="Port of the NameServer; 0 is any free one.")
-    ] = 9876
-    broker_port: Annotated[
-        int, Meta(ge=0, le=65535, description="Port of the broker; 0 is any free one.")
-    ] = 10911
-    vip_port: Annotated[
-        bool,
-        Meta(
-            description="Also listen on the broker's port minus 2, for clients that send to it "
-            "(VIP channel) and for RocketMQ's tools. Not if the broker's port is 0."
-        ),
-    ] = True
-    frame_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=64 * KIB,
-            le=GIB,
-            description="Largest request; a connection that announces more is closed.",
-        ),
-    ] = 16 * MIB
+    nameserver_port: Annotated[int, Meta(ge=0, le=65535)] = 9876
+    """Port of the NameServer; 0 is any free one."""
+    broker_port: Annotated[int, Meta(ge=0, le=65535)] = 10911
+    """Port of the broker; 0 is any free one."""
+    vip_port: bool = True
+    """Also listen on the broker's port minus 2, for clients that send to it (VIP channel) and for
+    RocketMQ's tools. Not if the broker's port is 0."""
+    frame_bytes_max: Annotated[int, Meta(ge=64 * KIB, le=GIB)] = 16 * MIB
+    """Largest request; a connection that announces more is closed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LimitSettings(ClientLimits):
     """How much clients may ask for before they are told to wait, or are cut off."""
 
-    unsynced_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="When more than this waits for a slow disk, sends are answered "
-            "SYSTEM_BUSY, and their clients try another broker.",
-        ),
-    ] = 256 * MIB
-    async_unsynced_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="The same under async flush, where senders do not wait for the disk: "
-            "bytes that are in the system's memory and not on the disk. 0 is a "
-            "sixteenth of the machine's memory, a GiB at most.",
-        ),
-    ] = 0
-    cold_reads_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="So many requests may wait for reads from the disk; another one is "
-            "answered SYSTEM_BUSY.",
-        ),
-    ] = 10_000
-    connection_unsynced_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="When half of the limit for unsynced bytes is reached, a connection that "
-            "sent more than this since its last answer is not read until the disk has "
-            "caught up.",
-        ),
-    ] = 4 * MIB
+    unsynced_bytes_max: Annotated[int, Meta(ge=1)] = 256 * MIB
+    """When more than this waits for a slow disk, sends are answered SYSTEM_BUSY, and their clients
+    try another broker."""
+    async_unsynced_bytes_max: Annotated[int, Meta(ge=0)] = 0
+    """The same under async flush, where senders do not wait for the disk: bytes that are in the
+    system's memory and not on the disk. 0 is a sixteenth of the machine's memory, a GiB at most."""
+    cold_reads_max: Annotated[int, Meta(ge=1)] = 10_000
+    """So many requests may wait for reads from the disk; another one is answered SYSTEM_BUSY."""
+    connection_unsynced_bytes_max: Annotated[int, Meta(ge=1)] = 4 * MIB
+    """When half of the limit for unsynced bytes is reached, a connection that sent more than this
+    since its last answer is not read until the disk has caught up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TlsSettings(EncryptionSettings):
     """Whether connections are encrypted; files are PEM, and read again when they change."""
 
-    to_nameservers: Annotated[
-        bool,
-        Meta(
-            description="Encrypt the broker's own connections to NameServers; always under "
-            "`enforcing`. With `trust_path` their certificates are checked, not their names."
-        ),
-    ] = False
+    to_nameservers: bool = False
+    """Encrypt the broker's own connections to NameServers; always under `enforcing`. With
+    `trust_path` their certificates are checked, not their names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BrokerSettings:
     """Who the broker is and whom it registers with."""
 
-    name: Annotated[
-        str, Meta(min_length=1, max_length=127, description="Name of the broker; brokerName.")
-    ] = "broker-a"
-    cluster: Annotated[
-        str,
-        Meta(min_length=1, max_length=127, description="Name of its cluster; brokerClusterName."),
-    ] = "DefaultCluster"
-    nameservers: Annotated[
-        tuple[str, ...],
-        Meta(
-            description="Further NameServers to register with, `host:port` each, besides the one "
-            "in this process."
-        ),
-    ] = ()
-    register_seconds: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=60,
-            description="How often the broker registers with each NameServer again; more often "
-            "finds a restarted NameServer sooner.",
-        ),
-    ] = 30
+    name: Annotated[str, Meta(min_length=1, max_length=127)] = "broker-a"
+    """Name of the broker; brokerName."""
+    cluster: Annotated[str, Meta(min_length=1, max_length=127)] = "DefaultCluster"
+    """Name of its cluster; brokerClusterName."""
+    nameservers: tuple[str, ...] = ()
+    """Further NameServers to register with, `host:port` each, besides the one in this process."""
+    register_seconds: Annotated[int, Meta(ge=1, le=60)] = 30
+    """How often the broker registers with each NameServer again; more often finds a restarted
+    NameServer sooner."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NameServerSettings:
     """How long a NameServer believes in a broker, and what it answers."""
 
-    broker_expiry_ms: Annotated[
-        int,
-        Meta(
-            ge=1000,
-            description="A broker that has not registered for so long is removed from the routes, "
-            "unless it announced another limit; one whose connection is lost, at "
-            "once.",
-        ),
-    ] = 120_000
-    order_conf: Annotated[
-        bool,
-        Meta(
-            description="Answer routes with the order configuration of their topic, which "
-            "producers then follow instead of the queues; orderMessageEnable."
-        ),
-    ] = False
-    order_conf_to_brokers: Annotated[
-        bool,
-        Meta(
-            description="Give brokers that register the order configuration of all topics; "
-            "returnOrderTopicConfigToBroker."
-        ),
-    ] = True
-    acting_master: Annotated[
-        bool,
-        Meta(
-            description="Name the first slave in place of a master that is gone, if the brokers "
-            "allow it; supportActingMaster."
-        ),
-    ] = False
-    forget_missing_topics: Annotated[
-        bool,
-        Meta(
-            description="Forget the topics that a broker does not name when it registers; "
-            "deleteTopicWithBrokerRegistration."
-        ),
-    ] = False
-    list_all_topics: Annotated[
-        bool,
-        Meta(description="Answer the list of all topics; enableAllTopicList."),
-    ] = True
-    list_topics: Annotated[
-        bool,
-        Meta(description="Answer the lists of a cluster's and a unit's topics; enableTopicList."),
-    ] = True
+    broker_expiry_ms: Annotated[int, Meta(ge=1000)] = 120_000
+    """A broker that has not registered for so long is removed from the routes, unless it announced
+    another limit; one whose connection is lost, at once."""
+    order_conf: bool = False
+    """Answer routes with the order configuration of their topic, which producers then follow
+    instead of the queues; orderMessageEnable."""
+    order_conf_to_brokers: bool = True
+    """Give brokers that register the order configuration of all topics;
+    returnOrderTopicConfigToBroker."""
+    acting_master: bool = False
+    """Name the first slave in place of a master that is gone, if the brokers allow it;
+    supportActingMaster."""
+    forget_missing_topics: bool = False
+    """Forget the topics that a broker does not name when it registers;
+    deleteTopicWithBrokerRegistration."""
+    list_all_topics: bool = True
+    """Answer the list of all topics; enableAllTopicList."""
+    list_topics: bool = True
+    """Answer the lists of a cluster's and a unit's topics; enableTopicList."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicSettings:
     """How topics come about, and what may be done with them."""
 
-    permission: Annotated[
-        Literal[6, 4, 2, 0],
-        Meta(
-            description="What all topics here allow, brokerPermission: 4 is reading, 2 writing, 6 "
-            "both. NameServers tell clients. A send in spite of it is refused only "
-            "for topics with a fixed order, as in RocketMQ."
-        ),
-    ] = 6
-    auto_create: Annotated[
-        bool,
-        Meta(
-            description="Make a topic at the first send to it; autoCreateTopicEnable. Off, a "
-            "misspelt name is an error instead of a topic."
-        ),
-    ] = True
-    auto_create_queues: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1024,
-            description="Most queues of such a topic (clients ask for 4); defaultTopicQueueNums. "
-            "Used when the store is made.",
-        ),
-    ] = 8
+    permission: Literal[6, 4, 2, 0] = 6
+    """What all topics here allow, brokerPermission: 4 is reading, 2 writing, 6 both. NameServers
+    tell clients. A send in spite of it is refused only for topics with a fixed order, as in
+    RocketMQ."""
+    auto_create: bool = True
+    """Make a topic at the first send to it; autoCreateTopicEnable. Off, a misspelt name is an error
+    instead of a topic."""
+    auto_create_queues: Annotated[int, Meta(ge=1, le=1024)] = 8
+    """Most queues of such a topic (clients ask for 4); defaultTopicQueueNums. Used when the store
+    is made."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupSettings:
     """How consumer groups come about."""
 
-    auto_create: Annotated[
-        bool,
-        Meta(description="Make a group when it is first used; autoCreateSubscriptionGroup."),
-    ] = True
+    auto_create: bool = True
+    """Make a group when it is first used; autoCreateSubscriptionGroup."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DurabilitySettings:
     """When an append is acknowledged under sync flush."""
 
-    sync_wait_ms_max: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=100,
-            description="How long the event loop waits for a sync at most; it does not wait at "
-            "all while syncs take longer on average. A callback costs more than the "
-            "sync of a quick disk. 0 is never.",
-        ),
-    ] = 1.0
-    sync_timeout_ms: Annotated[
-        int,
-        Meta(
-            ge=100,
-            le=600_000,
-            description="A send whose sync takes longer is answered FLUSH_DISK_TIMEOUT: stored, "
-            "but perhaps not on the disk; syncFlushTimeout.",
-        ),
-    ] = 5000
+    sync_wait_ms_max: Annotated[float, Meta(ge=0, le=100)] = 1.0
+    """How long the event loop waits for a sync at most; it does not wait at all while syncs take
+    longer on average. A callback costs more than the sync of a quick disk. 0 is never."""
+    sync_timeout_ms: Annotated[int, Meta(ge=100, le=600_000)] = 5000
+    """A send whose sync takes longer is answered FLUSH_DISK_TIMEOUT: stored, but perhaps not on the
+    disk; syncFlushTimeout."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PullSettings:
     """What one pull may take, and how many may wait."""
 
-    messages_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=8192,
-            description="Most messages in one answer, if the client asks for so many. Small ones "
-            "reach it before `bytes_max`; 1,000 keep the broker busy for half a millisecond.",
-        ),
-    ] = 1024
-    bytes_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=8 * MIB,
-            description="Most bytes in one answer; the first message is sent whatever its size.",
-        ),
-    ] = MIB
-    hold_count_max: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="Most pulls that wait for messages; further ones are answered at once. "
-            "One takes about 1 KiB.",
-        ),
-    ] = 100_000
-    hold_ms_max: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=600_000,
-            description="Longest wait, whatever the client asks for; it must stay below the "
-            "clients' time limit of 30 s.",
-        ),
-    ] = 29_000
+    messages_max: Annotated[int, Meta(ge=1, le=8192)] = 1024
+    """Most messages in one answer, if the client asks for so many. Small ones reach it before
+    `bytes_max`; 1,000 keep the broker busy for half a millisecond."""
+    bytes_max: Annotated[int, Meta(ge=1, le=8 * MIB)] = MIB
+    """Most bytes in one answer; the first message is sent whatever its size."""
+    hold_count_max: Annotated[int, Meta(ge=0)] = 100_000
+    """Most pulls that wait for messages; further ones are answered at once. One takes about 1
+    KiB."""
+    hold_ms_max: Annotated[int, Meta(ge=0, le=600_000)] = 29_000
+    """Longest wait, whatever the client asks for; it must stay below the clients' time limit of 30
+    s."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemberSettings:
     """How long a silent client counts as there."""
 
-    expiry_ms: Annotated[
-        int,
-        Meta(
-            ge=1000,
-            description="A client without a heartbeat for so long leaves its groups; "
-            "channelExpiredTimeout.",
-        ),
-    ] = 120_000
+    expiry_ms: Annotated[int, Meta(ge=1000)] = 120_000
+    """A client without a heartbeat for so long leaves its groups; channelExpiredTimeout."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OffsetSettings:
     """How the offsets of consumer groups are kept."""
 
-    flush_ms: Annotated[
-        int,
-        Meta(
-            ge=100,
-            le=600_000,
-            description="How often committed offsets are made durable in consumerOffset.json. A "
-            "killed process loses none. A power failure may take those of this "
-            "interval, and consumers get some messages again.",
-        ),
-    ] = 5000
+    flush_ms: Annotated[int, Meta(ge=100, le=600_000)] = 5000
+    """How often committed offsets are made durable in consumerOffset.json. A killed process loses
+    none. A power failure may take those of this interval, and consumers get some messages again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,30 +58,16 @@ _log = log.get_logger(__name__)
 class ConnectionSettings:
     """Limits of the connections of one server or client."""
 
-    idle_seconds_max: Annotated[
-        float,
-        msgspec.Meta(gt=0, description="Close a connection that carried nothing for this long."),
-    ] = 120.0
-    write_bytes_high: Annotated[
-        int,
-        msgspec.Meta(
-            ge=1, description="Stop reading from a peer while more answers than this wait for it."
-        ),
-    ] = MIB
-    write_bytes_max: Annotated[
-        int,
-        msgspec.Meta(ge=1, description="Cut off a peer for which more than this waits."),
-    ] = 256 * MIB
-    all_write_bytes_max: Annotated[
-        int,
-        msgspec.Meta(
-            ge=1, description="Cut off the slowest peer while more than this waits for all of them."
-        ),
-    ] = GIB
-    connections_max: Annotated[
-        int,
-        msgspec.Meta(ge=1, description="Refuse connections beyond this number on one server."),
-    ] = 50_000
+    idle_seconds_max: Annotated[float, msgspec.Meta(gt=0)] = 120.0
+    """Close a connection that carried nothing for this long."""
+    write_bytes_high: Annotated[int, msgspec.Meta(ge=1)] = MIB
+    """Stop reading from a peer while more answers than this wait for it."""
+    write_bytes_max: Annotated[int, msgspec.Meta(ge=1)] = 256 * MIB
+    """Cut off a peer for which more than this waits."""
+    all_write_bytes_max: Annotated[int, msgspec.Meta(ge=1)] = GIB
+    """Cut off the slowest peer while more than this waits for all of them."""
+    connections_max: Annotated[int, msgspec.Meta(ge=1)] = 50_000
+    """Refuse connections beyond this number on one server."""
 
 
 class Carried(Protocol[E_co]):

@@ -15,110 +15,55 @@ from sprocket.base.units import GIB, MIB
 class ListenSettings:
     """Where servers listen, and whom they believe."""
 
-    host: Annotated[
-        str,
-        Meta(
-            description="Address to listen on. Brokers and clients of other machines need "
-            "`0.0.0.0` here and `advertised_host` set; there is no authentication."
-        ),
-    ] = "127.0.0.1"
-    advertised_host: Annotated[
-        str,
-        Meta(
-            description="Address or host name under which clients reach the broker. "
-            "Message ids hold its address, as it is found at the start; if a name has none then, "
-            "this machine's address. Empty: `host`."
-        ),
-    ] = ""
-    proxy_header: Annotated[
-        Literal["off", "private", "any"],
-        Meta(
-            description="From whom a header of the PROXY protocol is accepted, in which a load "
-            "balancer names the client that it serves: `private`, from loopback and "
-            "private addresses; `any`, from everybody, so that everybody can claim "
-            "any address. Others that send one are closed."
-        ),
-    ] = "private"
-    idle_close_seconds: Annotated[
-        int,
-        Meta(ge=1, le=86400, description="A connection without any traffic for so long is closed."),
-    ] = 120
+    host: str = "127.0.0.1"
+    """Address to listen on. Brokers and clients of other machines need `0.0.0.0` here and
+    `advertised_host` set; there is no authentication."""
+    advertised_host: str = ""
+    """Address or host name under which clients reach the broker. Message ids hold its address, as
+    it is found at the start; if a name has none then, this machine's address. Empty: `host`."""
+    proxy_header: Literal["off", "private", "any"] = "private"
+    """From whom a header of the PROXY protocol is accepted, in which a load balancer names the
+    client that it serves: `private`, from loopback and private addresses; `any`, from everybody, so
+    that everybody can claim any address. Others that send one are closed."""
+    idle_close_seconds: Annotated[int, Meta(ge=1, le=86400)] = 120
+    """A connection without any traffic for so long is closed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientLimits:
     """How much clients may leave unread before they are cut off."""
 
-    connections_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="Connections of one port; further ones are closed at once. An idle one "
-            "takes about 2 KB, and a file descriptor of the process (`ulimit -n`).",
-        ),
-    ] = 50_000
-    answer_bytes_high: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=GIB,
-            description="A connection for which more than this waits, because its client does not "
-            "read, is not served until it has read.",
-        ),
-    ] = MIB
-    answer_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="A connection for which more than this waits is closed; only messages "
-            "that a client did not ask for can become so many.",
-        ),
-    ] = 256 * MIB
-    all_answer_bytes_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="When more than this waits for all slow clients together, the slowest is "
-            "closed.",
-        ),
-    ] = GIB
+    connections_max: Annotated[int, Meta(ge=1)] = 50_000
+    """Connections of one port; further ones are closed at once. An idle one takes about 2 KB, and a
+    file descriptor of the process (`ulimit -n`)."""
+    answer_bytes_high: Annotated[int, Meta(ge=1, le=GIB)] = MIB
+    """A connection for which more than this waits, because its client does not read, is not served
+    until it has read."""
+    answer_bytes_max: Annotated[int, Meta(ge=1)] = 256 * MIB
+    """A connection for which more than this waits is closed; only messages that a client did not
+    ask for can become so many."""
+    all_answer_bytes_max: Annotated[int, Meta(ge=1)] = GIB
+    """When more than this waits for all slow clients together, the slowest is closed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncryptionSettings:
     """Whether connections are encrypted; files are PEM, and read again when they change."""
 
-    mode: Annotated[
-        Literal["off", "permissive", "enforcing"],
-        Meta(
-            description="`permissive` accepts plain and encrypted connections on the same port, "
-            "`enforcing` closes plain ones and needs a certificate."
-        ),
-    ] = "permissive"
-    cert_path: Annotated[
-        str,
-        Meta(
-            description="The server's certificate, followed by those that lead to the "
-            "authority's. Without one a throw-away certificate is made for the first "
-            "client that encrypts, by the package `cryptography` (the extra `tls`): "
-            "clients cannot check it."
-        ),
-    ] = ""
-    key_path: Annotated[str, Meta(description="The key of the certificate.")] = ""
-    key_password: Annotated[
-        str, Meta(description="Of the key, if it is encrypted; better set by the environment.")
-    ] = ""
-    client_auth: Annotated[
-        Literal["none", "optional", "require"],
-        Meta(
-            description="Whether clients are asked for a certificate that one of `trust_path` has "
-            "signed, and must have one (`require`)."
-        ),
-    ] = "none"
-    trust_path: Annotated[
-        str,
-        Meta(
-            description="Certificates of the authorities that signed those of clients, and of "
-            "servers that this one connects to."
-        ),
-    ] = ""
+    mode: Literal["off", "permissive", "enforcing"] = "permissive"
+    """`permissive` accepts plain and encrypted connections on the same port, `enforcing` closes
+    plain ones and needs a certificate."""
+    cert_path: str = ""
+    """The server's certificate, followed by those that lead to the authority's. Without one a
+    throw-away certificate is made for the first client that encrypts, by the package `cryptography`
+    (the extra `tls`): clients cannot check it."""
+    key_path: str = ""
+    """The key of the certificate."""
+    key_password: str = ""
+    """Of the key, if it is encrypted; better set by the environment."""
+    client_auth: Literal["none", "optional", "require"] = "none"
+    """Whether clients are asked for a certificate that one of `trust_path` has signed, and must
+    have one (`require`)."""
+    trust_path: str = ""
+    """Certificates of the authorities that signed those of clients, and of servers that this one
+    connects to."""

@@ -14,8 +14,10 @@ from sprocket.base.errors import SettingsError
 class Disk:
     """How it is written."""
 
-    flush: Annotated[Literal["sync", "async"], msgspec.Meta(description="When.")] = "sync"
-    fill_bytes: Annotated[int, msgspec.Meta(ge=1, le=100, description="How far.")] = 10
+    flush: Literal["sync", "async"] = "sync"
+    """When."""
+    fill_bytes: Annotated[int, msgspec.Meta(ge=1, le=100)] = 10
+    """How far."""
     name: str = "a"
 
 
@@ -23,13 +25,19 @@ class Disk:
 class Net:
     """Where it listens."""
 
-    port: Annotated[int, msgspec.Meta(ge=0, description="Port.")] = 9
-    is_open: Annotated[bool, msgspec.Meta(description="Open.")] = False
-    others: Annotated[tuple[str, ...], msgspec.Meta(description="Peers.")] = ()
+    port: Annotated[int, msgspec.Meta(ge=0)] = 9
+    """Port."""
+    is_open: bool = False
+    """Open."""
+    others: tuple[str, ...] = ()
+    """Peers."""
     name: str = "b"
-    ratio: Annotated[float, msgspec.Meta(gt=0, description="R.")] = 0.5
-    top: Annotated[int, msgspec.Meta(le=3, description="T.")] = 1
-    maybe: Annotated[int | None, msgspec.Meta(description="M.")] = None
+    ratio: Annotated[float, msgspec.Meta(gt=0)] = 0.5
+    """R."""
+    top: Annotated[int, msgspec.Meta(le=3)] = 1
+    """T."""
+    maybe: int | None = None
+    """M."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +120,25 @@ def test_an_unknown_variable_is_an_error() -> None:
     """A variable with our prefix that sets nothing is a mistake, not noise."""
     with pytest.raises(SettingsError, match="SPROCKET_DISK__FLUSHH: there is no setting"):
         settings.load(Root, environment={"SPROCKET_DISK__FLUSHH": "1", "SPROCKET_HOME": "x"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WiderNet(Net):
+    """Where it listens, and more."""
+
+    port: Annotated[int, msgspec.Meta(ge=0)] = 8
+    """Another
+    port."""
+    more: int = 0
+    """More."""
+
+
+def test_a_text_is_that_under_the_field() -> None:
+    """Of a derived group those of its bases count too, unless it says another; lines are joined."""
+    told = settings.descriptions(WiderNet)
+    assert told["port"] == "Another port."
+    assert (told["more"], told["is_open"]) == ("More.", "Open.")
+    assert "name" not in told
 
 
 def test_the_page_lists_every_setting() -> None:

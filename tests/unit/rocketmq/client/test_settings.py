@@ -1,14 +1,12 @@
 """Settings describe themselves and their defaults are within their ranges."""
 
-import ast
 import dataclasses
-import inspect
 import typing
-from itertools import pairwise
 
 import msgspec
 import pytest
 
+from sprocket.base import settings as loader
 from sprocket.rocketmq.client import ClientSettings, ConsumerSettings, ProducerSettings
 
 GROUPS = [ClientSettings, ConsumerSettings, ProducerSettings]
@@ -18,16 +16,9 @@ GROUPS = [ClientSettings, ConsumerSettings, ProducerSettings]
 def test_every_field_has_a_sentence_and_a_legal_default(group: type) -> None:
     """`msgspec` takes the defaults back, and each field says what it does."""
     hints = typing.get_type_hints(group, include_extras=True)
-    (tree,) = ast.parse(inspect.getsource(group)).body
-    assert isinstance(tree, ast.ClassDef)
-    told = {
-        field.target.id: text.value.value
-        for field, text in pairwise(tree.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-    }
+    told = loader.descriptions(group)
     for field in dataclasses.fields(group):
-        assert str(told[field.name]).endswith(".")
+        assert told[field.name].endswith(".")
         assert field.default == msgspec.convert(field.default, hints[field.name])
         if type(field.default) is int:
             assert any(field.name.endswith(unit) for unit in UNITS), field.name
