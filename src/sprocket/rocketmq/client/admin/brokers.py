@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     BrokerConsumeStats,
     KeyValueTable,
@@ -16,11 +15,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.headers import (
-    GetBrokerConsumeStats,
-    QueryConsumeQueue,
-    ViewStats,
-)
+from sprocket.rocketmq.codec.headers import GetBrokerConsumeStats, QueryConsumeQueue, ViewStats
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -59,11 +54,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
 
 class BrokerAdmin:
-    """What can be done with brokers, by name; `admin.broker`.
-
-    Args:
-        reach: Carries the requests.
-    """
+    """What can be done with brokers, by name; `admin.broker`."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -71,10 +62,7 @@ class BrokerAdmin:
     async def status(self, broker: str) -> BrokerStatus:
         """Return what a broker is doing. Raises NoRoute if there is none of that name."""
         code = RequestCode.GET_BROKER_RUNTIME_INFO
-        address = await self._reach.master(broker)
-        return broker_status(
-            (await self._reach.ask(address, code, None, bodies.decoder(KeyValueTable))).table
-        )
+        return broker_status((await self._reach.ask_broker(broker, code, KeyValueTable)).table)
 
     async def config(self, broker: str) -> dict[str, str]:
         """Return a broker's settings, under RocketMQ's names."""
@@ -107,9 +95,8 @@ class BrokerAdmin:
         Raises:
             BrokerRefused: It has not counted that.
         """
-        address, code = await self._reach.master(broker), RequestCode.VIEW_BROKER_STATS_DATA
-        header = ViewStats(stats_name=name, stats_key=key)
-        return await self._reach.ask(address, code, header, bodies.decoder(StatsData))
+        code, header = RequestCode.VIEW_BROKER_STATS_DATA, ViewStats(stats_name=name, stats_key=key)
+        return await self._reach.ask_broker(broker, code, StatsData, header)
 
     async def consume_stats(self, broker: str, *, is_order: bool = False) -> BrokerConsumeStats:
         """Return how far every group is in the queues of a broker.
@@ -120,14 +107,12 @@ class BrokerAdmin:
         """
         address, code = await self._reach.master(broker), RequestCode.GET_BROKER_CONSUME_STATS
         header = GetBrokerConsumeStats(is_order=is_order)
-        return await self._reach.ask(
-            address, code, header, bodies.decoder(BrokerConsumeStats), timeout_ms=50_000
-        )
+        return await self._reach.ask(address, code, BrokerConsumeStats, header, timeout_ms=50_000)
 
     async def producers(self, broker: str) -> dict[str, list[ProducerInfo]]:
         """Return the producers that are connected to a broker, by group."""
-        address, code = await self._reach.master(broker), RequestCode.GET_ALL_PRODUCER_INFO
-        return (await self._reach.ask(address, code, None, bodies.decoder(ProducerTable))).groups
+        code = RequestCode.GET_ALL_PRODUCER_INFO
+        return (await self._reach.ask_broker(broker, code, ProducerTable)).groups
 
     async def queue_units(
         self, queue: MessageQueue, first: int, count: int = 32, *, group: str | None = None
@@ -147,8 +132,8 @@ class BrokerAdmin:
             count=count,
             consumer_group=group,
         )
-        address, code = await self._reach.master(queue.broker_name), RequestCode.QUERY_CONSUME_QUEUE
-        return await self._reach.ask(address, code, header, bodies.decoder(QueueUnits))
+        code = RequestCode.QUERY_CONSUME_QUEUE
+        return await self._reach.ask_broker(queue.broker_name, code, QueueUnits, header)
 
     async def clean_expired_queues(self, broker: str) -> None:
         """Have a broker delete the parts of queues whose messages are gone."""

@@ -1,6 +1,6 @@
 """Consumer and producer groups: set up, watch, and move what they have committed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -43,11 +43,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 
 
 class GroupAdmin:
-    """What can be done with groups; `admin.group`.
-
-    Args:
-        reach: Carries the requests.
-    """
+    """What can be done with groups; `admin.group`."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -146,7 +142,7 @@ class GroupAdmin:
 
     async def _table(self, address: str) -> Sequence[SubscriptionGroup]:
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        return (await self._reach.ask(address, code, None, bodies.decoder(GroupTable))).groups
+        return (await self._reach.ask(address, code, GroupTable)).groups
 
     async def topics(self, name: str) -> list[str]:
         """Return the topics in which a group has committed, except for its retry topic, sorted.
@@ -164,9 +160,8 @@ class GroupAdmin:
     async def _committed_in(self, name: str) -> set[str]:
         """Return every topic in which a group has committed; of one that nobody knows none."""
         code, header = RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupOnly(group=name)
-        answers = await self._reach.ask_all(
-            await self._reach.masters(), code, header, bodies.decoder(TopicNames)
-        )
+        masters = await self._reach.masters()
+        answers = await self._reach.ask_all(masters, code, TopicNames, header)
         return {topic for one in answers.values() for topic in one.topics}
 
     async def progress(self, name: str, topic: str | None = None) -> ConsumeStats:
@@ -183,15 +178,9 @@ class GroupAdmin:
         if topic is not None:
             await self._reach.route(topic)
         header = GetConsumeStats(consumer_group=name, topic=topic or "")
-        masters = await self._reach.masters()
-        answers = await self._reach.ask_each(
-            masters.values(),
-            RequestCode.GET_CONSUME_STATS,
-            header,
-            bodies.decoder(ConsumeStats),
-            absent=(ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        )
-        parts = answers.values()
+        absent = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        code = RequestCode.GET_CONSUME_STATS
+        parts = await self._reach.ask_masters(code, ConsumeStats, header, absent)
         queues = {queue: one for part in parts for queue, one in part.queues.items()}
         if topic is not None or not queues:  # of a topic, brokers tell every queue to any group
             await self._require(name)
@@ -205,15 +194,10 @@ class GroupAdmin:
         Raises:
             NoSuchGroup: No broker knows it; the text names the nearest.
         """
-        masters = await self._reach.masters()
-        answers = await self._reach.ask_each(
-            masters.values(),
-            RequestCode.GET_CONSUMER_CONNECTION_LIST,
-            ConsumerConnections(consumer_group=name),
-            bodies.decoder(ConsumerConnection),
-            absent=(ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        )
-        for found in answers.values():
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+        header = ConsumerConnections(consumer_group=name)
+        absent = (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        for found in await self._reach.ask_masters(code, ConsumerConnection, header, absent):
             if found.connections:
                 return found
         await self._require(name)
@@ -225,30 +209,22 @@ class GroupAdmin:
         Raises:
             NoSuchGroup: Nobody is, so there is none; the text names the nearest.
         """
-        addresses = (await self._reach.masters()).values()
-        answers = await self._reach.ask_each(
-            addresses,
-            RequestCode.GET_PRODUCER_CONNECTION_LIST,
-            ProducerConnections(producer_group=name),
-            bodies.decoder(ProducerConnection),
-            absent=(ResponseCode.SYSTEM_ERROR,),
-        )
-        found = {one.client_id: one for part in answers.values() for one in part.connections}
+        code = RequestCode.GET_PRODUCER_CONNECTION_LIST
+        header, absent = ProducerConnections(producer_group=name), (ResponseCode.SYSTEM_ERROR,)
+        parts = await self._reach.ask_masters(code, ProducerConnection, header, absent)
+        found = {one.client_id: one for part in parts for one in part.connections}
         if not found:
-            meant = hint(name, await self._producer_groups(addresses))
+            meant = hint(name, await self._producer_groups())
             raise NoSuchGroup(f"no producer of group {name!r} is connected{meant}")
         return [found[client_id] for client_id in sorted(found)]
 
-    async def _producer_groups(self, addresses: Collection[str]) -> set[str]:
+    async def _producer_groups(self) -> set[str]:
         """Return the producer groups of brokers; none of those too old to be asked for them."""
-        code = RequestCode.GET_ALL_PRODUCER_INFO
         try:
-            answers = await self._reach.ask_each(
-                addresses, code, None, bodies.decoder(ProducerTable)
-            )
+            tables = await self._reach.ask_masters(RequestCode.GET_ALL_PRODUCER_INFO, ProducerTable)
         except ClientError:
             return set()
-        return {group for one in answers.values() for group in one.groups}
+        return {group for one in tables for group in one.groups}
 
     async def running_info(
         self, name: str, client_id: str, *, with_stacks: bool = False
@@ -267,11 +243,7 @@ class GroupAdmin:
             consumer_group=name, client_id=client_id, jstack_enable=with_stacks
         )
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
-        masters = await self._reach.masters()
-        found, *_ = (
-            await self._reach.ask_each(masters.values(), code, header, bodies.decoder(RunningInfo))
-        ).values()
-        return found
+        return (await self._reach.ask_masters(code, RunningInfo, header))[0]
 
     async def consume_directly(
         self, name: str, client_id: str, message: ReceivedMessage
@@ -297,7 +269,7 @@ class GroupAdmin:
         await routes.find(message.stored.topic)
         address = routes.require_master(message.queue.broker_name)
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-        return await self._reach.ask(address, code, header, bodies.decoder(DirectOutcome))
+        return await self._reach.ask(address, code, DirectOutcome, header)
 
     async def reset_offsets(
         self, name: str, topic: str, to: Start, *, is_forced: bool = True

@@ -21,11 +21,7 @@ FOREVER_MS = (1 << 63) - 1
 
 
 class MessageAdmin:
-    """How single messages are found; `admin.message`.
-
-    Args:
-        reach: Carries the requests.
-    """
+    """How single messages are found; `admin.message`."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach

@@ -1,6 +1,7 @@
 """NameServers: what they keep by name and key, their settings, and which brokers may be written."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TypeVar
 
 from sprocket.rocketmq.client.admin.reach import NAMES, Reach
@@ -23,15 +24,9 @@ from sprocket.rocketmq.codec.headers import (
 
 H = TypeVar("H", bound=Header)
 
-_NOTHING = (ResponseCode.QUERY_NOT_FOUND,)
-
 
 class NameServerAdmin:
-    """What can be done with NameServers; `admin.nameserver`. Changes go to every one of them.
-
-    Args:
-        reach: Carries the requests.
-    """
+    """What can be done with NameServers; `admin.nameserver`. Changes go to every one of them."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -43,11 +38,9 @@ class NameServerAdmin:
 
     async def get(self, namespace: str, key: str) -> str | None:
         """Return a value, or None if there is none."""
-        code, header = RequestCode.GET_KV_CONFIG, Key(namespace=namespace, key=key)
-        command = await self._reach.instance.names.request(code, header)
-        if not granted(NAMES, code, command, _NOTHING):
-            return None
-        return _header(command, ValueAnswer).value
+        header = Key(namespace=namespace, key=key)
+        command = await self._find(RequestCode.GET_KV_CONFIG, header)
+        return None if command is None else _header(command, ValueAnswer).value
 
     async def delete(self, namespace: str, key: str) -> None:
         """Drop a value; one that is not there is no error."""
@@ -57,11 +50,17 @@ class NameServerAdmin:
 
     async def values(self, namespace: str) -> Mapping[str, str]:
         """Return all values of a namespace by key."""
-        code, header = RequestCode.GET_KVLIST_BY_NAMESPACE, Namespace(namespace=namespace)
-        command = await self._reach.instance.names.request(code, header)
-        if not granted(NAMES, code, command, _NOTHING):
+        header = Namespace(namespace=namespace)
+        command = await self._find(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
+        if command is None:
             return {}
-        return read(NAMES, lambda: bodies.decode(KeyValueTable, command.body).table)
+        return read(NAMES, partial(bodies.decode, KeyValueTable, command.body)).table
+
+    async def _find(self, code: RequestCode, header: Header) -> Command | None:
+        """Ask the NameServers, of which one must answer; return None if they have nothing."""
+        command = await self._reach.instance.names.request(code, header)
+        is_found = granted(NAMES, code, command, (ResponseCode.QUERY_NOT_FOUND,))
+        return command if is_found else None
 
     async def config(self) -> Mapping[str, Mapping[str, str]]:
         """Return the settings of each NameServer, under RocketMQ's names, by address."""

@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+from msgspec import Struct
+
 from sprocket.base.errors import BrokerRefused, ClientError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.network import ClientInstance, Lease, granted, read
@@ -15,6 +17,7 @@ from sprocket.rocketmq.codec.headers import Header
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MASTER_ID, TopicRoute
 
+B = TypeVar("B", bound=Struct)
 T = TypeVar("T")
 
 TIMEOUT_MS = 15_000
@@ -40,8 +43,7 @@ class Reach:
 
     async def cluster(self) -> ClusterInfo:
         """Return every broker with its addresses, and which cluster it is in."""
-        code = RequestCode.GET_BROKER_CLUSTER_INFO
-        return await self.ask_names(code, None, bodies.decoder(ClusterInfo))
+        return await self.ask_names(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
 
     async def known(self, topic: str) -> TopicRoute:
         """Return the route of a topic, asking if it is not known; errors as those of `route`."""
@@ -63,11 +65,7 @@ class Reach:
     async def masters(
         self, *, cluster: str | None = None, broker: str | None = None
     ) -> Mapping[str, str]:
-        """Return the addresses of masters by broker name.
-
-        Args:
-            cluster: Only those of this cluster.
-            broker: Only the one of this name.
+        """Return the addresses of masters by broker name: all, of one cluster, or of one broker.
 
         Raises:
             NoRoute: There is none; the text names the nearest, and what there is.
@@ -112,26 +110,30 @@ class Reach:
         self,
         address: str,
         code: RequestCode,
-        header: Header | None,
-        decode: Callable[[bytes], T],
+        kind: type[B],
+        header: Header | None = None,
         *,
         timeout_ms: int = TIMEOUT_MS,
-    ) -> T:
-        """Ask one broker; return what its answer's body says. Raises BrokerRefused, as `call`."""
+    ) -> B:
+        """Ask one broker; return the body of its answer. Raises BrokerRefused, as `call`."""
         command = await self.call(address, code, header, timeout_ms=timeout_ms)
-        return read(address, lambda: decode(command.body))
+        return read(address, partial(bodies.decode, kind, command.body))
+
+    async def ask_broker(
+        self, broker: str, code: RequestCode, kind: type[B], header: Header | None = None
+    ) -> B:
+        """Ask the master of a broker; see `ask`. Raises NoRoute if there is no such broker."""
+        return await self.ask(await self.master(broker), code, kind, header)
 
     async def ask_all(
         self,
         masters: Mapping[str, str],
         code: RequestCode,
-        header: Header | None,
-        decode: Callable[[bytes], T],
-    ) -> dict[str, T]:
+        kind: type[B],
+        header: Header | None = None,
+    ) -> dict[str, B]:
         """Ask several brokers the same, each of which must answer; return what they say by name."""
-        return {
-            name: await self.ask(address, code, header, decode) for name, address in masters.items()
-        }
+        return {name: await self.ask(one, code, kind, header) for name, one in masters.items()}
 
     async def call_all(
         self,
@@ -140,13 +142,7 @@ class Reach:
         header: Header | None = None,
         body: bytes = b"",
     ) -> None:
-        """Have several brokers do the same, one after the other.
-
-        Args:
-            masters: Addresses by broker name.
-            code: What they do.
-            header: With it.
-            body: Behind it.
+        """Have several brokers, addresses by name, do the same, one after the other.
 
         Raises:
             ClientError: One failed; the text says which brokers have done it.
@@ -179,9 +175,9 @@ class Reach:
         Args:
             addresses: Whom.
             code: What is asked.
-            header: With it.
+            header: Of the request.
             decode: Reads the body of an answer.
-            absent: Answers that mean "nothing of that here".
+            absent: Codes of answers that mean "nothing of that here".
             timeout_ms: Longest wait for each.
 
         Raises:
@@ -201,12 +197,22 @@ class Reach:
             raise failures[0]
         return found
 
-    async def ask_names(
-        self, code: RequestCode, header: Header | None, decode: Callable[[bytes], T]
-    ) -> T:
+    async def ask_masters(
+        self,
+        code: RequestCode,
+        kind: type[B],
+        header: Header | None = None,
+        absent: Sequence[int] = (),
+    ) -> list[B]:
+        """Ask every master; return what those say that know something. Errors as `ask_each`."""
+        masters, decode = await self.masters(), bodies.decoder(kind)
+        found = await self.ask_each(masters.values(), code, header, decode, absent=absent)
+        return list(found.values())
+
+    async def ask_names(self, code: RequestCode, kind: type[B], header: Header | None = None) -> B:
         """Ask the NameServers, of which one must answer. Raises BrokerRefused if it refuses."""
         command = await self.instance.names.call(code, header)
-        return read(NAMES, lambda: decode(command.body))
+        return read(NAMES, partial(bodies.decode, kind, command.body))
 
     async def names_each(
         self, code: RequestCode, header: Header | None = None, body: bytes = b""

@@ -27,11 +27,7 @@ _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
 
 class TopicAdmin:
-    """What can be done with topics; `admin.topic`.
-
-    Args:
-        reach: Carries the requests.
-    """
+    """What can be done with topics; `admin.topic`."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -166,16 +162,11 @@ class TopicAdmin:
         Raises:
             NoRoute: There is no such cluster, or no NameServer answered.
         """
-        if cluster is None:
-            code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-            return sorted(
-                (await self._reach.ask_names(code, None, bodies.decoder(TopicNames))).topics
-            )
-        await self._reach.masters(cluster=cluster)
-        code, header = RequestCode.GET_TOPICS_BY_CLUSTER, ClusterOnly(cluster=cluster)
-        return sorted(
-            (await self._reach.ask_names(code, header, bodies.decoder(TopicNames))).topics
-        )
+        code, header = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None
+        if cluster is not None:
+            await self._reach.masters(cluster=cluster)
+            code, header = RequestCode.GET_TOPICS_BY_CLUSTER, ClusterOnly(cluster=cluster)
+        return sorted((await self._reach.ask_names(code, TopicNames, header)).topics)
 
     async def route(self, name: str) -> TopicRoute:
         """Return which brokers have how many queues of a topic, as the NameServer sees it now.
@@ -198,13 +189,12 @@ class TopicAdmin:
             NoRoute: It is unknown.
         """
         masters, header = await self._masters_of(name), TopicOnly(topic=name)
-        code = RequestCode.GET_TOPIC_CONFIG
-        return await self._reach.ask_all(masters, code, header, bodies.decoder(TopicConfig))
+        return await self._reach.ask_all(masters, RequestCode.GET_TOPIC_CONFIG, TopicConfig, header)
 
     async def configs(self, broker: str) -> list[TopicConfig]:
         """Return how every topic of a broker is set up, the broker's own among them."""
-        address, code = await self._reach.master(broker), RequestCode.GET_ALL_TOPIC_CONFIG
-        table = await self._reach.ask(address, code, None, bodies.decoder(TopicTable))
+        code = RequestCode.GET_ALL_TOPIC_CONFIG
+        table = await self._reach.ask_broker(broker, code, TopicTable)
         return sorted(table.topics, key=lambda one: one.name)
 
     async def stats(self, name: str) -> TopicStats:
@@ -215,9 +205,7 @@ class TopicAdmin:
         """
         masters, header = await self._masters_of(name), TopicOnly(topic=name)
         code = RequestCode.GET_TOPIC_STATS_INFO
-        parts = (
-            await self._reach.ask_all(masters, code, header, bodies.decoder(TopicStats))
-        ).values()
+        parts = (await self._reach.ask_all(masters, code, TopicStats, header)).values()
         queues = {queue: one for part in parts for queue, one in part.queues.items()}
         return TopicStats(
             queues=dict(sorted(queues.items())), put_tps=sum(one.put_tps for one in parts)
