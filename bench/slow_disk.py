@@ -55,7 +55,6 @@ class SlowFile:
         self.next_data = file.next_data
         self.view = file.view
         self.write = file.write
-        self.start_writing = file.start_writing
         self.start_reading = file.start_reading
         self.give_back = file.give_back
         self.allocate = file.allocate
@@ -79,6 +78,9 @@ class SlowFile:
         """Sync, slowly."""
         time.sleep(SYNC_SECONDS)
         self._file.sync()
+
+    def start_sync(self) -> None:
+        """Have nothing begun by the system."""
 
 
 class SlowDisk(RealDisk):

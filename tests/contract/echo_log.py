@@ -1,6 +1,6 @@
 """A log of lines, the smallest that group commit can write."""
 
-from sprocket.base.disk import Disk, File
+from sprocket.base.disk import Disk, File, PendingSync
 from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.runtime.group_commit import Job, Sync
 
@@ -12,8 +12,9 @@ class LineSync:
         self._log = log
         self._target = log.written
 
-    def start_writing(self) -> None:
-        """Do nothing: the disk begins with the sync."""
+    def start(self) -> PendingSync | None:
+        """Have the system sync the file by itself."""
+        return self._log.file.start_sync()
 
     def run(self) -> None:
         """Sync the file."""

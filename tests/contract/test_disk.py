@@ -178,6 +178,22 @@ def test_all_below_a_folder_is_synced(disk: Disk, folder: str) -> None:
         assert read_file(found, f"{folder}/a/b/c") == b"hello"
 
 
+def test_a_sync_that_the_system_runs_by_itself_is_a_sync(disk: Disk, folder: str) -> None:
+    """It may outlive the file; where the system cannot, it begins none."""
+    file = disk.open(f"{folder}/a", write=True, create=True)
+    disk.sync_folder(folder)
+    file.write([b"hello"], 0)
+    pending = file.start_sync()
+    if pending is None:
+        file.sync()
+    else:
+        file.close() if isinstance(disk, RealDisk) else None
+        assert pending.wait()
+    if isinstance(disk, SimulatedDisk):
+        assert disk.crash(lambda _: 0).contents()[f"{folder}/a"] == b"hello"
+    assert read_file(disk, f"{folder}/a") == b"hello"
+
+
 def test_a_missing_file_is_file_missing(disk: Disk, folder: str) -> None:
     """Every call that needs the file says so, with its path."""
     path = f"{folder}/none"

@@ -7,8 +7,15 @@ import pytest
 from tests.contract.echo_log import EchoLog
 from tests.timers import FakeTimers
 
+from sprocket.base.disk import PendingSync
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
-from sprocket.runtime.group_commit import GATHER_TURNS_MAX, FlushMode, GroupCommit, Machine
+from sprocket.runtime.group_commit import (
+    GATHER_TURNS_MAX,
+    THREAD_RECORDS,
+    FlushMode,
+    GroupCommit,
+    Machine,
+)
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -32,6 +39,7 @@ class Echo:
         said: What it has answered, in order: a line, or why it is not safe.
         jobs: What the threads have to do, with whom to tell.
         is_quick: The disk does everything at once.
+        by_system: Of each sync that was waited for, whether the system did it by itself.
     """
 
     def __init__(self, *, is_sync: bool = True) -> None:
@@ -44,6 +52,7 @@ class Echo:
         self.is_quick = True
         self.written: list[int] = []
         self.yields = 0
+        self.by_system: list[bool] = []
         self._collected: list[bytes] = []
         mode = FlushMode(is_sync=is_sync, wait_seconds_max=1, timeout_seconds=5, look_seconds=1)
         machine = Machine(self.timers, self.clock, self, self, self.yield_core)
@@ -120,11 +129,17 @@ class Echo:
         job: Callable[[], Any],
         done: Callable[[Any, Any], None],
         beside: Callable[[], None] | None = None,
+        start: Callable[[], PendingSync | None] = lambda: None,
     ) -> None:
         """Do a job at once, or if the disk is slow later."""
         assert seconds == 1
-        assert beside is None
+        pending = start()
+        self.by_system.append(pending is not None)
+        if pending is not None:
+            job = _nothing_from(pending.wait)
         self.submit(job, done)
+        if beside is not None:
+            beside()
         if self.is_quick:
             self.work()
 
@@ -140,6 +155,36 @@ class Echo:
     def safe(self) -> list[bytes]:
         """What a loss of power leaves if it takes all that it can."""
         return self.disk.crash(lambda _: 0).contents()[PATH].split(b"\n")[:-1]
+
+
+def _nothing_from(work: Callable[[], object]) -> Callable[[], None]:
+    def job() -> None:
+        work()
+
+    return job
+
+
+def test_much_is_synced_by_the_thread() -> None:
+    """It is work for another core; little is synced by the system, without a thread of ours."""
+    echo = Echo()
+    for count in (1, THREAD_RECORDS - 1, THREAD_RECORDS):
+        echo.store(*[b"%d" % number for number in range(count)])
+        echo.timers.drain()
+        assert len(echo.safe) == len(echo.said)
+    assert echo.by_system == [True, True, False]
+    assert len(echo.said) == 2 * THREAD_RECORDS
+
+
+def test_a_sync_of_the_system_that_fails_refuses_all_that_follows() -> None:
+    """Answers that were made beside it are not sent."""
+    echo = Echo()
+    echo.disk.fail("sync", 1)
+    echo.store(b"a", b"b")
+    echo.timers.drain()
+    echo.store(b"c")
+    echo.timers.drain()
+    assert echo.by_system == [True]
+    assert echo.said == [StoreFailed.__name__] * 3
 
 
 def test_lines_of_some_turns_share_a_write_and_a_sync() -> None:

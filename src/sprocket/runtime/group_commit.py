@@ -13,9 +13,10 @@ written, the source appends all that it has, as one among many costs two thirds 
 
 * async flush: answers at once; a timer looks every half second whether a sync is due. What is not
   synced has a limit (`pressure`); at half of it a sync waits for no timer.
-* sync flush, quick disk: has the sync thread sync, and stands still for it. What arrives meanwhile
-  waits in the sockets and is the next group. No call back into the loop, no timer. If it takes
-  longer than `wait_seconds_max`, the loop goes on without it: a disk may stall at any time.
+* sync flush, quick disk: has the system sync by itself, or the sync thread where it cannot, makes
+  the answers meanwhile, and stands still until it has. What arrives meanwhile waits in the sockets
+  and is the next group. No call back into the loop, no timer. If it takes longer than
+  `wait_seconds_max`, the loop goes on without it: a disk may stall at any time.
 * sync flush, slow disk: stands still for nothing. Groups written meanwhile are collected, and one
   sync covers them all when the first is done.
 
@@ -40,14 +41,15 @@ Invariants
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
+from sprocket.base.disk import PendingSync
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed, SyncLate
+from sprocket.runtime.offload import yield_core
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.timers import Timer, Timers
 
@@ -66,9 +68,13 @@ WRITE_ENOUGH = 32
 """Messages that are written without waiting for more when there is no sync to share: a write costs
 some 12 µs, and a message in such a group a third of one."""
 
-READY_BESIDE = 32
-"""Records from which on answers are made while the disk writes what they answer. Having it begin
-early costs some 27 µs, and saves the sync what answers take, or the writing of a large batch."""
+THREAD_RECORDS = 100
+"""Records from which on the sync thread syncs, though the system could by itself: to hand over so
+much to the disk is work for the CPU, which the thread does on another core."""
+
+READY_BESIDE = 2
+"""Records from which on answers are made while the disk syncs what they answer. One alone is made
+sooner than the core is left to whatever begins the sync."""
 
 SETTLE_SECONDS = 0.001
 """How often a stopping broker looks whether everybody has an answer."""
@@ -116,8 +122,8 @@ class Job(Protocol):
 class Sync(Job, Protocol):
     """Makes durable what was written before it was begun."""
 
-    def start_writing(self) -> None:
-        """Have the disk begin, while something else is done before `run`; returns at once."""
+    def start(self) -> PendingSync | None:
+        """Have the system do by itself what `run` does; None where it cannot."""
 
 
 class Log(Protocol):
@@ -215,17 +221,13 @@ class JobThread(Protocol):
         job: Callable[[], T],
         done: Callable[[T | None, BaseException | None], None],
         beside: Callable[[], None] | None = None,
+        start: Callable[[], PendingSync | None] = lambda: None,
     ) -> None:
         """Do so before this returns, unless that takes longer than `seconds`.
 
-        `beside` is called meanwhile.
+        `beside` is called meanwhile. Where `start` returns something, that is waited for instead,
+        and `done` is given no result.
         """
-
-
-def yield_core() -> None:
-    """Let another process have this core if one waits for it; if not, it takes half a µs."""
-    if hasattr(os, "sched_yield"):
-        os.sched_yield()
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,23 +456,20 @@ class GroupCommit(Generic[W, R]):
             self._tell(group, None)
             self._after_answers()
             return
-        answers = None
-        if not self._is_slow and sum([one.records for one in group]) >= READY_BESIDE:
-            job.start_writing()
-            answers = self._desk.ready(group, None)
-        self._run_sync(job, group, answers, 0 if self._is_slow else self._mode.wait_seconds_max)
+        self._run_sync(job, group, 0 if self._is_slow else self._mode.wait_seconds_max)
 
-    def _run_sync(self, job: Sync, group: list[W], answers: R | None, wait_seconds: float) -> None:
-        """Have the thread run a sync, and perhaps wait for that.
+    def _run_sync(self, job: Sync, group: list[W], wait_seconds: float) -> None:
+        """Have a sync run, and perhaps wait for that.
 
         Args:
             job: The sync.
             group: Who waits for it.
-            answers: Their answers, if they are made already.
             wait_seconds: How long the loop may stand still.
         """
         self._job_is_out = True
         self._syncing = group
+        answers: R | None = None
+        began = self._clock.monotonic()
 
         def timed() -> float:
             started = self._clock.monotonic()
@@ -479,8 +478,8 @@ class GroupCommit(Generic[W, R]):
 
         def done(seconds: float | None, caught: BaseException | None) -> None:
             error = _as_store_error(caught)
-            if seconds is not None:
-                self._measure(seconds)
+            if error is None:
+                self._measure(self._clock.monotonic() - began if seconds is None else seconds)
             self._job_is_out = False
             if self._late_timer is not None and not self._is_held_up:
                 self._late_timer.cancel()
@@ -493,7 +492,19 @@ class GroupCommit(Generic[W, R]):
             self._weigh()
 
         if wait_seconds:
-            self._sync_thread.run_within(wait_seconds, timed, done, self._follower.work_beside())
+            work = self._follower.work_beside()
+            records = sum([one.records for one in group])
+            start = job.start if records < THREAD_RECORDS else _nothing
+            if records >= READY_BESIDE:
+                follow = work
+
+                def work() -> None:
+                    nonlocal answers
+                    answers = self._desk.ready(group, None)
+                    if follow is not None:
+                        follow()
+
+            self._sync_thread.run_within(wait_seconds, timed, done, work, start)
         else:
             self._sync_thread.submit(timed, done)
         if self._job_is_out and group:
@@ -587,7 +598,7 @@ class GroupCommit(Generic[W, R]):
         except StoreError:
             return  # it failed before and was said then
         if job is not None:
-            self._run_sync(job, [], None, 0)
+            self._run_sync(job, [], 0)
         if not self._log.is_synced:
             self._sync_behind_later()
 
@@ -621,6 +632,10 @@ class GroupCommit(Generic[W, R]):
                 self._fill()
 
         self._fill_thread.submit(job.run, done)
+
+
+def _nothing() -> None:
+    """Begin no sync."""
 
 
 def _as_store_error(caught: BaseException | None) -> StoreError | None:

@@ -10,13 +10,15 @@ back. When it takes longer, for whatever reason, the loop continues without it.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from sprocket.base import log
-from sprocket.base.disk import Steps, advance
+from sprocket.base.disk import PendingSync, Steps, advance
+from sprocket.base.errors import StoreError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -27,6 +29,12 @@ JOBS_MAX = 1000
 """Jobs that may wait. Callers have a few in flight each; more means that one of them runs away."""
 
 _log = log.get_logger(__name__)
+
+
+def yield_core() -> None:
+    """Let somebody else have this core if one waits for it; if not, it takes half a µs."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
 
 
 class _Job(Generic[T_co]):
@@ -130,6 +138,7 @@ class DiskThread:
         job: Callable[[], T],
         done: Done[T],
         beside: Callable[[], None] | None = None,
+        start: Callable[[], PendingSync | None] = lambda: None,
     ) -> None:
         """Do what `submit` does, but wait for the job, which calls `done` before this returns.
 
@@ -141,7 +150,13 @@ class DiskThread:
             done: See `submit`.
             beside: Called here once the job has begun, before it is waited for; its own time does
                 not count. Costs another switch of threads, some 10 µs.
+            start: Has the system do the job by itself, without any thread of ours; `done` is given
+                no result then. Where it returns None, `job` is run.
         """
+        pending = start()
+        if pending is not None:
+            self._stand_by(pending, seconds, done, beside)
+            return
         one = _Job(job, done, is_awaited=True)
         begun = None if beside is None else _noting_its_start(one)
         self._give(one)
@@ -151,6 +166,33 @@ class DiskThread:
                 beside()
         finally:
             self._wait(one, seconds)
+
+    def _stand_by(
+        self,
+        pending: PendingSync,
+        seconds: float,
+        done: Done[T],
+        beside: Callable[[], None] | None,
+    ) -> None:
+        """Wait for what the system does by itself; the thread does so if it takes longer."""
+
+        def wait() -> None:
+            pending.wait()
+
+        try:
+            if beside is not None:
+                yield_core()  # to the system's own thread: otherwise it begins when we wait for it
+                beside()
+        finally:
+            try:
+                has_ended = pending.wait(seconds)
+            except StoreError as error:
+                done(None, error)
+            else:
+                if has_ended:
+                    done(None, None)
+                else:
+                    self.submit(wait, done)
 
     def _wait(self, one: _Job[object], seconds: float) -> None:
         """Wait for a job and hand it back; one that takes longer is handed back by the thread."""

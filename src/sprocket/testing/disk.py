@@ -22,7 +22,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from sprocket.base.disk import Buffer, Extent, File, Lock
+from sprocket.base.disk import Buffer, Extent, File, Lock, PendingSync
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
 
 BLOCK = 512
@@ -184,9 +184,6 @@ class _SimulatedFile:
             self._node.write(position, data[: int(len(data) * kept)])
         return len(data)
 
-    def start_writing(self, position: int, size: int) -> None:
-        """Do nothing: what is not synced may reach the disk at any time anyhow."""
-
     def start_reading(self, position: int, size: int) -> None:
         self._disk.calls["start_reading"] += 1
         self._node.bring(position, position + size)
@@ -224,12 +221,25 @@ class _SimulatedFile:
             raise
         self._node.sync()
 
+    def start_sync(self) -> PendingSync | None:
+        """Have it done when it is waited for; what is written until then may be durable with it."""
+        return _SimulatedSync(self)
+
     def close(self) -> None:
         self._open = False
 
     def _check(self, call: str, *, write: bool = True) -> None:
         if not self._open or (write and not self._write):
             raise DiskFailed(f"{call} {self.path}: Bad file descriptor")
+
+
+class _SimulatedSync:
+    def __init__(self, file: _SimulatedFile) -> None:
+        self._file = file
+
+    def wait(self, seconds: float | None = None) -> bool:  # noqa: ARG002
+        self._file.sync()
+        return True
 
 
 class _SimulatedLock:

@@ -46,9 +46,6 @@ class _TwinFile:
             self._twin.write(buffers, position)
             return self._real.write(buffers, position)
 
-    def start_writing(self, position: int, size: int) -> None:
-        """Do nothing: what counts as written is the twin's matter."""
-
     def give_back(self, position: int, size: int) -> None:
         self._real.give_back(position, size)
 
@@ -63,6 +60,9 @@ class _TwinFile:
     def sync(self) -> None:
         with self._disk._changing("sync", self.path):
             self._twin.sync()
+
+    def start_sync(self) -> None:
+        """Begin nothing: what is durable is the twin's matter."""
 
     def close(self) -> None:
         self._real.close()

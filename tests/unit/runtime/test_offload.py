@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.runtime import driver
 from sprocket.runtime.offload import DiskThread
 
@@ -154,6 +155,102 @@ def test_something_is_done_beside_a_job_that_is_waited_for() -> None:
         await thread.stop()
         assert log[3:] == ["done"]
         assert thread.waiting_count == 0
+
+    driver.run(main())
+
+
+class Pending:
+    """A sync that the system runs by itself, as long as the test says.
+
+    Attributes:
+        is_over: It has ended.
+        error: How.
+        waits: Who has waited for it: so long, and whether on the loop's thread.
+    """
+
+    def __init__(self, *, is_over: bool = True, error: StoreError | None = None) -> None:
+        self.is_over = is_over
+        self.error = error
+        self.waits: list[tuple[float | None, bool]] = []
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Note it."""
+        self.waits.append((seconds, threading.current_thread() is threading.main_thread()))
+        if self.error is not None:
+            raise self.error
+        return self.is_over or seconds is None
+
+
+def _never() -> None:
+    raise AssertionError("the system has begun it")
+
+
+def test_what_the_system_does_by_itself_needs_no_thread() -> None:
+    """It is waited for after what is done beside it; how it ended is handed back at once."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        log: list[object] = []
+        pending = Pending()
+        thread.run_within(
+            60,
+            _never,
+            lambda *how: log.append(how),
+            lambda: log.append(len(pending.waits)),
+            lambda: pending,
+        )
+        assert log == [0, (None, None)]
+        failed = Pending(error=DiskFailed("no"))
+        thread.run_within(60, _never, lambda *how: log.append(how), None, lambda: failed)
+        assert log[2:] == [(None, failed.error)]
+        assert pending.waits == failed.waits == [(60, True)]
+        await thread.stop()
+        assert len(log) == 3
+
+    driver.run(main())
+
+
+@pytest.mark.parametrize("error", [None, DiskFailed("no")])
+def test_what_the_system_takes_long_for_is_waited_for_by_the_thread(
+    error: StoreError | None,
+) -> None:
+    """The loop goes on meanwhile, and is told once."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        log: list[object] = []
+        over = asyncio.Event()
+        pending = Pending(is_over=False)
+
+        def done(*how: object) -> None:
+            log.append(how)
+            over.set()
+
+        thread.run_within(0.001, _never, done, None, lambda: pending)
+        pending.error = error
+        assert log == []
+        await over.wait()
+        await thread.stop()
+        assert log == [(None, error)]
+        assert pending.waits == [(0.001, True), (None, False)]
+
+    driver.run(main())
+
+
+def test_work_beside_that_fails_does_not_lose_what_the_system_does() -> None:
+    """Its end is handed back, then the error goes on."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        log: list[object] = []
+
+        def fail() -> None:
+            raise ValueError("ours")
+
+        with pytest.raises(ValueError, match="ours"):
+            thread.run_within(60, _never, lambda *how: log.append(how), fail, Pending)
+        assert log == [(None, None)]
+        await thread.stop()
 
     driver.run(main())
 

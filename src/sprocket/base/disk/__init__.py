@@ -15,6 +15,7 @@ from sprocket.base.disk.files import (
     replace_file,
     sync_file,
 )
+from sprocket.base.disk.kernel_sync import PendingSync
 from sprocket.base.disk.nonblocking import (
     Attempt,
     Fetched,
@@ -57,6 +58,7 @@ __all__ = [
     "Missing",
     "NonblockingDisk",
     "OpenFiles",
+    "PendingSync",
     "RealDisk",
     "Segment",
     "SegmentFiles",

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 
 from sprocket.base.disk import file_lock
+from sprocket.base.disk.kernel_sync import PendingSync, system_kernel_syncs
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
 from sprocket.base.units import MIB
 
@@ -102,12 +103,6 @@ class File(Protocol):
         Durability: none before `sync`.
         """
 
-    def start_writing(self, position: int, size: int) -> None:
-        """Have the system begin to write a range to the disk, and do not wait for it.
-
-        A sync that follows has the less to wait for. Nothing is durable by this.
-        """
-
     def start_reading(self, position: int, size: int) -> None:
         """Have the system begin to read a range from the disk, and do not wait for it.
 
@@ -150,6 +145,12 @@ class File(Protocol):
         Raises:
             DiskFailed: What reached the disk is unknown, and a second sync would not tell.
         Threads: any.
+        """
+
+    def start_sync(self) -> PendingSync | None:
+        """Have the system do by itself what `sync` does; None where it cannot.
+
+        It may be under way while the file is written, or closed.
         """
 
     def close(self) -> None:
@@ -322,6 +323,7 @@ def _system_sync() -> Callable[[int], object]:
 
 _NO_REQUEST = errno.ENOTSUP, errno.ENOTTY, errno.EINVAL
 _sync = _system_sync()
+_kernel_syncs = system_kernel_syncs() if _sync is getattr(os, "fdatasync", None) else None
 
 
 def _read_at(descriptor: int, size: int, position: int) -> bytes:
@@ -443,12 +445,6 @@ class _RealFile:
             _refuse(error, "pwritev", self.path)
         return done
 
-    def start_writing(self, position: int, size: int) -> None:
-        # Linux writes back what is dirty before it drops what is clean, of which a range that has
-        # just been written has nothing. What fails is told by the next sync.
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, position, size, os.POSIX_FADV_DONTNEED)
-
     def start_reading(self, position: int, size: int) -> None:
         # Linux takes no more of one call than its readahead for the device.
         with contextlib.suppress(OSError, AttributeError):  # advice, as with `give_back`
@@ -493,6 +489,12 @@ class _RealFile:
             _sync(self._descriptor)
         except OSError as error:
             _refuse(error, "sync", self.path)
+
+    def start_sync(self) -> PendingSync | None:
+        if _kernel_syncs is None:
+            return None
+        path = self.path  # the file itself may be gone before its sync ends
+        return _kernel_syncs.start(self._descriptor, lambda error: _refuse(error, "sync", path))
 
     def close(self) -> None:
         self._mapping = None  # unmapped when the last view of it goes

@@ -329,12 +329,12 @@ class _NonblockingFile:
         self.read_nowait = file.read_nowait
         self.view = file.view
         self.write = file.write
-        self.start_writing = file.start_writing
         self.start_reading = file.start_reading
         self.give_back = file.give_back
         self.allocate = file.allocate
         self.resize = file.resize
         self.sync = file.sync
+        self.start_sync = file.start_sync
 
     def close(self) -> None:
         """See `File.close`. One that was opened for work that may begin again closes after it."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from sprocket.base.disk import PendingSync
 from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.rocketmq.store.log import FillJob, LogSync
 from sprocket.rocketmq.store.store import Store
@@ -99,10 +100,9 @@ class _Sync(Struct, frozen=True, eq=False):
     records: LogSync | None
     tables: Job | None
 
-    def start_writing(self) -> None:
-        """Have the disk begin with the log."""
-        if self.records is not None:
-            self.records.start_writing()
+    def start(self) -> PendingSync | None:
+        """Have the system sync the log by itself; not if tables must be durable before."""
+        return None if self.tables is not None or self.records is None else self.records.start()
 
     def run(self) -> None:
         """Sync both."""

@@ -26,7 +26,7 @@ Invariants
 """
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, create_segment, segment_name
+from sprocket.base.disk import Disk, PendingSync, create_segment, segment_name
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -56,13 +56,9 @@ class LogSync:
         self._ranges = ranges
         self.target = target
 
-    def start_writing(self) -> None:
-        """Have the disk begin while something else is done before `run`; returns at once.
-
-        Costs some 27 µs; a sync of 150 KB that is run 0.3 ms later takes 0.14 ms instead of 0.36.
-        """
-        for file, position, size in self._ranges:
-            file.start_writing(position, size)
+    def start(self) -> PendingSync | None:
+        """Have the system do by itself what `run` does; None where it cannot, or not in one go."""
+        return self._ranges[0][0].start_sync() if len(self._ranges) == 1 else None
 
     def run(self) -> None:
         """Sync the files.

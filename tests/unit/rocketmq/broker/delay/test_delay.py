@@ -7,7 +7,7 @@ import pytest
 from tests.recorded import Recorded
 from tests.timers import FakeTimers
 
-from sprocket.base.disk import advance
+from sprocket.base.disk import PendingSync, advance
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import flush_mode
@@ -61,6 +61,7 @@ class InlineThread:
         job: Callable[[], Any],
         done: Callable[[Any, Any], None],
         beside: Callable[[], None] | None = None,
+        start: Callable[[], PendingSync | None] = lambda: None,  # noqa: ARG002
     ) -> None:
         """Do the same."""
         if beside is not None:
