@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sprocket.base.errors import WireError
+from sprocket.rocketmq.codec import binary_header
 from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.codec.headers import binary_header
 from sprocket.rocketmq.codec.record import record
 
 SECONDS_MAX = 30.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sprocket.rocketmq.codec import bodies, command
+from sprocket.rocketmq.codec import bodies, command, headers
 from sprocket.rocketmq.codec.bodies import (
     ConsumerData,
     DataVersion,
@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
-from sprocket.rocketmq.codec.headers import Header, headers, name_headers
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
@@ -45,18 +45,18 @@ KINDS: dict[RequestCode, type[Header]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: headers.GetRoute,
     RequestCode.REGISTER_BROKER: headers.RegisterBroker,
     RequestCode.UNREGISTER_BROKER: headers.UnregisterBroker,
-    RequestCode.PUT_KV_CONFIG: name_headers.KeyValue,
-    RequestCode.GET_KV_CONFIG: name_headers.Key,
-    RequestCode.DELETE_KV_CONFIG: name_headers.Key,
-    RequestCode.GET_KVLIST_BY_NAMESPACE: name_headers.Namespace,
-    RequestCode.BROKER_HEARTBEAT: name_headers.BrokerHeartbeat,
-    RequestCode.QUERY_DATA_VERSION: name_headers.QueryDataVersion,
-    RequestCode.GET_BROKER_MEMBER_GROUP: name_headers.GetMembers,
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER: name_headers.BrokerNameOnly,
-    RequestCode.ADD_WRITE_PERM_OF_BROKER: name_headers.BrokerNameOnly,
-    RequestCode.DELETE_TOPIC_IN_NAMESRV: name_headers.DeleteTopicInNames,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: name_headers.RegisterTopic,
-    RequestCode.GET_TOPICS_BY_CLUSTER: name_headers.ClusterOnly,
+    RequestCode.PUT_KV_CONFIG: headers.KeyValue,
+    RequestCode.GET_KV_CONFIG: headers.Key,
+    RequestCode.DELETE_KV_CONFIG: headers.Key,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: headers.Namespace,
+    RequestCode.BROKER_HEARTBEAT: headers.BrokerHeartbeat,
+    RequestCode.QUERY_DATA_VERSION: headers.QueryDataVersion,
+    RequestCode.GET_BROKER_MEMBER_GROUP: headers.GetMembers,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: headers.BrokerNameOnly,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: headers.BrokerNameOnly,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: headers.DeleteTopicInNames,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: headers.RegisterTopic,
+    RequestCode.GET_TOPICS_BY_CLUSTER: headers.ClusterOnly,
 }
 """The declared header of each request that has one."""
 

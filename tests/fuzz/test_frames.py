@@ -27,7 +27,8 @@ from sprocket.rocketmq.codec.bodies import ClientCheck, DataVersion
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties, tables
-from sprocket.rocketmq.codec.headers import Header, NoFields
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, row
 

@@ -16,16 +16,9 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.client import Message, blocking
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers import (
-    Header,
-    admin_headers,
-    consumer_headers,
-    group_headers,
-    headers,
-    name_headers,
-    reply_headers,
-)
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.remoting import Connection
 from sprocket.testing.local_broker import LocalBroker
 
@@ -33,14 +26,6 @@ SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))
 SILENT = "a broker has been silent too long"
 COUNT = 200_000
 """Requests by night; a fiftieth of them in every run."""
-MODULES = (
-    headers,
-    admin_headers,
-    consumer_headers,
-    group_headers,
-    name_headers,
-    reply_headers,
-)
 UNEXPECTED = re.compile(r"^[A-Z]\w*(Error|Exception|Exit|Warning): ")
 """How `remoting.dispatch` begins the remark for an exception that no handler should let out."""
 
@@ -74,10 +59,9 @@ MEMBERS = (
 def field_names() -> list[str]:
     """Return the wire name of every field of every header, `extFields` as they come."""
     found: set[str] = set()
-    for module in MODULES:
-        for one in vars(module).values():
-            if isinstance(one, type) and issubclass(one, Header):
-                found.update(one.__struct_encode_fields__)
+    for one in vars(headers).values():
+        if isinstance(one, type) and issubclass(one, Header):
+            found.update(one.__struct_encode_fields__)
     return sorted(found)
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.codec import bodies, command
+from sprocket.rocketmq.codec import bodies, command, headers
 from sprocket.rocketmq.codec.bodies import (
     ClientCheck,
     ClusterInfo,
@@ -20,7 +20,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.headers import Header, headers
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Connection

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.frame import BINARY, JSON
-from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.remoting import Connection
 
 PAGE = Path(__file__).parents[3] / "docs" / "formats" / "remoting-frame.md"

@@ -21,8 +21,8 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
-    Header,
     QueryDataVersion,
     QueryDataVersionAnswer,
     RegisterBroker,

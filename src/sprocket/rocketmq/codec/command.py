@@ -21,7 +21,7 @@ import msgspec
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB
-from sprocket.rocketmq.codec import frame
+from sprocket.rocketmq.codec import binary_header, frame
 from sprocket.rocketmq.codec.codes import (
     LANGUAGE,
     LANGUAGES,
@@ -31,15 +31,9 @@ from sprocket.rocketmq.codec.codes import (
     RequestCode,
 )
 from sprocket.rocketmq.codec.config import fastjson, values
+from sprocket.rocketmq.codec.ext import Header, Int32, codec
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
-from sprocket.rocketmq.codec.headers import (
-    Header,
-    Int32,
-    PullMessage,
-    SendMessageV2,
-    binary_header,
-    codec,
-)
+from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2

@@ -10,8 +10,9 @@ import msgspec
 
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, JSON, LENGTH_BYTES, PREFIX, Buffer
-from sprocket.rocketmq.codec.headers import Header, PullMessageAnswer, SendMessageAnswer
+from sprocket.rocketmq.codec.headers import PullMessageAnswer, SendMessageAnswer
 
 _FOUND = "FOUND"
 _QUEUE, _OFFSET, _NEXT, _LOW, _HIGH, _TOPIC, _GROUP, _OPAQUE = range(1_000_000_001, 1_000_000_009)

@@ -23,8 +23,8 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, request
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers import Header
 from sprocket.rocketmq.remoting.connection import Connection
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Peer

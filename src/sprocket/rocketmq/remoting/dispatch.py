@@ -28,14 +28,9 @@ from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
+from sprocket.rocketmq.codec.ext import FieldUnreadable, Header
 from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, Buffer
-from sprocket.rocketmq.codec.headers import (
-    FieldUnreadable,
-    Header,
-    NoFields,
-    QueryMessageAnswer,
-    Region,
-)
+from sprocket.rocketmq.codec.headers import NoFields, QueryMessageAnswer, Region
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.slices import Sliced, Slices

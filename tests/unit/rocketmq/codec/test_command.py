@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
-from sprocket.rocketmq.codec.headers import FieldUnreadable, headers
 from sprocket.rocketmq.remoting import Connection
 
 # Vector 1 of the protocol's description: GET_ROUTEINFO_BY_TOPIC for topic T from Java.

@@ -9,10 +9,10 @@ import structlog
 from tests.pipe import PipeNetwork
 
 from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
-from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import NoFields, QueryConsumerOffset, headers
+from sprocket.rocketmq.codec.headers import NoFields, QueryConsumerOffset
 from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, Row, row
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer

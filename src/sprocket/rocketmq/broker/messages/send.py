@@ -30,7 +30,8 @@ from sprocket.rocketmq.broker.topics import (
 )
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import FieldUnreadable, SendMessage
+from sprocket.rocketmq.codec.ext import FieldUnreadable
+from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, parse_host, properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.message import (

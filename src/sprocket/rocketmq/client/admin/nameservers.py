@@ -11,10 +11,10 @@ from sprocket.rocketmq.codec.bodies import KeyValueTable
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import java_properties
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
     AddAnswer,
     BrokerNameOnly,
-    Header,
     Key,
     KeyValue,
     Namespace,

@@ -13,7 +13,7 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import Header
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MASTER_ID, TopicRoute
 

@@ -22,8 +22,8 @@ from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.codec.headers import Header
 from sprocket.rocketmq.remoting import Channel, Connect, OnRequest, open_channel
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings

@@ -18,7 +18,8 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import TopicNames
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import GetRoute, Header
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.internal import TEMPLATE_TOPIC
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue, TopicRoute

@@ -12,10 +12,9 @@ from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer import PushConsumer, rebalance
 from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
 from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import bodies, headers
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.model.route import MessageQueue
 
 Got = list[ReceivedMessage]

@@ -17,11 +17,11 @@ from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
     GetConsumerRunningInfo,
     GetConsumerStatus,
+    ResetOffset,
 )
-from sprocket.rocketmq.codec.headers.consumer_headers import ResetConsumerOffset
 
 Got = list[ReceivedMessage]
-RESET = ResetConsumerOffset(topic="t", group="g", timestamp=0, is_force=True)
+RESET = ResetOffset(topic="t", group="g", timestamp=0, is_force=True)
 
 
 def consumer(world: Any, listener: Any, *, orderly: bool = False) -> PushConsumer:

@@ -10,11 +10,10 @@ import pytest
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer import LitePullConsumer
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import bodies, headers
 from sprocket.rocketmq.codec.bodies import QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.headers import headers
-from sprocket.rocketmq.codec.headers.consumer_headers import ResetConsumerOffset
+from sprocket.rocketmq.codec.headers import ResetOffset
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -398,7 +397,7 @@ def test_a_reset_of_an_operator_is_stored(world: Any) -> None:
             world.cluster.ask(
                 world.cluster.members["g"][0],
                 RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
-                ResetConsumerOffset(topic="t", group="g", timestamp=0),
+                ResetOffset(topic="t", group="g", timestamp=0),
                 bodies.encode(QueueOffsets({world.queue(0): 7})),
                 oneway=True,
             )

@@ -10,9 +10,9 @@ import pytest
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer import PushConsumer
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers import headers
 
 Got = list[ReceivedMessage]
 

@@ -6,9 +6,9 @@ import pytest
 
 from sprocket.base.errors import BrokerRefused
 from sprocket.rocketmq.client.network import PullStatus
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers import headers
 
 
 async def ready(world: Any) -> Any:

@@ -14,9 +14,9 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.client import ProducerSettings
 from sprocket.rocketmq.client.producer import Producer, SendStatus
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.codec.record.record import decode
 from sprocket.rocketmq.model.message import Message
 from sprocket.runtime.driver import Peer

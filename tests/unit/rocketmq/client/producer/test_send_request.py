@@ -12,9 +12,9 @@ from sprocket.rocketmq.client import ProducerSettings
 from sprocket.rocketmq.client.producer import SendResult
 from sprocket.rocketmq.client.producer.outgoing import Outgoing
 from sprocket.rocketmq.client.producer.send_request import SendRequests
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
-from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Connection
 

@@ -18,12 +18,12 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ConsumerStatus, ConsumerStatuses
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
     ConsumerStatusOfGroup,
     GetConsumerRunningInfo,
     GetConsumerStatus,
-    Header,
 )
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Answer, Channels, Request, Row, row

@@ -19,12 +19,8 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import Corrections, QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.headers import (
-    CloneOffsets,
-    CorrectionOffsets,
-    FieldUnreadable,
-    ResetOffset,
-)
+from sprocket.rocketmq.codec.ext import FieldUnreadable
+from sprocket.rocketmq.codec.headers import CloneOffsets, CorrectionOffsets, ResetOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import Boundary

@@ -10,9 +10,9 @@ import pytest
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer import PushConsumer
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers import headers
 
 
 def consumer(world: Any, *, orderly: bool = False, **options: Any) -> PushConsumer:

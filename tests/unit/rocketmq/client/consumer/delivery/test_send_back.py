@@ -9,9 +9,9 @@ import pytest
 from sprocket.rocketmq.client import ReceivedMessage
 from sprocket.rocketmq.client.consumer.delivery import SendBack
 from sprocket.rocketmq.client.consumer.delivery.listener import DEAD_LETTER_LEVEL
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.codec.record import properties, record
 
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK

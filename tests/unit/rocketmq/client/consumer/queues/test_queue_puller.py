@@ -12,9 +12,9 @@ from sprocket.rocketmq.client.consumer.queues import (
     QueuePuller,
 )
 from sprocket.rocketmq.client.network import PullResult, PullStatus
+from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
-from sprocket.rocketmq.codec.headers import headers
 from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.message import NewRecord

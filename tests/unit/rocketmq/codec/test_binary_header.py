@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.headers import binary_header
-from sprocket.rocketmq.codec.headers.binary_header import BinaryHeader
+from sprocket.rocketmq.codec import binary_header
+from sprocket.rocketmq.codec.binary_header import BinaryHeader
 
 # Vector 2 of the protocol's description: GET_ROUTEINFO_BY_TOPIC for topic T, opaque 7, from Java.
 ROUTE_HEADER = bytes.fromhex(

@@ -6,8 +6,10 @@ import hmac
 import msgspec
 import pytest
 
-from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.headers import Header, ext, headers
+from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.codec import command, ext, headers
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.remoting import Connection
 
 KINDS = [
@@ -145,3 +147,134 @@ def test_an_offset_commit_without_numbers_is_readable() -> None:
     texts = {"consumerGroup": "g", "topic": "t", "queueId": "x"}
     expected = headers.UpdateConsumerOffset(consumer_group="g", topic="t")
     assert expected == ext.codec(headers.UpdateConsumerOffset).read(texts)
+
+
+def test_names_are_those_of_the_wire() -> None:
+    """As mqadmin writes them."""
+    read = ext.codec(headers.GetConsumeStats).read
+    stats = read({"consumerGroup": "g", "topicList": "a;b", "topic": "t"})
+    assert (stats.consumer_group, stats.topic_list, stats.topic) == ("g", "a;b", "t")
+    deletion = ext.codec(headers.DeleteGroup).read({"groupName": "g", "cleanOffset": "true"})
+    assert deletion.clean_offset
+    with pytest.raises(RequestRefused):
+        ext.codec(headers.QueryConsumeQueue).read({"queueId": "1"})
+
+
+def test_names_and_what_absent_fields_stand_for() -> None:
+    """As mqadmin writes them; a reset without a time is one to the beginning."""
+    reset = ext.codec(headers.ResetOffset).read({"topic": "T", "group": "g"})
+    assert (reset.timestamp, reset.queue_id, reset.offset) == (0, -1, None)
+    clone = ext.codec(headers.CloneOffsets).read({"srcGroup": "a", "destGroup": "b"})
+    assert (clone.src_group, clone.dest_group, clone.topic, clone.offline) == (
+        "a",
+        "b",
+        None,
+        False,
+    )
+    forbidden = ext.codec(headers.GroupForbidden).read({"group": "g", "topic": "T"})
+    assert forbidden.readable is None
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        (
+            headers.ResetOffset(topic="t", group="g", timestamp=5, is_force=True),
+            {"topic": "t", "group": "g", "timestamp": "5", "isForce": "true"},
+        ),
+        (
+            headers.GetConsumerStatus(topic="t", group="g", client_addr="a"),
+            {"topic": "t", "group": "g", "clientAddr": "a"},
+        ),
+        (
+            headers.GetConsumerRunningInfo(consumer_group="g", client_id="c"),
+            {"consumerGroup": "g", "clientId": "c", "jstackEnable": "false"},
+        ),
+        (
+            headers.ConsumeMessageDirectly(consumer_group="g", msg_id="m", topic="t"),
+            {"consumerGroup": "g", "msgId": "m", "topic": "t"},
+        ),
+    ],
+)
+def test_fields_between_broker_and_consumer_have_rocketmqs_names(
+    header: Header, names: dict[str, str]
+) -> None:
+    """What is written is read again, under the names that Java's classes have."""
+    frame = b"".join(command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, 1, header))
+    (received,) = Connection().receive(frame)
+    for name, value in names.items():
+        assert f'"{name}":"{value}"'.encode() in frame
+    assert received.header(type(header)) == header
+
+
+def test_a_missing_field_is_refused() -> None:
+    """By name, as in every header."""
+    frame = b"".join(command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, 1))
+    (received,) = Connection().receive(frame)
+    with pytest.raises(RequestRefused, match="consumerGroup"):
+        received.header(headers.GetConsumerRunningInfo)
+
+
+@pytest.mark.parametrize(
+    ("header", "texts"),
+    [
+        (headers.KeyValue(namespace="n", key="k"), {"namespace": "n", "key": "k"}),
+        (headers.ValueAnswer(value="v"), {"value": "v"}),
+        (headers.QueryDataVersionAnswer(changed=True), {"changed": "true"}),
+        (headers.WipeAnswer(wipe_topic_count=2), {"wipeTopicCount": "2"}),
+        (headers.AddAnswer(add_topic_count=2), {"addTopicCount": "2"}),
+        (headers.BrokerNameOnly(broker_name="b"), {"brokerName": "b"}),
+        (
+            headers.DeleteTopicInNames(topic="t", cluster_name="c"),
+            {"topic": "t", "clusterName": "c"},
+        ),
+        (
+            headers.QueryDataVersion(
+                broker_name="b", broker_addr="a", cluster_name="c", broker_id=1
+            ),
+            {"brokerName": "b", "brokerAddr": "a", "clusterName": "c", "brokerId": "1"},
+        ),
+    ],
+)
+def test_the_nameservers_names_on_the_wire(header: Header, texts: dict[str, str]) -> None:
+    """Both ways."""
+    codec = ext.codec(type(header))
+    assert codec.write(header) == texts
+    assert codec.read(texts) == header
+
+
+def test_a_pushed_reply_has_the_fields_of_a_send_and_three_more() -> None:
+    """Under these names on the wire."""
+    header = headers.PushReply(
+        producer_group="g",
+        topic="c_REPLY_TOPIC",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=1,
+        sys_flag=2,
+        born_timestamp=3,
+        flag=4,
+        properties="a\x01b\x02",
+        born_host="10.0.0.1:5",
+        store_host="10.0.0.2:6",
+        store_timestamp=7,
+    )
+    sent = b"".join(command.request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, 1, header))
+    (received,) = Connection().receive(sent)
+    assert received.ext_map() == {
+        "producerGroup": "g",
+        "topic": "c_REPLY_TOPIC",
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": "1",
+        "sysFlag": "2",
+        "bornTimestamp": "3",
+        "flag": "4",
+        "properties": "a\x01b\x02",
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "bornHost": "10.0.0.1:5",
+        "storeHost": "10.0.0.2:6",
+        "storeTimestamp": "7",
+    }
+    assert received.header(headers.PushReply) == header
