@@ -10,7 +10,7 @@ one of these or None, each under its name on the wire. Everything else follows f
 * fields are written in the order in which Java's `HashMap` gives them, so that answers are equal to
   RocketMQ's byte for byte;
 * writing is a function generated once per header, because a loop over the fields costs three times
-  as much on the way of every answer.
+  as much on the way of every answer; it makes a struct, which is quicker by half than a table.
 
 Source: `RemotingCommand.makeCustomHeaderToNet` and `decodeCommandCustomHeader`.
 """
@@ -25,6 +25,7 @@ import msgspec
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.model.hashes import hash32
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -65,13 +66,16 @@ class HeaderCodec(Generic[H]):
         declared = msgspec.structs.fields(kind)
         self._bases = {field.encode_name: base_type(field.type) for field in declared}
         self._bits = {field.encode_name: _bits(field.type) for field in declared}
-        self._required = [f.encode_name for f in msgspec.structs.fields(kind) if f.required]
+        self._required = [field.encode_name for field in declared if field.required]
         self.decode: Callable[[msgspec.Raw], H] = msgspec.json.Decoder(kind, strict=False).decode
         """Read a JSON object. Raises ValueError or RecursionError where `read` must be tried."""
-        self.write: Callable[[H], dict[str, str]] = _writer(kind)
-        """Return the texts of a header by their names on the wire, without absent fields."""
         self.texts: Callable[[H], msgspec.Struct] = _text_maker(kind)
-        """Return what `write` does, as a struct for `msgspec.json`: half the time of a table."""
+        """Return the texts of a header under their names on the wire, absent fields unset."""
+
+    def write(self, header: H) -> dict[str, str]:
+        """Return the texts of a header by their names on the wire, without absent fields."""
+        texts: dict[str, str] = msgspec.to_builtins(self.texts(header))
+        return texts
 
     def read(self, ext: Mapping[str, str]) -> H:
         """Read a header from texts, by Java's rules.
@@ -133,9 +137,7 @@ def java_order(names: Sequence[str], buckets: int = 16) -> list[str]:
         buckets *= 2
 
     def bucket(name: str) -> int:
-        found = 0
-        for sign in name:
-            found = (31 * found + ord(sign)) & 0xFFFFFFFF
+        found = hash32(name) & 0xFFFFFFFF
         return (found ^ found >> 16) & (buckets - 1)
 
     return sorted(names, key=bucket)
@@ -160,12 +162,6 @@ def _bits(declared: object) -> int:
     return max(map(_bits, parts), default=0)
 
 
-def _written(kind: type[Header]) -> list[msgspec.structs.FieldInfo]:
-    """Return the fields of a header in the order in which they are written."""
-    declared = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    return [declared[name] for name in java_order(list(declared), kind.buckets)]
-
-
 def base_type(declared: object) -> type:
     """Return `str`, `int` or `bool` for a declared field type such as `Int32 | None`."""
     origin = get_origin(declared)
@@ -184,8 +180,9 @@ _TEXTS = {str: "header.{0}", int: "str(header.{0})", bool: "'true' if header.{0}
 
 
 def _text_maker(kind: type[Header]) -> Callable[[Any], msgspec.Struct]:
-    """Generate the function that returns a header's texts as a struct, absent ones unset."""
-    declared = _written(kind)
+    """Generate the function that returns a header's texts, in the order of Java's table."""
+    by_name = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    declared = [by_name[name] for name in java_order(list(by_name), kind.buckets)]
     twin = msgspec.defstruct(
         f"{kind.__name__}Texts",
         [(f.name, str | msgspec.UnsetType) for f in declared],
@@ -201,23 +198,6 @@ def _text_maker(kind: type[Header]) -> Callable[[Any], msgspec.Struct]:
         values.append(value)
     source = f"def texts(header):\n return Texts({', '.join(values)})"
     space: dict[str, Any] = {"Texts": twin, "UNSET": msgspec.UNSET}
-    exec(source, space)  # noqa: S102 - as in `_writer`
+    exec(source, space)  # noqa: S102 - made of declarations in this package, as dataclasses does
     texts: Callable[[Any], msgspec.Struct] = space["texts"]
     return texts
-
-
-def _writer(kind: type[Header]) -> Callable[[Any], dict[str, str]]:
-    """Generate the function that returns a header's texts; its names are our own declarations."""
-    lines = ["def write(header):", " ext = {}"]
-    for field in _written(kind):
-        value = _TEXTS[base_type(field.type)].format(field.name)
-        if NoneType in get_args(field.type):
-            lines.append(f" if header.{field.name} is not None:")
-            lines.append(f"  ext[{field.encode_name!r}] = {value}")
-        else:
-            lines.append(f" ext[{field.encode_name!r}] = {value}")
-    source = "\n".join([*lines, " return ext"])
-    space: dict[str, Any] = {}
-    exec(source, space)  # noqa: S102 - made of declarations in this package, as dataclasses does
-    write: Callable[[Any], dict[str, str]] = space["write"]
-    return write
