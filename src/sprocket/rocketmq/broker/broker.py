@@ -30,6 +30,7 @@ from sprocket.rocketmq.broker.messages import (
     ReputRounds,
     RetryService,
     Sender,
+    Stamp,
     pending_acks,
 )
 from sprocket.rocketmq.broker.stats import Stats
@@ -127,17 +128,14 @@ class Broker:
         )
         self.durable = DurableAppender(store, self.commits, pressure)
         self.upkeep = Upkeep(store, self.thread, settings.retention, self.topics.reserve_hours)
-        levels = DelayLevels(settings.store.delay_levels)
+        levels = DelayLevels(settings.store.delay_levels, clock)
         topics, groups = self.topics, self.groups
         self.sender = Sender(
             topics,
             groups,
             self.locks,
-            settings.broker,
-            store_host,
-            clock,
             levels,
-            ids.UniqueIds(clock, store_host[:-4]).next,
+            Stamp(store_host, settings.broker.cluster, ids.UniqueIds(clock, store_host[:-4]).next),
         )
         self.send_back = RetryService(store, topics, groups, levels, store_host)
         self.delays = Delays(

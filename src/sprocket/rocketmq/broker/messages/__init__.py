@@ -8,13 +8,17 @@ message, too (`retry`).
 
 from sprocket.rocketmq.broker.messages import pending_acks
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.durable_appender import Commits, DurableAppender
 from sprocket.rocketmq.broker.messages.durable_log import DurableLog
 from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
-from sprocket.rocketmq.broker.messages.pending_acks import Ready, longest_ms
+from sprocket.rocketmq.broker.messages.pending_acks import (
+    Commits,
+    DurableAppender,
+    Ready,
+    longest_ms,
+)
 from sprocket.rocketmq.broker.messages.reput_rounds import ReputRounds
 from sprocket.rocketmq.broker.messages.retry import RetryService
-from sprocket.rocketmq.broker.messages.send import REGION, Sender
+from sprocket.rocketmq.broker.messages.send import REGION, Sender, Stamp
 
 __all__ = [
     "REGION",
@@ -27,6 +31,7 @@ __all__ = [
     "ReputRounds",
     "RetryService",
     "Sender",
+    "Stamp",
     "longest_ms",
     "pending_acks",
 ]

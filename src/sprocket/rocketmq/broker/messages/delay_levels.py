@@ -7,6 +7,9 @@ there. The unit in the waiting queue has that time; see `store.units`.
 Source: RocketMQ `ScheduleMessageService`, `HookUtils.transformDelayLevelMessage`.
 """
 
+from collections.abc import Mapping
+
+from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
@@ -26,12 +29,14 @@ class DelayLevels:
 
     Args:
         levels: Their waits, as the setting `store.delay_levels` has them.
+        clock: For messages that name the time of their delivery.
 
     Raises:
         SettingsError: A wait is none.
     """
 
-    def __init__(self, levels: str) -> None:
+    def __init__(self, levels: str, clock: Clock) -> None:
+        self._clock = clock
         self._delays = delays_ms(levels)
 
     @property
@@ -42,6 +47,38 @@ class DelayLevels:
     def delay_ms(self, level: int) -> int:
         """Return how long a message of this level waits."""
         return self._delays[min(level, len(self._delays)) - 1]
+
+    def asked_for(self, found: Mapping[str, str]) -> int:
+        """Return the delay level of a message, 0 or less for none; refuse what is not supported.
+
+        Raises:
+            RequestRefused: It is transactional, timed or an inner batch, with the code that
+                RocketMQ gives where the feature is switched off; or a number is none.
+        """
+        if found.get(properties.TRAN_MSG, "").lower() == "true":
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, "transactional messages are not supported"
+            )
+        if properties.INNER_NUM in found:
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a single message is no inner batch, though it says so (INNER_NUM)",
+            )
+        text = found.get(properties.DELAY)
+        if text is not None:
+            level = _number(text, ResponseCode.SYSTEM_ERROR, properties.DELAY)
+            if level > 0:
+                return level
+        for name in TIMER_NAMES:
+            value = found.get(name)
+            if value is None:
+                continue
+            due = _number(value, ResponseCode.MESSAGE_ILLEGAL, name)
+            if name == properties.TIMER_DELIVER_MS:
+                due -= self._clock.now_ms()
+            if due > 0:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, "timed messages are not supported")
+        return 0
 
     def divert(
         self, level: int, topic: str, queue_id: int, found: dict[str, str]
@@ -69,3 +106,10 @@ class DelayLevels:
         found[properties.REAL_TOPIC] = topic
         found[properties.REAL_QID] = str(queue_id)
         return SCHEDULE_TOPIC, level - 1
+
+
+def _number(text: str, code: ResponseCode, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise RequestRefused(code, f"property {name} is no number: {text[:64]!r}") from error

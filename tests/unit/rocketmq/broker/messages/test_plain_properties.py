@@ -2,17 +2,17 @@
 
 import pytest
 
-from sprocket.rocketmq.broker.messages import plain_properties
+from sprocket.rocketmq.broker.messages import send
 
 ONE, OTHER = b"UNIQ_KEY\x01P\x02A\x01b\x02", b"A\x01b\x02UNIQ_KEY\x01Q\x02"
 
 
-@pytest.mark.parametrize("name", sorted(plain_properties.SPECIAL))
+@pytest.mark.parametrize("name", sorted(send.SPECIAL))
 def test_special_names_are_not_plain(name: str) -> None:
     """As names; as values, or as a part of a name, they are."""
     key = "\x02UNIQ_KEY\x01P\x02"
-    assert not plain_properties.are_plain(f"{key}{name}\x01v\x02", 1)
-    assert plain_properties.are_plain(f"{key}A\x01{name}\x02MY{name}\x01v\x02", 1)
+    assert not send.are_plain(f"{key}{name}\x01v\x02", 1)
+    assert send.are_plain(f"{key}A\x01{name}\x02MY{name}\x01v\x02", 1)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_special_names_are_not_plain(name: str) -> None:
 )
 def test_each_condition_counts(closed: str, count: int, expected: bool) -> None:
     """Keys, pairs and their ends, empty values."""
-    assert plain_properties.are_plain(closed, count) is expected
+    assert send.are_plain(closed, count) is expected
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_parts_get_what_their_batch_has(
     texts: list[bytes], shared: dict[str, str], expected: bytes | None
 ) -> None:
     """Unless they have it already; if one has it otherwise, none of them is plain."""
-    assert plain_properties.added_to_each(texts, shared, "end") == expected
+    assert send.added_to_each(texts, shared, "end") == expected

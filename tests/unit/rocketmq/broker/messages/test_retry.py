@@ -45,7 +45,7 @@ class Desk:
             self.store,
             self.topics,
             self.groups,
-            DelayLevels(DELAY_LEVELS),
+            DelayLevels(DELAY_LEVELS, clock),
             HERE,
             below=lambda limit: limit - 1,
         )

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
-from sprocket.rocketmq.broker.messages import DelayLevels, Sender
+from sprocket.rocketmq.broker.messages import DelayLevels, Sender, Stamp
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage
@@ -41,11 +41,10 @@ class Desk:
             self.topics,
             self.groups,
             self.locks,
-            BrokerSettings(),
-            HERE,
-            clock,
-            DelayLevels("1s 5s 10s"),
-            new_unique_key or (lambda: f"NEW{next(numbers)}"),
+            DelayLevels("1s 5s 10s", clock),
+            Stamp(
+                HERE, BrokerSettings().cluster, new_unique_key or (lambda: f"NEW{next(numbers)}")
+            ),
             below=self._below,
         )
 

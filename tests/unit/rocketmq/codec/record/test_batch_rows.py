@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.rocketmq.codec.given import new_record
 
-from sprocket.rocketmq.broker.messages import plain_properties
+from sprocket.rocketmq.broker.messages import send
 from sprocket.rocketmq.codec.record import batch, batch_rows, record, record_encode
 from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import Column, NewBatch
@@ -46,8 +46,8 @@ def test_a_look_at_the_first_is_as_good_as_one_at_each(seed: int) -> None:
     rng = random.Random(seed)
     texts = some_texts(rng)
     shared: dict[str, str] = rng.choice(({}, {"WAIT": "true"}, {"A": "b"}, {"TAGS": "v"}))
-    found = plain_properties.added_to_each(column(texts), shared, "end")
-    assert found == plain_properties.added_to_each(texts, shared, "end")
+    found = send.added_to_each(column(texts), shared, "end")
+    assert found == send.added_to_each(texts, shared, "end")
 
 
 def test_a_separator_in_a_value_may_stand_elsewhere_in_another() -> None:
@@ -57,8 +57,8 @@ def test_a_separator_in_a_value_may_stand_elsewhere_in_another() -> None:
         b"UNIQ_KEY\x01P\x02A\x01bc\x01\x02D\x02",
     )
     texts = [first] * 8 + [other]
-    assert plain_properties.added_to_each(texts, {}, "end") is None
-    assert plain_properties.added_to_each(column(texts), {}, "end") is None
+    assert send.added_to_each(texts, {}, "end") is None
+    assert send.added_to_each(column(texts), {}, "end") is None
 
 
 def test_batches_as_clients_send_them_are_alike() -> None:
