@@ -223,7 +223,7 @@ class _SimulatedFile:
 
     def start_sync(self) -> PendingSync | None:
         """Have it done when it is waited for; what is written until then may be durable with it."""
-        return _SimulatedSync(self)
+        return _SimulatedSync(self, self._disk)
 
     def close(self) -> None:
         self._open = False
@@ -234,10 +234,13 @@ class _SimulatedFile:
 
 
 class _SimulatedSync:
-    def __init__(self, file: _SimulatedFile) -> None:
+    def __init__(self, file: _SimulatedFile, disk: "SimulatedDisk") -> None:
         self._file = file
+        self._disk = disk
 
-    def wait(self, seconds: float | None = None) -> bool:  # noqa: ARG002
+    def wait(self, seconds: float | None = None) -> bool:
+        if self._disk.is_slow and seconds is not None:
+            return False
         self._file.sync()
         return True
 
@@ -276,6 +279,7 @@ class SimulatedDisk:
         calls: How many calls of each kind there were, and of `any`.
         has_holes: It can tell what was never written; if not, a file's data ends where it does.
         is_full: Whatever takes space fails.
+        is_slow: A sync that the system runs by itself takes longer than anybody stands still for.
         now_ms: The time that changed files get.
         used: What `used_ratio` says.
     """
@@ -291,7 +295,7 @@ class SimulatedDisk:
         self.before: Callable[[str, str], None] | None = None
         self.calls: Counter[str] = Counter()
         self.has_holes = True
-        self.is_full = False
+        self.is_full = self.is_slow = False
         self.now_ms = 0
         self.used = 0.0
 

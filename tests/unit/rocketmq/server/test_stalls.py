@@ -32,7 +32,7 @@ class StallingDisk(SimulatedDisk):
 
     def stall(self) -> None:
         """From now on."""
-        self.before = self._note
+        self.before, self.is_slow = self._note, True
 
     def _note(self, call: str, path: str) -> None:
         if call == "sync" and path == LOG:
