@@ -10,14 +10,9 @@ from collections.abc import Iterator
 import msgspec
 
 from sprocket.rocketmq.codec import bodies, command, headers
-from sprocket.rocketmq.codec.bodies import (
-    ConsumerData,
-    DataVersion,
-    HeartbeatData,
-    LockBatch,
-)
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, LockBatch
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
+from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody, tables
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.internal import RETRY_PREFIX

@@ -23,10 +23,10 @@ from tests.fuzz.frames import KINDS, good_frames, mutated_frames
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import ClientCheck, DataVersion
+from sprocket.rocketmq.codec.bodies import ClientCheck
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.config import java_properties, tables
+from sprocket.rocketmq.codec.config import DataVersion, java_properties, tables
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.model.route import TopicRoute

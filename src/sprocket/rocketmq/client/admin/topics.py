@@ -7,8 +7,9 @@ from sprocket.base.errors import InvalidMessage, RequestTimeout
 from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.producer import check_topic
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import GroupNames, TopicNames, TopicStats, TopicTable
+from sprocket.rocketmq.codec.bodies import GroupNames, TopicNames, TopicStats
 from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.config import TopicTable
 from sprocket.rocketmq.codec.headers import (
     ClusterOnly,
     CreateTopic,

@@ -14,15 +14,9 @@ from functools import partial
 from sprocket.base.checksum import crc31
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import (
-    DataVersion,
-    KeyValueTable,
-    MemberGroup,
-    MemberGroups,
-    TopicNames,
-)
+from sprocket.rocketmq.codec.bodies import KeyValueTable, MemberGroup, MemberGroups, TopicNames
 from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, RequestCode, ResponseCode
-from sprocket.rocketmq.codec.config import java_properties, tables
+from sprocket.rocketmq.codec.config import DataVersion, java_properties, tables
 from sprocket.rocketmq.codec.headers import (
     AddAnswer,
     BrokerHeartbeat,

@@ -13,11 +13,10 @@ from sprocket.rocketmq.codec.bodies import (
     QueueStats,
     TopicNames,
     TopicStats,
-    TopicTable,
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, TopicTable
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopicInNames, KeyValue
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.topic import TopicConfig

@@ -12,9 +12,8 @@ from sprocket.rocketmq.codec.bodies import (
     TopicConfigs,
     TopicNames,
     TopicStats,
-    TopicTable,
 )
-from sprocket.rocketmq.codec.config import DataVersion, declared
+from sprocket.rocketmq.codec.config import DataVersion, TopicTable, declared
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig

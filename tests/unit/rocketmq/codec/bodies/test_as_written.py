@@ -22,7 +22,6 @@ from sprocket.rocketmq.codec.bodies import (
     ConsumeTimeSpan,
     ConsumeTimeSpans,
     Corrections,
-    DataVersion,
     DelayOffsets,
     DirectOutcome,
     GroupConfigs,
@@ -58,9 +57,8 @@ from sprocket.rocketmq.codec.bodies import (
     TopicInfo,
     TopicNames,
     TopicStats,
-    TopicTable,
 )
-from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
+from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody, TopicTable, tables
 from sprocket.rocketmq.model.group import (
     CLUSTERING,
     CONSUME_PASSIVELY,

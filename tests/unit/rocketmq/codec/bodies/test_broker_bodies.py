@@ -10,12 +10,12 @@ from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     ClusterInfo,
-    DataVersion,
     KeyValueTable,
     MemberGroup,
     MemberGroups,
     TopicNames,
 )
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 
 BROKER = BrokerData(

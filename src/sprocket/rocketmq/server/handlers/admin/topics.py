@@ -12,14 +12,9 @@ from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics, attributes, check_name
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import (
-    QueueStats,
-    TopicConfigs,
-    TopicNames,
-    TopicStats,
-    TopicTable,
-)
+from sprocket.rocketmq.codec.bodies import QueueStats, TopicConfigs, TopicNames, TopicStats
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.config import TopicTable
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import TopicConfigs, TopicNames, TopicStats, TopicTable
-from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.codec.bodies import TopicConfigs, TopicNames, TopicStats
+from sprocket.rocketmq.codec.config import TopicTable, fastjson
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import TopicSettings

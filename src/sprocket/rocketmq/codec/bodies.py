@@ -1,0 +1,835 @@
+"""Bodies of requests and answers: JSON, as RocketMQ's classes write and read it.
+
+A body is a declared struct; `encode`, `decode` and `decode_request` write and read each of them.
+Routes are structs of `model.route`; topics and groups, which are in the broker's own files too, of
+`model.topic` and `model.group`, their tables of `codec.config`.
+
+Tables whose keys are queues are written with objects as keys, those by number with bare numbers.
+Routes and clusters are compact, because the Go client scans their text; their broker ids are in
+quotes if the client asked for standard JSON. All known clients read both.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from sprocket.base.errors import WireError
+from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.config import (
+    AS_GIVEN,
+    REQUIRED,
+    UNREAD,
+    As,
+    DataVersion,
+    OneOf,
+    by_name,
+    declared,
+    fastjson,
+    tables,
+    values,
+)
+from sprocket.rocketmq.model.group import (
+    BROADCASTING,
+    CLUSTERING,
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    CONSUME_POP,
+    TAG,
+    Subscription,
+    SubscriptionGroup,
+)
+from sprocket.rocketmq.model.route import BrokerData, MessageQueue
+from sprocket.rocketmq.model.topic import TopicConfig
+
+encode, encode_pieces = declared.encode, declared.encode_pieces
+decode, decode_request, decoder = declared.decode, declared.decode_request, declared.decoder
+
+
+# Subscriptions, which clients write in their own ways
+
+
+class _Subscription(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A subscription in JSON; tags are not read, as not every client sends them."""
+
+    what: ClassVar = "a subscription"
+    topic: str
+    sub_string: str
+    expression_type: object = TAG
+    sub_version: int = 0
+    class_filter_mode: Annotated[bool, UNREAD] = False
+    code_set: Annotated[Sequence[int], UNREAD] = ()
+    tags_set: Annotated[Sequence[str], UNREAD] = ()
+
+
+class _TopicSubscription(_Subscription, frozen=True, kw_only=True, rename="camel"):
+    topic: Annotated[str, REQUIRED]
+
+
+def _to_json(found: Subscription) -> _TopicSubscription:
+    return _TopicSubscription(
+        topic=found.topic,
+        sub_string=found.expression,
+        expression_type=found.type,
+        sub_version=found.version,
+        code_set=sorted(found.tags or ()),
+        tags_set=found.tag_names,
+    )
+
+
+def _from_json(found: _Subscription) -> Subscription:
+    kind = values.text(found.expression_type) if found.expression_type else TAG
+    return Subscription.parse(found.topic, found.sub_string, type=kind, version=found.sub_version)
+
+
+SUBSCRIPTION = As(_Subscription, _to_json, _from_json)
+"""Marks a field that is a subscription."""
+
+TopicSubscription: TypeAlias = Annotated[Subscription, As(_TopicSubscription, _to_json, _from_json)]
+"""A subscription that must say its topic."""
+
+
+# Brokers and topics, as NameServers and brokers tell of them
+
+
+class ClusterInfo(Struct, frozen=True, kw_only=True):
+    """The answer of GET_BROKER_CLUSTER_INFO 106: brokers by name, their names by cluster."""
+
+    brokers: Mapping[str, BrokerData] = field(name="brokerAddrTable")
+    clusters: Mapping[str, Sequence[str]] = field(name="clusterAddrTable")
+
+
+class MemberGroup(Struct, frozen=True, kw_only=True):
+    """The processes of one broker by their numbers; cluster and name as they were asked for."""
+
+    addresses: Mapping[int, str] = field(name="brokerAddrs")
+    name: str | None = field(name="brokerName")
+    cluster: str | None
+
+
+class MemberGroups(Struct, frozen=True):
+    """The answer of GET_BROKER_MEMBER_GROUP 901."""
+
+    group: MemberGroup = field(name="brokerMemberGroup")
+
+
+class TopicNames(Struct, frozen=True, kw_only=True):
+    """The answer of 206 and 343, and of 304 with a broker that knows others."""
+
+    broker_address: str | None = field(name="brokerAddr", default=None)
+    topics: Sequence[str] = field(name="topicList")
+
+
+class KeyValueTable(Struct, frozen=True):
+    """A table of texts (`KVTable`), the answer of 28 and 103."""
+
+    table: Mapping[str, str]
+
+
+class QueueStats(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What GET_TOPIC_STATS_INFO 202 says of one queue; the time is 0 for an empty one."""
+
+    min_offset: int
+    max_offset: int
+    last_update_at_ms: int = field(name="lastUpdateTimestamp")
+
+
+class TopicStats(Struct, frozen=True, kw_only=True):
+    """The answer of GET_TOPIC_STATS_INFO 202."""
+
+    queues: Mapping[MessageQueue, QueueStats] = field(name="offsetTable", default_factory=dict)
+    put_tps: float = field(name="topicPutTps", default=0.0)
+
+
+class TopicConfigs(Struct, frozen=True):
+    """The body of UPDATE_AND_CREATE_TOPIC_LIST 18."""
+
+    what: ClassVar = "a list of topics"
+    topics: Annotated[Sequence[TopicConfig], REQUIRED] = field(name="topicConfigList")
+
+
+class GroupNames(Struct, frozen=True):
+    """The answer of QUERY_TOPIC_CONSUME_BY_WHO 300."""
+
+    groups: Sequence[str] = field(name="groupList")
+
+
+class QueueUnit(Struct, frozen=True, kw_only=True):
+    """One unit of a queue: what it says of a message, and whether that passes a filter."""
+
+    physical_offset: int = field(name="physicOffset")
+    size: int = field(name="physicSize")
+    tags_code: int = field(name="tagsCode")
+    passes: bool = field(name="eval", default=False)
+
+
+class QueueUnits(Struct, frozen=True, kw_only=True):
+    """The answer of QUERY_CONSUME_QUEUE 321."""
+
+    min_offset: int = field(name="minQueueIndex")
+    max_offset: int = field(name="maxQueueIndex")
+    units: Sequence[QueueUnit] = field(name="queueData", default=())
+    subscription: Annotated[Subscription | None, SUBSCRIPTION] = field(
+        name="subscriptionData", default=None
+    )
+    """Of the group that was named."""
+    filter_data: str | None = field(name="filterData", default=None)
+    """A text on how that group filters."""
+
+
+# What clients send of themselves
+
+
+CONSUME_TYPES = (CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP)
+MESSAGE_MODELS = (BROADCASTING, CLUSTERING)
+CONSUME_FROM = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+"""Names by their ordinals, which the C++ client sends in their place."""
+
+
+class ConsumerData(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One consumer group in a heartbeat."""
+
+    what: ClassVar = "a consumer"
+    group: Annotated[str, REQUIRED] = field(name="groupName")
+    subscriptions: Annotated[Sequence[TopicSubscription], REQUIRED] = field(
+        name="subscriptionDataSet", default=()
+    )
+    consume_type: Annotated[str, OneOf(CONSUME_TYPES)] = CONSUME_PASSIVELY
+    message_model: Annotated[str, OneOf(MESSAGE_MODELS)] = CLUSTERING
+    consume_from_where: Annotated[str, OneOf(CONSUME_FROM)] = CONSUME_FROM[0]
+    unit_mode: bool = False
+
+
+class _Producer(Struct, frozen=True):
+    what: ClassVar = "a producer"
+    group: Annotated[str, REQUIRED] = field(name="groupName")
+
+
+class HeartbeatData(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who a client is: its groups and subscriptions. The body of HEART_BEAT 34.
+
+    `fingerprint` is 0 for clients of the old kind; `without_sub` says that the subscriptions were
+    left out because they have not changed.
+    """
+
+    client_id: str = field(name="clientID")
+    producers: Annotated[
+        Sequence[str],
+        As(
+            Sequence[_Producer],
+            lambda names: [_Producer(name) for name in names],
+            lambda found: [one.group for one in found],
+        ),
+    ] = field(name="producerDataSet", default=())
+    consumers: Sequence[ConsumerData] = field(name="consumerDataSet", default=())
+    fingerprint: int = field(name="heartbeatFingerprint", default=0)
+    without_sub: bool = False
+
+
+class ClientCheck(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of CHECK_CLIENT_CONFIG 46: a subscription to be tried."""
+
+    client_id: str
+    group: str
+    subscription: Annotated[Subscription, SUBSCRIPTION] = field(name="subscriptionData")
+
+
+class ConsumerIds(Struct, frozen=True):
+    """The members of a group, the answer of GET_CONSUMER_LIST_BY_GROUP 38."""
+
+    client_ids: list[str] = field(name="consumerIdList")
+
+
+class LockBatch(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42."""
+
+    group: str = field(name="consumerGroup")
+    client_id: str
+    queues: Sequence[MessageQueue] = field(name="mqSet")
+    only_this_broker: bool = False
+
+
+class LockedQueues(Struct, frozen=True):
+    """The answer of LOCK_BATCH_MQ 41: the queues that the client has now."""
+
+    queues: Sequence[MessageQueue] = field(name="lockOKMQSet")
+
+
+def decode_heartbeat(data: bytes) -> HeartbeatData:
+    """Read the body of HEART_BEAT 34, with ordinals for names as the C++ client sends them.
+
+    Raises:
+        WireError: It is no JSON object, or a part of it cannot be read, or is absent.
+    """
+    body = declared.read_request(data, "a heartbeat")
+    found = declared.read(HeartbeatData, body, "a heartbeat")
+    if found.producers and body.get("clientID") is None:
+        raise WireError("a heartbeat of producers without clientID")
+    return found
+
+
+def decode_lock(data: bytes, *, is_group_needed: bool = False) -> LockBatch:
+    """Read the body of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42.
+
+    Args:
+        data: The body.
+        is_group_needed: Whether it must name a group even if it names no queues.
+
+    Raises:
+        WireError: It cannot be read, `mqSet` is null, or there are queues and no group.
+    """
+    body = {"mqSet": []} | declared.read_request(data, "a lock request")
+    found = declared.read(LockBatch, body, "a lock request")
+    needed = ("mqSet", "consumerGroup") if found.queues or is_group_needed else ("mqSet",)
+    for name in needed:
+        if body.get(name) is None:
+            raise WireError(f"a lock request without {name}")
+    return found
+
+
+# What a broker asks of a consumer
+
+
+DirectResult = Literal[
+    "CR_SUCCESS",
+    "CR_LATER",
+    "CR_ROLLBACK",
+    "CR_COMMIT",
+    "CR_THROW_EXCEPTION",
+    "CR_RETURN_NULL",
+]
+"""What became of a message that a listener was given directly."""
+
+
+class DirectOutcome(Struct, frozen=True, kw_only=True):
+    """The answer of CONSUME_MESSAGE_DIRECTLY 309."""
+
+    written: ClassVar[Mapping[str, object]] = {"autoCommit": True}
+    result: str = field(name="consumeResult")
+    """One of `DirectResult`, or what a newer client says."""
+    orderly: bool = field(name="order", default=False)
+    spent_ms: int = field(name="spentTimeMills", default=0)
+    remark: Annotated[str, As(str, lambda text: text or None, str)] = ""
+    """What the listener raised."""
+
+
+class QueueInfo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a consumer holds of one queue; wall times in ms since 1970, 0 for never."""
+
+    written: ClassVar[Mapping[str, object]] = {
+        "transactionMsgCount": 0,
+        "transactionMsgMaxOffset": 0,
+        "transactionMsgMinOffset": 0,
+        "tryUnlockTimes": 0,
+    }
+    commit_offset: int
+    cached_min_offset: int = field(name="cachedMsgMinOffset", default=0)
+    cached_max_offset: int = field(name="cachedMsgMaxOffset", default=0)
+    cached_count: int = field(name="cachedMsgCount", default=0)
+    cached_bytes: Annotated[int, As(int, lambda size: size // MIB, lambda mib: mib * MIB)] = field(
+        name="cachedMsgSizeInMiB", default=0
+    )
+    is_locked: bool = field(name="locked", default=False)
+    is_dropped: bool = field(name="droped", default=False)
+    pulled_at_ms: int = field(name="lastPullTimestamp", default=0)
+    consumed_at_ms: int = field(name="lastConsumeTimestamp", default=0)
+    locked_at_ms: int = field(name="lastLockTimestamp", default=0)
+
+
+class TopicInfo(Struct, frozen=True, kw_only=True):
+    """How a consumer did with one topic lately; times in ms, rates in messages a second."""
+
+    pull_ms: float = field(name="pullRT", default=0.0)
+    pull_rate: float = field(name="pullTPS", default=0.0)
+    consume_ms: float = field(name="consumeRT", default=0.0)
+    consume_rate: float = field(name="consumeOKTPS", default=0.0)
+    failure_rate: float = field(name="consumeFailedTPS", default=0.0)
+    failures: int = field(name="consumeFailedMsgs", default=0)
+    """In the last hour."""
+
+
+class RunningInfo(Struct, frozen=True, kw_only=True):
+    """The answer of GET_CONSUMER_RUNNING_INFO 307."""
+
+    written: ClassVar[Mapping[str, object]] = {"mqPopTable": {}, "userConsumerInfo": {}}
+    properties: Annotated[Mapping[str, str], AS_GIVEN]
+    subscriptions: Iterable[Annotated[Subscription, SUBSCRIPTION]] = field(
+        name="subscriptionSet", default=()
+    )
+    queues: Mapping[MessageQueue, QueueInfo] = field(name="mqTable", default_factory=dict)
+    topics: Annotated[Mapping[str, TopicInfo], AS_GIVEN] = field(
+        name="statusTable", default_factory=dict
+    )
+    stacks: str | None = field(name="jstack", default=None)
+    """What every thread is at, if that was asked for."""
+
+
+class QueueOffsets(Struct, frozen=True):
+    """The body of RESET_CONSUMER_CLIENT_OFFSET 220, and a Java client's file of offsets."""
+
+    offsets: dict[MessageQueue, int] = field(name="offsetTable")
+
+
+class ListedOffset(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A queue with an offset, as lists have it."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    offset: int
+
+
+class OffsetList(Struct, frozen=True):
+    """The body of 220 as C++ clients read it, and our own file of offsets."""
+
+    offsets: Sequence[ListedOffset]
+
+    @classmethod
+    def of(cls, offsets: Mapping[MessageQueue, int]) -> "OffsetList":
+        """Return the list of a table."""
+        return cls(
+            [
+                ListedOffset(
+                    topic=queue.topic,
+                    broker_name=queue.broker_name,
+                    queue_id=queue.queue_id,
+                    offset=offset,
+                )
+                for queue, offset in offsets.items()
+            ]
+        )
+
+    def table(self) -> dict[MessageQueue, int]:
+        """Return the offsets by queue."""
+        return {
+            MessageQueue(one.topic, one.broker_name, one.queue_id): one.offset
+            for one in self.offsets
+        }
+
+
+class ConsumerStatus(Struct, frozen=True):
+    """The answer of GET_CONSUMER_STATUS_FROM_CLIENT 221."""
+
+    written: ClassVar[Mapping[str, object]] = {"consumerTable": {}}
+    offsets: Mapping[MessageQueue, int] = field(name="messageQueueTable")
+
+
+def decode_offsets(data: bytes) -> dict[MessageQueue, int]:
+    """Read the body of RESET_CONSUMER_CLIENT_OFFSET 220 in either form. Raises WireError."""
+    body = declared.read_answer(data, "a reset")
+    table = body.get("offsetTable")
+    if isinstance(table, list):
+        return declared.read(OffsetList, {"offsets": table}, "a reset").table()
+    return declared.read(QueueOffsets, body, "a reset").offsets
+
+
+# Groups: how they are set up, and who is connected in them
+
+
+class GroupTable(Struct, frozen=True, kw_only=True):
+    """The answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201.
+
+    `forbidden` has bits by group and topic: bit 0 says that the group may not read the topic.
+    """
+
+    version: DataVersion = field(name="dataVersion")
+    groups: Annotated[Sequence[SubscriptionGroup], by_name(SubscriptionGroup)] = field(
+        name="subscriptionGroupTable"
+    )
+    forbidden: Mapping[str, Mapping[str, int]] = field(name="forbiddenTable", default_factory=dict)
+
+
+class GroupConfigs(Struct, frozen=True):
+    """The body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225."""
+
+    what: ClassVar = "a list of groups"
+    groups: Annotated[Sequence[SubscriptionGroup], REQUIRED] = field(name="groupConfigList")
+
+
+class ClientConnection(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One client of a group."""
+
+    client_id: str
+    address: str = field(name="clientAddr")
+    language: str
+    version: int
+
+
+class ConsumerConnection(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of GET_CONSUMER_CONNECTION_LIST 203."""
+
+    connections: Sequence[ClientConnection] = field(name="connectionSet")
+    subscriptions: Annotated[
+        Sequence[Subscription],
+        As(
+            Mapping[str, Annotated[Subscription, SUBSCRIPTION]],
+            lambda found: {one.topic: one for one in found},
+            lambda table: list(table.values()),
+        ),
+    ] = field(name="subscriptionTable")
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+
+
+class ProducerConnection(Struct, frozen=True):
+    """The answer of GET_PRODUCER_CONNECTION_LIST 204."""
+
+    connections: Sequence[ClientConnection] = field(name="connectionSet")
+
+
+class ProducerInfo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What GET_ALL_PRODUCER_INFO 328 says of one producer; the time is that of its heartbeat."""
+
+    client_id: str
+    address: Annotated[
+        str,
+        As(str, "/{}".format, lambda text: text.lstrip("/")),  # as Java shows an address
+    ] = field(name="remoteIP")
+    language: str
+    version: int
+    seen_at_ms: int = field(name="lastUpdateTimestamp")
+
+
+class ProducerTable(Struct, frozen=True):
+    """The answer of GET_ALL_PRODUCER_INFO 328: producers by group."""
+
+    groups: dict[str, list[ProducerInfo]] = field(name="data")
+
+
+class GroupSubscription(Struct, frozen=True, kw_only=True):
+    """The answer of QUERY_SUBSCRIPTION_BY_CONSUMER 345."""
+
+    group: str
+    topic: str
+    subscription: Annotated[Subscription | None, SUBSCRIPTION] = field(
+        name="subscriptionData", default=None
+    )
+
+
+def decode_group(data: bytes) -> SubscriptionGroup:
+    """Read the body of 200, which must name the group. Raises WireError."""
+    return _group(declared.read_request(data, "a group"))
+
+
+def decode_groups(data: bytes) -> list[SubscriptionGroup]:
+    """Read the body of 225, which must name each group. Raises WireError."""
+    body = declared.read_request(data, "a list of groups")
+    declared.read(GroupConfigs, body, "a list of groups")
+    return [_group(one) for one in body["groupConfigList"]]
+
+
+def _group(value: Any) -> SubscriptionGroup:
+    found = values.mapping(value, "a group")
+    if found.get("groupName") is None:
+        raise WireError("a group without groupName")
+    return tables.group_from_json("", found)
+
+
+# How far groups are in their queues
+
+
+_KEYS_A_PIECE = 1000
+
+
+class QueueProgress(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far a group is in one queue.
+
+    Attributes:
+        broker_offset: Where the queue's next message goes.
+        consumer_offset: Where the group goes on.
+        pull_offset: Where its last pull ended; 0 if there was none.
+        last_consumed_at_ms: Store time of the last message before `consumer_offset`; 0 for none.
+    """
+
+    broker_offset: int
+    consumer_offset: int
+    pull_offset: int = 0
+    last_consumed_at_ms: int = field(name="lastTimestamp", default=0)
+
+    @property
+    def lag(self) -> int:
+        """Messages that are not consumed."""
+        return self.broker_offset - self.consumer_offset
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were pulled and are not consumed."""
+        return self.pull_offset - self.consumer_offset
+
+
+class ConsumeStats(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of GET_CONSUME_STATS 208."""
+
+    queues: Mapping[MessageQueue, QueueProgress] = field(name="offsetTable", default_factory=dict)
+    consume_tps: float = 0.0
+
+    @property
+    def lag(self) -> int:
+        """Messages that are not consumed, of all queues."""
+        return sum(one.lag for one in self.queues.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were pulled and are not consumed, of all queues."""
+        return sum(one.in_flight for one in self.queues.values())
+
+
+def _entries(groups: Any) -> list[dict[str, Any]]:
+    return [{group: topics} for group, topics in groups]
+
+
+def _groups(entries: Any) -> list[tuple[str, Any]]:
+    return [found for entry in entries for found in entry.items()]
+
+
+class BrokerConsumeStats(Struct, frozen=True, kw_only=True):
+    """The answer of GET_BROKER_CONSUME_STATS 317: each group with its topics' stats."""
+
+    broker_address: str = field(name="brokerAddr")
+    groups: Annotated[
+        Sequence[tuple[str, Sequence[ConsumeStats]]],
+        As(Sequence[Mapping[str, Sequence[ConsumeStats]]], _entries, _groups),
+    ] = field(name="consumeStatsList")
+    total_lag: int = field(name="totalDiff")
+    total_in_flight: int = field(name="totalInflightDiff")
+
+
+def _time_text(at_ms: int) -> str:
+    """Return a time as RocketMQ writes it into this body, to the millisecond."""
+    at = datetime.fromtimestamp(at_ms / 1000)  # noqa: DTZ006 - the broker's own zone is meant
+    return f"{at:%Y-%m-%d#%H:%M:%S}:{at_ms % 1000:03d}"
+
+
+class ConsumeTimeSpan(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of QUERY_CONSUME_TIME_SPAN 303 for one queue; times are ms since 1970.
+
+    Attributes:
+        queue: The queue.
+        min_at_ms: When its oldest message was stored.
+        max_at_ms: When its newest one was.
+        consumed_at_ms: When the last message that the group consumed was.
+        delay_ms: How long the group's next message has waited; 0 if there is none.
+    """
+
+    written: ClassVar[Mapping[str, object]] = {
+        "consumeTimeStampStr": lambda one: _time_text(one.consumed_at_ms),
+        "maxTimeStampStr": lambda one: _time_text(one.max_at_ms),
+        "minTimeStampStr": lambda one: _time_text(one.min_at_ms),
+    }
+    queue: MessageQueue = field(name="messageQueue")
+    min_at_ms: int = field(name="minTimeStamp")
+    max_at_ms: int = field(name="maxTimeStamp")
+    consumed_at_ms: int = field(name="consumeTimeStamp")
+    delay_ms: int = field(name="delayTime")
+
+
+class ConsumeTimeSpans(Struct, frozen=True):
+    """The answer of QUERY_CONSUME_TIME_SPAN 303; texts are in the broker's time zone."""
+
+    spans: Sequence[ConsumeTimeSpan] = field(name="consumeTimeSpanSet")
+
+
+class OffsetTable(Struct, frozen=True, kw_only=True):
+    """The answer of GET_ALL_CONSUMER_OFFSET 43: offsets by `topic@group` and queue."""
+
+    version: DataVersion = field(name="dataVersion")
+    offsets: Mapping[str, Mapping[int, int]] = field(name="offsetTable")
+
+
+class DelayOffsets(Struct, frozen=True, kw_only=True):
+    """The answer of GET_ALL_DELAY_OFFSET 45: by level, what was not delivered first."""
+
+    version: DataVersion = field(name="dataVersion")
+    levels: Annotated[Mapping[int, int], AS_GIVEN] = field(name="offsetTable")
+
+
+def broker_stats_begin(broker_address: str) -> bytes:
+    """Write what is before the groups in the answer of GET_BROKER_CONSUME_STATS 317."""
+    return b'{"brokerAddr":' + declared.encode(broker_address) + b',"consumeStatsList":['
+
+
+def broker_stats_group(
+    group: str, topics: Iterable[ConsumeStats], *, is_first: bool
+) -> Iterator[bytes]:
+    """Write one group in the answer of GET_BROKER_CONSUME_STATS 317, in pieces."""
+    mark = (b"{" if is_first else b",{") + declared.encode(group) + b":["
+    for one in topics:
+        for piece in declared.encode_pieces(one):
+            yield mark + piece
+            mark = b""
+        mark = b","
+    yield b"]}" if mark == b"," else mark + b"]}"
+
+
+def broker_stats_end(total_lag: int, total_in_flight: int) -> bytes:
+    """Write what is behind the groups in the answer of GET_BROKER_CONSUME_STATS 317."""
+    return b'],"totalDiff":%d,"totalInflightDiff":%d}' % (total_lag, total_in_flight)
+
+
+def offset_table_pieces(table: OffsetTable) -> Iterator[bytes]:
+    """Write the answer of GET_ALL_CONSUMER_OFFSET 43 in pieces; the table may change meanwhile."""
+    return declared.gathered(_offset_table(table))
+
+
+def _offset_table(table: OffsetTable) -> Iterator[bytes]:
+    yield b'{"dataVersion":' + declared.encode(table.version) + b',"groupTopicMap":{'
+    keys = list(table.offsets)
+    groups: dict[str, list[str]] = {}
+    for number, key in enumerate(keys):
+        topic, _, group = key.partition("@")
+        groups.setdefault(group, []).append(topic)
+        if number % _KEYS_A_PIECE == _KEYS_A_PIECE - 1:
+            yield b""
+    mark = b""
+    for group, topics in groups.items():
+        yield mark + fastjson.write({group: topics})[1:-1]
+        mark = b","
+    yield b'},"offsetTable":{'
+    mark = b""
+    for key in keys:
+        queues = table.offsets.get(key)
+        if queues is not None:
+            yield mark + fastjson.int_map(key, queues)
+            mark = b","
+    yield b"}}"
+
+
+# What a broker collects from its clients or works out for them
+
+
+PULL = "PULL"
+
+
+class AssignmentQuery(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of QUERY_ASSIGNMENT 400; it need not name client and strategy."""
+
+    what: ClassVar = "a query for an assignment"
+    topic: Annotated[str, REQUIRED]
+    group: Annotated[str, REQUIRED] = field(name="consumerGroup")
+    client_id: str
+    strategy: str = field(name="strategyName")
+    message_model: Annotated[str, REQUIRED]
+
+
+class AssignedQueue(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One queue of an assignment, and how its messages are to be got."""
+
+    message_queue: MessageQueue
+    mode: str = PULL
+
+
+class QueueAssignment(Struct, frozen=True):
+    """The answer of QUERY_ASSIGNMENT 400; None leaves the client with what it has."""
+
+    queues: Sequence[AssignedQueue] | None = field(name="messageQueueAssignments", default=None)
+
+    @classmethod
+    def of(cls, queues: Sequence[MessageQueue] | None) -> "QueueAssignment":
+        """Return that of queues, all to be pulled from."""
+        return cls(None if queues is None else [AssignedQueue(message_queue=q) for q in queues])
+
+
+class RequestMode(Struct, frozen=True, kw_only=True):
+    """How a group gets the messages of a topic: the body of SET_MESSAGE_REQUEST_MODE 401."""
+
+    what: ClassVar = "a request mode"
+    group: Annotated[str, REQUIRED] = field(name="consumerGroup")
+    mode: str = PULL
+    pop_share_queues: int = field(name="popShareQueueNum", default=0)
+    topic: Annotated[str, REQUIRED]
+
+
+class RequestModeTable(Struct, frozen=True):
+    """All modes, by topic and group, as the file and the answer of 402 have them."""
+
+    modes: Mapping[str, Mapping[str, RequestMode]] = field(name="messageRequestModeMap")
+
+
+class ConsumerStatuses(Struct, frozen=True):
+    """The answer of INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223: offsets by client id."""
+
+    written: ClassVar[Mapping[str, object]] = {"messageQueueTable": {}}
+    clients: Mapping[str, Mapping[MessageQueue, int]] = field(name="consumerTable")
+
+
+class Corrections(Struct, frozen=True):
+    """The answer of QUERY_CORRECTION_OFFSET 308: offsets by queue id."""
+
+    offsets: Annotated[Mapping[int, int], AS_GIVEN] = field(name="correctionOffsets")
+
+
+class Permission(Struct, frozen=True, kw_only=True):
+    """The answer of UPDATE_AND_GET_GROUP_FORBIDDEN 353."""
+
+    group: str
+    topic: str
+    is_readable: bool = field(name="readable")
+
+
+# Figures: rates by the minute, hour and day, and how replicas keep up
+
+
+class Rate(Struct, frozen=True, kw_only=True):
+    """What was counted over a span of time.
+
+    Attributes:
+        sum: Everything counted in the span.
+        tps: That for each second of it.
+        average: That for each time of counting: the size of a message, or messages of an answer.
+    """
+
+    sum: int = 0
+    tps: float = 0.0
+    average: float = field(name="avgpt", default=0.0)
+
+
+class StatsData(Struct, frozen=True, kw_only=True):
+    """The answer of VIEW_BROKER_STATS_DATA 315."""
+
+    minute: Rate = field(name="statsMinute")
+    hour: Rate = field(name="statsHour")
+    day: Rate = field(name="statsDay")
+
+
+class SlaveStatus(Struct, frozen=True, kw_only=True):
+    """How far one slave is."""
+
+    address: str = field(name="addr")
+    acknowledged_offset: int = field(name="slaveAckOffset")
+    lag_bytes: int = field(name="diff")
+    is_in_sync: bool = field(name="inSync")
+    bytes_per_second: int = field(name="transferredByteInSecond", default=0)
+    transfer_offset: int = field(name="transferFromWhere", default=0)
+
+
+class ReplicaStatus(Struct, frozen=True, kw_only=True):
+    """The answer of GET_BROKER_HA_STATUS 907 on a master."""
+
+    written: ClassVar[Mapping[str, object]] = {
+        "haClientRuntimeInfo": {
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterFlushOffset": 0,
+            "maxOffset": 0,
+            "transferredByteInSecond": 0,
+        },
+        "inSyncSlaveNums": attrgetter("in_sync_count"),
+    }
+    log_end: int = field(name="masterCommitLogMaxOffset")
+    slaves: Sequence[SlaveStatus] = field(name="haConnectionInfo", default=())
+    is_master: bool = field(name="master", default=False)
+
+    @property
+    def in_sync_count(self) -> int:
+        """Slaves that are in sync."""
+        return sum(one.is_in_sync for one in self.slaves)
