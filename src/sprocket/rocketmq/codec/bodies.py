@@ -692,14 +692,14 @@ def _offset_table(table: OffsetTable) -> Iterator[bytes]:
             yield b""
     mark = b""
     for group, topics in groups.items():
-        yield mark + fastjson.write({group: topics})[1:-1]
+        yield mark + declared.encode(group) + b":" + declared.encode(topics)
         mark = b","
     yield b'},"offsetTable":{'
     mark = b""
     for key in keys:
         queues = table.offsets.get(key)
         if queues is not None:
-            yield mark + fastjson.int_map(key, queues)
+            yield mark + declared.encode(key) + b":" + fastjson.int_map(queues).encode()
             mark = b","
     yield b"}}"
 

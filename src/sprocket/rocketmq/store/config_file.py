@@ -54,7 +54,7 @@ class ConfigFile:
     @staticmethod
     def encode(value: Mapping[str, JsonValue]) -> bytes:
         """Return the text of the file."""
-        return fastjson.write(value, int_keys_unquoted=True, pretty=True)
+        return fastjson.write(value)
 
     def replace(self, content: Mapping[str, JsonValue]) -> None:
         """Give the file a new content; see `BackedFile.replace`."""

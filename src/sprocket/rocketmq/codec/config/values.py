@@ -5,7 +5,6 @@ functions do the same after `codec.fastjson` has read the text. A value that doe
 a WireError that names the member.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -29,12 +28,6 @@ def sequence(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise WireError(f"{name} is a {type(value).__name__}, expected an array")
     return value
-
-
-def member(values: Mapping[Any, Any], name: str, default: int) -> int:
-    """Return a member as an integer of 64 bits, `default` if it is absent."""
-    value = values.get(name)
-    return default if value is None else integer(value, name)
 
 
 def integer(value: Any, name: str, *, bits: int = 64) -> int:

@@ -10,7 +10,6 @@ def test_absent_members_have_defaults() -> None:
     """An object, an array, a number, a boolean, a text."""
     assert values.mapping(None, "m") == {}
     assert values.sequence(None, "s") == []
-    assert values.member({}, "n", 5) == 5
     assert values.boolean(None, default=True) is True
     assert values.text(None) == ""
 
