@@ -32,7 +32,7 @@ from sprocket.rocketmq.store.queue import (
 )
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter
 from sprocket.rocketmq.store.queue.rocks_database import Database
-from sprocket.rocketmq.store.read import Boundary, GetStatus, queue_reader, time_search
+from sprocket.rocketmq.store.read import Boundary, GetStatus, Reading, queue_reader, time_search
 
 DISK = RealDisk()
 CLEAN = [name for name in CASES if Recorded(name).stopped_cleanly]
@@ -213,10 +213,10 @@ def test_every_message_is_read_through_its_queue(store: Store) -> None:
     topics = {queue.topic for queue in store.queues}
     for queue in store.queues:
         offset = queue.min_offset
-        result = queue_reader.get_messages(queue, store.log, offset, max_count=7)
+        result = queue_reader.get_messages(queue, store.log, offset, Reading(7))
         while result.status is GetStatus.FOUND:
             seen += [record.decode(stored).physical_offset for stored in result.records]
-            result = queue_reader.get_messages(queue, store.log, result.next_offset, max_count=7)
+            result = queue_reader.get_messages(queue, store.log, result.next_offset, Reading(7))
         assert result.status in (GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE)
     units = [u for e in store.log.entries if e.queueable for u in UnitAssigner().each(e)]
     assert [u.physical_offset for u in units if u.topic in topics] == sorted(seen)

@@ -43,10 +43,10 @@ from sprocket.rocketmq.store.log import (
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.queue import FileQueues, Subscriptions, UnitRead
 from sprocket.rocketmq.store.read import (
-    Filter,
     FindResult,
     GetResult,
     OffsetRange,
+    Reading,
     key_search,
     queue_reader,
     time_search,
@@ -323,7 +323,6 @@ class Store:
         *,
         max_count: int = 32,
         tags: frozenset[int] | None = None,
-        wanted: Filter | None = None,
         max_bytes: int = 262_144,
         reader: Hashable | None = None,
     ) -> GetResult:
@@ -342,13 +341,9 @@ class Store:
             self._queues.queue(topic, queue_id),
             self._log,
             offset,
-            max_count=max_count,
-            tags=tags,
-            wanted=wanted,
-            max_bytes=max_bytes,
+            Reading(max_count, max_bytes, tags, reader),
             bytes_in_memory=self._bytes_in_memory,
             page_cache=None if reader is None else self.page_cache,
-            reader=reader,
             own_from=self._dispatch.began_at,
         )
         if cause is not None and offset >= got.max_offset:

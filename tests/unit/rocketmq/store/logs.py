@@ -10,7 +10,7 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, FileQueues, OtherKinds, Queue
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.read import GetResult, GetStatus, queue_reader
+from sprocket.rocketmq.store.read import GetResult, GetStatus, Reading, queue_reader
 from sprocket.testing.disk import SimulatedDisk
 
 HOST = ids.host_bytes("127.0.0.1", 10911)
@@ -92,9 +92,7 @@ class Log:
             self.queue,
             self,
             offset,
-            max_count=max_count,
-            tags=tags,
-            max_bytes=max_bytes,
+            Reading(max_count, max_bytes, tags),
             bytes_in_memory=bytes_in_memory,
             own_from=own_from,
         )

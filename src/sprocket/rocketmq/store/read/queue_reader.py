@@ -36,7 +36,6 @@ from sprocket.rocketmq.codec.record import (
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue, UnitRead, is_address
-from sprocket.rocketmq.store.read.filters import Filter, TagFilter
 
 SCAN_BYTES_MIN = 16_000
 """A read looks at this many bytes of units at least (`maxFilterMessageSize`): 800 units."""
@@ -148,7 +147,7 @@ class OffsetRange(NamedTuple):
     max: QueueOffset
 
 
-class ReadLimits(NamedTuple):
+class _Limits(NamedTuple):
     """What ends an answer; see `get_messages`."""
 
     max_count: int
@@ -157,41 +156,47 @@ class ReadLimits(NamedTuple):
     scan_end: int
 
 
+class Reading(Struct, frozen=True, gc=False):
+    """Who reads, and how much.
+
+    Attributes:
+        max_count: Most messages to return; a batch is returned whole if it is the first.
+        max_bytes: Most bytes to return; the first message is returned whatever its size.
+        tags: Tag codes that pass; None lets everything pass.
+        reader: Who reads on from here; None if this is no consumer.
+    """
+
+    max_count: int = 32
+    max_bytes: int = 256 * KIB
+    tags: frozenset[int] | None = None
+    reader: Hashable | None = None
+
+
 def get_messages(
     queue: Queue | None,
     log: LogReader,
     offset: int,
+    reading: Reading = Reading(),  # noqa: B008 - it is frozen
     *,
-    max_count: int = 32,
-    tags: frozenset[int] | None = None,
-    wanted: Filter | None = None,
-    max_bytes: int = 256 * KIB,
     bytes_in_memory: int | None = None,
     page_cache: PageCache | None = None,
-    reader: Hashable | None = None,
-    files_max: int = 1,
     own_from: int | None = None,
 ) -> GetResult:
     """Read messages of one queue from `offset` on.
 
     Few more units than `max_count` are looked at, with a filter 16,000 bytes of them (800 units),
-    in at most `files_max` queue files. So an answer may have fewer messages than are there, or
-    none: `next_offset` is behind what was looked at.
+    all in one queue file. So an answer may have fewer messages than are there, or none:
+    `next_offset` is behind what was looked at.
 
     Args:
         queue: The queue, None if it never had a message.
         log: Where the messages lie.
         offset: Queue offset of the first message wanted. In a batch queue the answer begins with
             the batch that holds it.
-        max_count: Most messages to return; a batch is returned whole if it is the first.
-        tags: Tag codes that pass; None lets everything pass.
-        wanted: A filter of another kind, in place of `tags`.
-        max_bytes: Most bytes to return; the first message is returned whatever its size.
+        reading: Who reads, and how much.
         bytes_in_memory: How far behind the end of the log a message may lie to be in memory; of
             what lies further fewer are returned, and a slave is suggested. None if all of it is.
-        page_cache: Told where the reader is; None if this is no consumer.
-        reader: Who reads on from here.
-        files_max: Queue files to look at before an empty answer (`travelCqFileNumWhenGetMessage`).
+        page_cache: Told where a consumer is.
         own_from: From this place of the log on every record, and its unit, was written by this
             process; None if that is not known of any.
     """
@@ -200,30 +205,31 @@ def get_messages(
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, zero, zero, zero, [])
     if not queue.min_offset <= offset < queue.max_offset:
         return _outside(queue, offset)
-    max_bytes = min(max(max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
+    max_count, tags = reading.max_count, reading.tags
+    max_bytes = min(max(reading.max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
     far_before = -1 if bytes_in_memory is None else log.end - bytes_in_memory
-    if tags is not None:
-        wanted = TagFilter(tags)
-    elif wanted is None and own_from is not None and max_count > 0:
+    if tags is None and own_from is not None and max_count > 0:
         own_from = max(own_from, far_before)
-        found = _own(queue, log, offset, max_count, max_bytes, own_from, page_cache, reader)
+        found = _own(queue, log, offset, reading, max_bytes, own_from, page_cache)
         if found is not None:
             return found
     scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
-    limits = ReadLimits(max_count, max_bytes, far_before, scan_end)
+    limits = _Limits(max_count, max_bytes, far_before, scan_end)
     result = GetResult(
         GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset), queue.min_offset, queue.max_offset, []
     )
-    _look_through(
-        result,
-        queue,
-        log,
-        limits,
-        wanted,
-        page_cache,
-        reader,
-        files_max=files_max,
-    )
+    look_at = scan_end - offset
+    if tags is None:
+        look_at = min(look_at, max_count + SPARE_UNITS)
+    try:
+        units = queue.units(result.next_offset, look_at)
+        _, place, size, _, _ = units[0]
+        if page_cache is not None and size != FILLER_SIZE:
+            page_cache.note(reading.reader, place)
+        _collect(result, queue, log, limits, tags, units)
+    except (OffsetTooSmall, OffsetTooLarge):
+        result.status = GetStatus.OFFSET_FOUND_NULL
+        result.next_offset = queue.after_unreadable(result.next_offset)
     return result
 
 
@@ -239,48 +245,14 @@ def _outside(queue: Queue, offset: int) -> GetResult:
     return GetResult(status, high, low, high, [])
 
 
-def _look_through(
-    result: GetResult,
-    queue: Queue,
-    log: LogReader,
-    limits: ReadLimits,
-    wanted: Filter | None,
-    page_cache: PageCache | None,
-    reader: Hashable,
-    *,
-    files_max: int,
-) -> None:
-    """Go through units from `result.next_offset` on until there is something to return."""
-    while not result.runs and result.next_offset < result.max_offset and files_max > 0:
-        files_max -= 1
-        before = result.next_offset
-        if before >= limits.scan_end:
-            break
-        look_at = limits.scan_end - before
-        if wanted is None:
-            look_at = min(look_at, limits.max_count + SPARE_UNITS)
-        try:
-            units = queue.units(before, look_at)
-            if page_cache is not None:
-                _, place, size, _, _ = units[0]
-                if size != FILLER_SIZE:
-                    page_cache.note(reader, place)
-            _collect(result, queue, log, limits, wanted, units)
-        except (OffsetTooSmall, OffsetTooLarge):
-            result.status = GetStatus.OFFSET_FOUND_NULL
-            result.next_offset = queue.after_unreadable(before)
-            break
-
-
 def _own(
     queue: Queue,
     log: LogReader,
     offset: int,
-    max_count: int,
+    reading: Reading,
     max_bytes: int,
     own_from: int,
     page_cache: PageCache | None,
-    reader: Hashable,
 ) -> GetResult | None:
     """Return the next messages, without a filter, if all of them were written by this process.
 
@@ -294,7 +266,7 @@ def _own(
     if queue.topic.startswith(LIGHT_PREFIX):
         return None
     try:
-        found = queue.places(offset, max_count)
+        found = queue.places(offset, reading.max_count)
         if found is None:
             return None
         places, sizes = found
@@ -309,7 +281,7 @@ def _own(
         if start < own_from or min(sizes) < RECORD_BYTES_MIN:
             return None
         if page_cache is not None:
-            page_cache.note(reader, start)
+            page_cache.note(reading.reader, start)
         end = places[last] + sizes[last]
         if end - start == total:
             view, view_start, view_end = log.window(start, total)
@@ -399,8 +371,8 @@ def _collect(
     result: GetResult,
     queue: Queue,
     log: LogReader,
-    limits: ReadLimits,
-    wanted: Filter | None,
+    limits: _Limits,
+    tags: frozenset[int] | None,
     units: list[UnitRead],
 ) -> None:
     """Go through units, which begin at `result.next_offset`, and take what fits.
@@ -430,7 +402,7 @@ def _collect(
         before, offset = offset, first + messages
         if place < gone_before:
             continue
-        if wanted is not None and not _may_be_wanted(queue, wanted, code):
+        if tags is not None and not _may_be_wanted(queue, tags, code):
             result.status = GetStatus.NO_MATCHED_MESSAGE
             continue
         if missing and blocked_from <= place <= blocked_to - size:
@@ -442,7 +414,7 @@ def _collect(
                 if place >= log.warm_from:
                     view, view_start, view_end = _window(log, place, max(size, RECORD_BYTES_MIN))
                 else:
-                    view, view_start, view_end = _cold(log, units, first, alone=wanted is not None)
+                    view, view_start, view_end = _cold(log, units, first, alone=tags is not None)
             except DiskFailed:
                 if not count:
                     raise
@@ -469,9 +441,6 @@ def _collect(
         ) and not _is_meant(view[at : at + size], place, queue, first):
             result.status = GetStatus.MESSAGE_WAS_REMOVING
             continue
-        if wanted is not None and not _is_wanted(wanted, view[at : at + size]):
-            result.status = GetStatus.NO_MATCHED_MESSAGE
-            continue
         if at != run_end or view is not run_view:
             if run_end:
                 runs.append(run_view[run_at:run_end])
@@ -488,7 +457,7 @@ def _collect(
     result.suggest_slave = last < far_before
 
 
-def _is_full(limits: ReadLimits, count: int, messages: int, size: int, place: int) -> bool:
+def _is_full(limits: _Limits, count: int, messages: int, size: int, place: int) -> bool:
     """Say whether an answer of `count` messages ends before a record.
 
     Args:
@@ -550,21 +519,20 @@ def _window(log: LogReader, place: int, size: int) -> SegmentWindow:
         return _NO_WINDOW
 
 
-def _may_be_wanted(queue: Queue, wanted: Filter, code: int) -> bool:
-    if not is_address(code):
-        return wanted.by_unit(code, None)
-    extended = queue.extended(code)
-    return wanted.by_unit(None if extended is None else extended.tags_code, extended)
+def _may_be_wanted(queue: Queue, tags: frozenset[int], code: int) -> bool:
+    """Say whether a message may have one of these tags; consumers compare the tag itself.
 
+    Hashes are compared by their low 32 bits, as Java's `(int)` takes them. Of a unit whose extended
+    one is lost the hash is not known.
 
-def _is_wanted(wanted: Filter, stored: memoryview) -> bool:
-    """Take the second look; what cannot be read is left to the consumer."""
-    if not wanted.needs_properties:
-        return True
-    try:
-        return wanted.by_record(record.stored_properties(stored))
-    except WireError:
-        return True
+    Source: RocketMQ `ExpressionMessageFilter`.
+    """
+    if is_address(code):
+        extended = queue.extended(code)
+        if extended is None:
+            return True
+        code = extended.tags_code
+    return ((code + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000 in tags
 
 
 def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool:

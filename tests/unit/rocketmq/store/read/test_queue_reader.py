@@ -1,7 +1,6 @@
 """Reading a queue: every status and every limit."""
 
 import random
-from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -27,8 +26,7 @@ from sprocket.rocketmq.store.queue import (
     UnitAssigner,
 )
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.read import GetResult, GetStatus, queue_reader
-from sprocket.rocketmq.store.read.filters import PropertyFilter
+from sprocket.rocketmq.store.read import GetStatus, Reading, queue_reader
 from sprocket.rocketmq.store.read.queue_reader import head_of
 
 
@@ -140,7 +138,7 @@ def test_own_records_are_cut_where_the_answer_is_full(monkeypatch: pytest.Monkey
     def never(*_: object, **__: object) -> None:
         raise AssertionError("each record is looked at")
 
-    monkeypatch.setattr(queue_reader, "_look_through", never)
+    monkeypatch.setattr(queue_reader, "_collect", never)
     assert log.get(2, max_bytes=4 * log.queue.unit(3)[1] + 10, own_from=0) == expected
 
 
@@ -246,7 +244,7 @@ def test_own_records_that_are_cold_are_read_by_few_calls(monkeypatch: pytest.Mon
     """
     monkeypatch.setattr(queue_reader, "COLD_GAP_BYTES_MAX", 10)
     monkeypatch.setattr(queue_reader, "COLD_BYTES_MAX", 500)
-    monkeypatch.setattr(queue_reader, "_look_through", None)
+    monkeypatch.setattr(queue_reader, "_collect", None)
     log = ColdLog()
     for gap in (0, 0, 0, 0, 0, 0, 10, 11, 10, 10, 10, 10):
         log.data += bytes(gap)
@@ -461,24 +459,6 @@ def test_extended_units_are_filtered_by_their_own_code() -> None:
     assert log.get(0, tags=frozenset({tags_code("B")})).count == 6
 
 
-def test_a_filter_looks_at_bits_and_at_properties() -> None:
-    """The record is only asked where the bits do not say no."""
-    log = extended()
-    asked: list[str] = []
-
-    def passes(properties: Mapping[str, str]) -> bool:
-        asked.append(properties["TAGS"])
-        return len(asked) != 2
-
-    wanted = PropertyFilter(passes, positions=OWN, bit_map_bytes=BLOOM.map_bytes)
-    result = queue_reader.get_messages(log.queue, log, 0, wanted=wanted)
-    assert outcome(result) == (GetStatus.FOUND, 6, 2)
-    assert asked == ["A", "A", "A"]
-    nothing = PropertyFilter(lambda _: False)
-    result = queue_reader.get_messages(log.queue, log, 0, wanted=nothing)
-    assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 6, 0)
-
-
 def test_the_last_reason_is_told() -> None:
     """A message that is gone, then one that is not wanted; and the other way round."""
     log = filled(4)
@@ -492,30 +472,33 @@ def test_the_last_reason_is_told() -> None:
     )
 
 
-def test_a_record_that_cannot_be_parsed_is_left_to_the_consumer() -> None:
-    """A filter cannot say that it is not wanted."""
-    log = filled(1)
-    log.data[record.SYS_FLAG_AT + 3] |= 0x30  # hosts that it does not have
-    wanted = PropertyFilter(lambda _: False)
-    assert queue_reader.get_messages(log.queue, log, 0, wanted=wanted).count == 1
-
-
-def test_a_read_may_travel_over_files() -> None:
-    """As many as allowed, until there is something; 800 units count over all of them."""
+def test_a_read_looks_into_one_file() -> None:
+    """At 800 units of it at most."""
     log = filled(35, units_per_file=10)
     only_last = frozenset({tags_code("C")})
     log.add(tag="C")
+    assert outcome(log.get(3, tags=only_last)) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
+    assert outcome(log.get(30, tags=only_last)) == (GetStatus.FOUND, 36, 1)
+    many = filled(1000, units_per_file=1000)
+    assert outcome(many.get(5, tags=only_last)) == (GetStatus.NO_MATCHED_MESSAGE, 805, 0)
 
-    def get(files_max: int) -> GetResult:
-        return queue_reader.get_messages(log.queue, log, 3, tags=only_last, files_max=files_max)
 
-    assert outcome(get(1)) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
-    assert outcome(get(3)) == (GetStatus.NO_MATCHED_MESSAGE, 30, 0)
-    assert outcome(get(4)) == (GetStatus.FOUND, 36, 1)
-    assert outcome(get(9)) == (GetStatus.FOUND, 36, 1)
-    many = filled(1000, units_per_file=300)
-    result = queue_reader.get_messages(many.queue, many, 5, tags=only_last, files_max=9)
-    assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 805, 0)
+@pytest.mark.parametrize(
+    ("code", "wanted", "passes"),
+    [
+        (7, 7, True),
+        (8, 7, False),
+        ((1 << 40) + 7, 7, True),
+        ((1 << 32) - 1, -1, True),
+        (-(1 << 31), -(1 << 31), True),
+    ],
+)
+def test_tags_are_compared_by_their_low_32_bits(code: int, wanted: int, passes: bool) -> None:
+    """As Java's `(int)` takes them."""
+    log = filled(1)
+    place, size, *_ = log.queue.unit(0)
+    log.put_unit(0, place, size, code)
+    assert log.get(0, tags=frozenset({wanted})).count == passes
 
 
 def test_nothing_looked_at_suggests_no_slave() -> None:
@@ -538,7 +521,7 @@ def test_batches_count_with_all_their_messages() -> None:
         (13, 6, (GetStatus.OFFSET_OVERFLOW_ONE, 13, 0)),
     ]:
         assert (
-            outcome(queue_reader.get_messages(queue, log, offset, max_count=max_count)) == expected
+            outcome(queue_reader.get_messages(queue, log, offset, Reading(max_count))) == expected
         )
 
 
@@ -546,7 +529,7 @@ def test_the_scan_of_a_batch_queue_is_measured_in_its_units() -> None:
     """16,000 bytes of 46 each, counted in messages."""
     log, queue = batches(*[100] * 5)
     nothing = frozenset({7})
-    result = queue_reader.get_messages(queue, log, 0, tags=nothing)
+    result = queue_reader.get_messages(queue, log, 0, Reading(tags=nothing))
     assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 400, 0)
 
 
@@ -597,14 +580,17 @@ def test_where_a_reader_is_gets_noted(own_from: int | None) -> None:
     cache = FakePageCache()
     pages = cast("PageCache", cache)
     found = queue_reader.get_messages(
-        log.queue, log, 3, page_cache=pages, reader="R", own_from=own_from, max_count=2
+        log.queue, log, 3, Reading(2, reader="R"), page_cache=pages, own_from=own_from
     )
     assert found.count == 2
     assert set(cache.noted) == {("R", log.queue.unit(3)[0])}
     log = filled(1)
     log.queues.fill_to("T", 0, 3)
     cache.noted.clear()
-    assert queue_reader.get_messages(log.queue, log, 1, page_cache=pages, reader="R").count == 0
+    assert (
+        queue_reader.get_messages(log.queue, log, 1, Reading(reader="R"), page_cache=pages).count
+        == 0
+    )
     assert cache.noted == []
 
 
