@@ -43,11 +43,12 @@ def bad_prefix(length: int, mark: int, frame_bytes_max: int) -> WireError:
     return WireError(f"a header of {mark & HEADER_BYTES_MAX} bytes in a frame of {length}")
 
 
-def check_length(data: Buffer, position: int, frame_bytes_max: int) -> None:
-    """Raise WireError if the length at `position` (4 bytes are enough) can begin no frame."""
-    length = int.from_bytes(data[position : position + LENGTH_BYTES], "big")
+def checked_length(data: Buffer, frame_bytes_max: int) -> int:
+    """Return the length at the head of `data`; raise WireError if it can begin no frame."""
+    length = int.from_bytes(data[:LENGTH_BYTES], "big")
     if not FRAME_BYTES_MIN - LENGTH_BYTES <= length <= frame_bytes_max - LENGTH_BYTES:
         raise bad_prefix(length, 0, frame_bytes_max)
+    return length
 
 
 def join(serialize: int, header: bytes, body: Sequence[Buffer]) -> list[Buffer]:

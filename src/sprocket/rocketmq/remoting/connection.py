@@ -39,7 +39,6 @@ class Connection:
         self._frame_bytes_max = frame_bytes_max
         self._pending = bytearray()
         self._wanted_bytes = FIRST_BYTES_MIN
-        self._is_used = False
         self._opaque = opaque
         self.broken: WireError | None = None
         """Why nothing more can be read, once the peer broke the protocol."""
@@ -65,55 +64,43 @@ class Connection:
         """
         if self.broken is not None:
             raise self.broken
-        if self._pending:
-            if len(self._pending) + len(data) < self._wanted_bytes:
-                self._pending += data
-                return []
-            whole = b"".join((self._pending, data))
-            self._pending = bytearray()
+        pending = self._pending
+        if len(pending) + len(data) < self._wanted_bytes:
+            pending += data
+            return []
+        if pending:
+            whole = b"".join((pending, data))
+            pending.clear()
         else:
             whole = data if isinstance(data, bytes) else bytes(data)
         commands: list[Command] = []
+        position, end, length_max = 0, len(whole), self._frame_bytes_max - LENGTH_BYTES
         try:
-            position = self._read(whole, commands)
+            while end - position >= PREFIX_BYTES:
+                length, mark = PREFIX.unpack_from(whole, position)
+                header_bytes = mark & HEADER_BYTES_MAX
+                if not LENGTH_MIN <= length <= length_max or header_bytes > length - LENGTH_BYTES:
+                    raise frame.bad_prefix(length, mark, self._frame_bytes_max)
+                final = position + LENGTH_BYTES + length
+                if final > end:
+                    break
+                header_at = position + PREFIX_BYTES
+                body_at = header_at + header_bytes
+                header, body = whole[header_at:body_at], whole[body_at:final]
+                commands.append(decode(mark >> 24, header, body, self.next_opaque))
+                position = final
+            self._wanted_bytes = LENGTH_BYTES
+            if position < end:
+                self._keep(memoryview(whole)[position:])
         except WireError as error:
             self.broken = error
             if not commands:
                 raise
-        else:
-            if position < len(whole):
-                self._pending += memoryview(whole)[position:]
         return commands
 
-    def _read(self, data: bytes, commands: list[Command]) -> int:
-        """Read whole frames from `data`; return where the first that is not whole begins."""
-        position = 0
-        end = len(data)
-        if not self._is_used:
-            if end < FIRST_BYTES_MIN:
-                return position
-            self._is_used = True
-        length_max = self._frame_bytes_max - LENGTH_BYTES
-        while end - position >= PREFIX_BYTES:
-            length, mark = PREFIX.unpack_from(data, position)
-            header_bytes = mark & HEADER_BYTES_MAX
-            if not LENGTH_MIN <= length <= length_max or header_bytes > length - LENGTH_BYTES:
-                raise frame.bad_prefix(length, mark, self._frame_bytes_max)
-            final = position + LENGTH_BYTES + length
-            if final > end:
-                self._wanted_bytes = LENGTH_BYTES + length
-                return position
-            header_at = position + PREFIX_BYTES
-            body_at = header_at + header_bytes
-            commands.append(
-                decode(mark >> 24, data[header_at:body_at], data[body_at:final], self.next_opaque)
-            )
-            position = final
-        if position == end:
-            return position
-        self._wanted_bytes = PREFIX_BYTES
-        if end - position >= LENGTH_BYTES:
-            frame.check_length(data, position, self._frame_bytes_max)
-        else:
-            self._wanted_bytes = LENGTH_BYTES
-        return position
+    def _keep(self, rest: memoryview) -> None:
+        """Keep the beginning of a frame; look at it again when as much is there as it tells of."""
+        self._pending += rest
+        if len(rest) >= LENGTH_BYTES:
+            length = frame.checked_length(rest, self._frame_bytes_max)
+            self._wanted_bytes = PREFIX_BYTES if len(rest) < PREFIX_BYTES else LENGTH_BYTES + length

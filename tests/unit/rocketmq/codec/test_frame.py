@@ -28,13 +28,13 @@ def test_bad_prefix_says_what_was_found(length: int, mark: int, expected: str) -
     assert expected in str(frame.bad_prefix(length, mark, 1000))
 
 
-def test_check_length_accepts_exactly_what_a_frame_may_have() -> None:
+def test_checked_length_gives_exactly_what_a_frame_may_have() -> None:
     """4 bytes may follow, and limit − 4; one less or more may not."""
     for good in (4, 96):
-        frame.check_length(good.to_bytes(4, "big"), 0, 100)
+        assert good == frame.checked_length(good.to_bytes(4, "big"), 100)
     for bad in (3, 97, 0x80000000):
         with pytest.raises(WireError):
-            frame.check_length(bad.to_bytes(4, "big"), 0, 100)
+            frame.checked_length(bad.to_bytes(4, "big"), 100)
 
 
 def test_a_frame_that_nobody_could_read_is_our_own_mistake() -> None:
