@@ -27,10 +27,31 @@ PARTS = 4
 RUNS_NIGHT = int(os.environ.get("CRASH_RUNS", "200"))
 STATES_MIN = 2_000
 STATES_MIN_NIGHT = 20_000
-STEPS = 60
 State: TypeAlias = tuple[SimulatedDisk, History]
-LIVES = 2
 NOW_MS = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class Density:
+    """How close to each other crashes are.
+
+    Attributes:
+        chance: Of a crash before a call that changes the disk.
+        states_max: Crashes of one life that are looked at.
+        lives: How often the store is opened, to go on with.
+        steps_max: Operations of one life.
+        again: Crashes in a row, each in the recovery from the one before or soon after it.
+    """
+
+    chance: float = 0.06
+    states_max: int = 30
+    lives: int = 2
+    steps_max: int = 60
+    again: int = 1
+
+
+USUAL = Density()
+DENSE = Density(chance=0.3, states_max=5, lives=6, steps_max=10, again=3)
 
 
 @dataclass
@@ -40,7 +61,7 @@ class Heat:
     calls: int = 0
 
 
-def run(seed: int, heat: Heat | None = None) -> int:
+def run(seed: int, heat: Heat | None = None, density: Density = USUAL) -> int:
     """Run one seed; return how many crash states were checked.
 
     Raises:
@@ -51,13 +72,14 @@ def run(seed: int, heat: Heat | None = None) -> int:
     history = History()
     now_ms = NOW_MS
     states = 0
-    for life_number in range(LIVES):
+    heat = heat or Heat()
+    for life_number in range(density.lives):
         taken: list[State] = []
         killed: list[State] = []
-        disk.before = partial(_maybe_crash, (disk, history), random, taken, killed, heat or Heat())
+        disk.before = partial(_maybe_crash, (disk, history), random, taken, killed, heat, density)
         try:
             life = Life(disk, history, random, now_ms)
-            for _ in range(random.randrange(5, STEPS)):
+            for _ in range(random.randrange(min(5, density.steps_max // 2), density.steps_max)):
                 life.step()
         except StoreError:
             pass  # a fault hit what cannot go on; the power goes next
@@ -66,7 +88,7 @@ def run(seed: int, heat: Heat | None = None) -> int:
         now_ms += 60_000
         for number, (found, known) in enumerate(taken):
             at = f"seed {seed}, life {life_number}, crash {number}"
-            states += check_twice(found, known, random, now_ms, at)
+            states += check_again(found, known, random, now_ms, at, density.again)
         if killed and random.random() < 0.5:  # the process died in the middle of a call
             disk, history = random.choice(killed)
         else:
@@ -80,13 +102,14 @@ def _maybe_crash(
     taken: list[State],
     killed: list[State],
     heat: Heat,
+    density: Density,
     call: str,
     _path: str,
 ) -> None:
     if call not in CHANGES:
         return
     disk, history = state
-    chance, limit = (0.5, 60) if heat.calls else (0.06, 30)
+    chance, limit = (0.5, 60) if heat.calls else (density.chance, density.states_max)
     heat.calls = max(0, heat.calls - 1)
     if random.random() < chance and len(taken) < limit:
         taken.append((disk.crash(random.randrange), history.copy()))
@@ -94,10 +117,22 @@ def _maybe_crash(
         killed.append((disk.kill(), history.copy()))
 
 
-def check_twice(
-    found: SimulatedDisk, history: History, random: Random, now_ms: int, at: str
+def check_again(
+    found: SimulatedDisk, history: History, random: Random, now_ms: int, at: str, times: int = 1
 ) -> int:
-    """Check a crash state, and one that a second crash left in the middle of its recovery."""
+    """Check a crash state, and one that another crash left in the middle of its recovery.
+
+    Args:
+        found: The crash state.
+        history: What was sent and acknowledged before; it goes on here.
+        random: Decides when the other crash comes.
+        now_ms: When the store is opened.
+        at: Says which state it is.
+        times: Crashes in a row, after this one.
+
+    Returns:
+        How many states were checked.
+    """
     disk = found.kill()
     again: list[SimulatedDisk] = []
 
@@ -105,21 +140,20 @@ def check_twice(
         if not again and call in CHANGES and random.random() < 0.05:
             again.append(disk.crash(random.randrange))
 
-    disk.before = crash
+    if times:
+        disk.before = crash
     try:
-        check(disk, history, now_ms)
-        disk.before = None
-        for second in again:
-            at += ", again"
-            check(second, history, now_ms + 60_000, deep=False)
+        check(disk, history, now_ms, deep=times != 0)
     except Lost as error:
         raise Lost(f"CRASH_SEED={at}: {error}") from error
-    return 1 + len(again)
+    if not again:
+        return 1
+    return 1 + check_again(again[0], history, random, now_ms + 60_000, f"{at}, again", times - 1)
 
 
-def run_seeds(count: int, first: int = SEED) -> int:
+def run_seeds(count: int, first: int = SEED, density: Density = USUAL) -> int:
     """Run some seeds; return how many crash states were checked."""
-    return sum(run(seed) for seed in range(first, first + count))
+    return sum(run(seed, density=density) for seed in range(first, first + count))
 
 
 @pytest.mark.slow
@@ -130,6 +164,14 @@ def test_nothing_acknowledged_is_lost(part: int) -> None:
     states = run_seeds(RUNS, first)
     print(f"{states} crash states, seeds {first} to {first + RUNS - 1}")
     assert states >= STATES_MIN / PARTS or RUNS < 20
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_when_one_crash_follows_the_other() -> None:
+    """A crash after every few operations and in recovery, some in a row."""
+    states = run_seeds(RUNS, SEED, DENSE)
+    print(f"{states} crash states, seeds {SEED} to {SEED + RUNS - 1}")
+    assert states >= 500 or RUNS < 20
 
 
 @pytest.mark.nightly
