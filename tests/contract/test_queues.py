@@ -445,6 +445,32 @@ def test_fillers_before_a_cut_stay(engine: Engine) -> None:
     assert queues.put_round([entry(3)]) == 1
 
 
+def test_a_cut_tells_how_far_there_were_fillers(engine: Engine) -> None:
+    """Those that it took away, last or not; recovery puts them again."""
+    queues = engine.queues
+    queues.put_round([entry(0), entry(1)])
+    queues.fill_to("T", 0, 13)
+    queues.put_round([entry(13), entry(14)])
+    assert queues.truncate(PhysicalOffset(1400))["T", 0].kept_to == 0
+    assert queues.truncate(PhysicalOffset(100))["T", 0].kept_to == 13
+    queues.put_round([entry(1)])
+    queues.fill_to("T", 0, 3)
+    assert queues.truncate(PhysicalOffset(0))["T", 0].kept_to == 3
+
+
+@pytest.mark.parametrize("offset", [3, 10, 13])
+def test_a_queue_without_a_unit_goes_on_where_it_is_filled_to(engine: Engine, offset: int) -> None:
+    """Nobody gets the place of what it had."""
+    queues = engine.queues
+    queues.put_round([entry(n) for n in range(offset)])
+    queues.truncate(PhysicalOffset(0))
+    assert queues.fill_to("T", 0, offset) == offset
+    for found in lives(engine):
+        assert span(found) == (offset, offset)
+    assert engine.queues.put_round([entry(offset)]) == 1
+    assert span(engine.queues) == (offset, offset + 1)
+
+
 def test_the_minimum_follows_the_log(engine: Engine) -> None:
     """It is the first message that is still there, if need be the next one."""
     queues = engine.queues

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sprocket.base.disk import Steps
+from sprocket.base.errors import OffsetTooSmall
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import QUEUE_UNIT_BYTES
@@ -43,6 +44,9 @@ FILLER = QUEUE_UNIT.pack(0, FILLER_SIZE, 0)
 
 ANYWHERE = 1 << 62
 """Behind any place of a log."""
+
+_LOOK_UNITS = 2048
+"""Units that are looked at together."""
 
 QUEUES_PER_STEP = 16
 """Queues that one step of `flush_steps` or `clean_steps` looks at; syncs of the log wait for it."""
@@ -74,10 +78,38 @@ def places_of(units: bytes | memoryview) -> UnitPlaces:
 
 
 class LastUnit(NamedTuple):
-    """The last unit that a queue had before it was cut; `max_offset` is the one behind it."""
+    """The last unit that a queue had before it was cut.
+
+    Attributes:
+        max_offset: The offset behind it.
+        physical_offset: Where its message lies.
+        kept_to: The offset behind the last filler that was cut off, 0 without one.
+    """
 
     max_offset: int
     physical_offset: int
+    kept_to: int = 0
+
+
+def behind_fillers(read: Callable[[int, int], memoryview], first: int, stop: int) -> int:
+    """Return the offset behind the last filler of some units, 0 without one.
+
+    Args:
+        read: `read` of a queue.
+        first: Offset of the first unit to look at.
+        stop: Offset behind the last one.
+    """
+    found = 0
+    while first < stop:
+        try:
+            units = read(first, min(stop - first, _LOOK_UNITS))
+        except OffsetTooSmall:
+            break  # an engine lost some: what lies behind them is not known to be the queue's
+        sizes = places_of(units).sizes
+        for offset, size in enumerate(sizes, first) if FILLER_SIZE in sizes else ():
+            found = offset + 1 if size == FILLER_SIZE else found
+        first += len(sizes)
+    return found
 
 
 class Queue(Protocol):
@@ -130,6 +162,9 @@ class Queue(Protocol):
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""
+
+    def last_unit(self) -> tuple[PhysicalOffset, int, int] | None:
+        """Return the last unit that is no filler, None if there is none."""
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return the first offset of the unit that holds a message; errors as `units`."""
@@ -232,7 +267,7 @@ class Queues(Protocol):
         """Put fillers for messages that are lost, so that the next one may be `offset`.
 
         Only for recovery that found a damaged record in the log and goes on behind it. A queue
-        that is not there needs none: it begins anywhere.
+        that is not there needs none: it begins anywhere. One that has no unit begins there.
 
         Returns:
             How many fillers were put.

@@ -23,6 +23,7 @@ from sprocket.rocketmq.store.queue.engine import (
     LastUnit,
     UnitPlaces,
     UnitRead,
+    behind_fillers,
     places_of,
 )
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
@@ -232,10 +233,13 @@ class FileQueue:
             How many were put.
         """
         missing = offset - self.max_offset
-        if missing > 0 and not self.is_blank:
+        if missing <= 0:
+            return 0
+        if self.is_blank:
+            self._begin(offset)
+        else:
             self._write(FILLER * missing)
-            return missing
-        return 0
+        return missing
 
     def _begin(self, offset: int) -> None:
         """Make the first file; what it holds before `offset` was never here."""
@@ -467,12 +471,14 @@ class FileQueue:
     def _cut(self, physical_offset: int) -> LastUnit | None:
         """Do as `truncate`, but leave the bytes where they are."""
         old = self.max_offset
-        last = None if self.is_blank else LastUnit(old, self.unit(old - 1)[0])
         keep = self._first_at(physical_offset, self.first_kept)
+        last = None
+        if keep < old:
+            last = LastUnit(old, self.unit(old - 1)[0], behind_fillers(self.read, keep, old))
         self.max_offset = keep
         self.min_offset = min(self.min_offset, keep)
         self._find_end()
-        return last if keep < old else None
+        return last
 
     def copy(self) -> "FileQueue":
         """Return the same queue with handles of its own, to be read on another thread."""

@@ -155,6 +155,13 @@ class RocksQueue:
             offset = found.offset
         return None
 
+    def last_unit(self) -> tuple[PhysicalOffset, int, int] | None:
+        """Return the last unit that is no filler, None if there is none."""
+        place = self.place_before(self.max_offset)
+        if place is None:
+            return None
+        return PhysicalOffset(place.physical_offset), place.size, place.tags_code
+
     def end_before(self, offset: int) -> QueueOffset:
         """Return where a queue goes on of which no unit from `offset` on is wanted."""
         found = self._found(offset - 1, backwards=True) if offset else None

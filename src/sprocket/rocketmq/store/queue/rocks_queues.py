@@ -39,6 +39,7 @@ from sprocket.rocketmq.store.queue.engine import (
     QUEUES_PER_STEP,
     LastUnit,
     QueueKey,
+    behind_fillers,
 )
 from sprocket.rocketmq.store.queue.rocks_database import Batch, Database, is_database
 from sprocket.rocketmq.store.queue.rocks_keys import CHECKPOINT_KEY, I64, OFFSETS, UNITS, VALUE
@@ -180,10 +181,7 @@ class RocksQueues:
     def last(self) -> tuple[PhysicalOffset, int, int] | None:
         """The unit of the message that lies last in the log, of those in queues."""
         queue = max(self._queues.values(), key=lambda queue: queue.last_place, default=None)
-        place = None if queue is None else queue.place_before(queue.max_offset)
-        if place is None:
-            return None
-        return PhysicalOffset(place.physical_offset), place.size, place.tags_code
+        return None if queue is None else queue.last_unit()
 
     # Writing.
 
@@ -277,13 +275,16 @@ class RocksQueues:
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
         """Put fillers for messages that are lost; see `engine.Queues.fill_to`."""
         queue = self._queues.get((topic, queue_id))
-        if queue is None or offset <= queue.max_offset or queue.is_blank:
+        if queue is None or offset <= queue.max_offset:
             return 0
         batch = self._database.batch()
-        value = FILLER + I64.pack(self._last_time(queue))
         first = queue.max_offset
-        for at in range(first, offset):
-            batch.put(queue.key(at), value)
+        if queue.is_blank:
+            queue.min_offset = QueueOffset(offset)
+        else:
+            value = FILLER + I64.pack(self._last_time(queue))
+            for at in range(first, offset):
+                batch.put(queue.key(at), value)
         queue.max_offset = QueueOffset(offset)
         self._put_records(batch, queue)
         self._database.write(batch)
@@ -370,8 +371,7 @@ class RocksQueues:
         for number, (key, queue) in enumerate(self._queues.items()):
             step("queues cut", number, len(self._queues))
             if queue.last_place >= physical_offset:
-                lasts[key] = LastUnit(queue.max_offset, queue.last_place)
-                self._cut(queue, physical_offset)
+                lasts[key] = self._cut(queue, physical_offset)
                 batch.delete_range(queue.key(queue.max_offset), keys.unit_keys_end(queue.prefix))
         if lasts or self._end > physical_offset:
             self._end = min(self._end, physical_offset)
@@ -382,14 +382,16 @@ class RocksQueues:
         return lasts
 
     @staticmethod
-    def _cut(queue: RocksQueue, physical_offset: int) -> None:
+    def _cut(queue: RocksQueue, physical_offset: int) -> LastUnit:
         """Set the range of a queue to the units of messages before `physical_offset`."""
-        first_gone = queue.first_at(physical_offset)
-        end = queue.max_offset if first_gone is None else first_gone.offset
+        first_gone, old = queue.first_at(physical_offset), queue.max_offset
+        end = old if first_gone is None else first_gone.offset
+        unit = LastUnit(old, queue.last_place, behind_fillers(queue.read, end, old))
         queue.max_offset = queue.end_before(end)  # a crash may leave the records ahead of the units
         queue.min_offset = min(queue.min_offset, queue.max_offset)
         last = queue.place_before(queue.max_offset)
         queue.last_place = -1 if last is None else last.physical_offset
+        return unit
 
     def wipe_behind_ends(self, step: Step = unwatched) -> None:
         """Do nothing: what lies behind the `max` record of a queue is not taken for a unit."""

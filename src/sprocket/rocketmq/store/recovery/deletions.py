@@ -27,8 +27,6 @@ from sprocket.base.disk import Disk, Steps, read_file, replace_file, steps
 from sprocket.base.errors import (
     FileMissing,
     ForeignStore,
-    OffsetTooLarge,
-    OffsetTooSmall,
     StoreFailed,
 )
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -203,7 +201,5 @@ def _is_before(queue: Queue, end: int) -> bool:
     """Say whether a queue's last message lies before a place of the log."""
     if queue.max_offset <= queue.min_offset:
         return True
-    try:
-        return queue.unit(queue.max_offset - 1)[0] < end
-    except (OffsetTooSmall, OffsetTooLarge):
-        return True
+    last = queue.last_unit()
+    return last is None or last[0] < end

@@ -89,6 +89,8 @@ class Rebuild:
         self._step = step
         self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
         self._empty = _empty(queues)
+        self._continued: set[QueueKey] = set(self._next)
+        self._kept: dict[QueueKey, int] = {}
         self._parts: list[unit_batch.UnitPart] = []
         self._units: list[Entry] = []
         self._keys: list[Entry] = []
@@ -180,6 +182,7 @@ class Rebuild:
         expected = self._next.get(key)
         if expected and self._begins_anew(entry, expected):
             self._queues.remove(*key)
+            self._continued.discard(key)
             expected = None
         if expected is None:
             if entry.queue_offset and not self._from_first:
@@ -212,10 +215,13 @@ class Rebuild:
         queue = self._queues.queue(entry.topic, entry.queue_id)
         if queue is None or queue.max_offset <= queue.min_offset:
             return False
-        return queue.unit(queue.max_offset - 1)[0] < entry.physical_offset
+        last = queue.last_unit()
+        return last is not None and last[0] < entry.physical_offset
 
     def keep_places(self, lasts: Mapping[QueueKey, LastUnit], damages: Sequence[Damage]) -> None:
         """Put fillers for the last messages of queues, if damaged: nobody gets their place.
+
+        If an earlier recovery did so, the log shows no damage any more, but the fillers were there.
 
         Args:
             lasts: The last unit that each queue had, of those that were cut.
@@ -223,10 +229,16 @@ class Rebuild:
         """
         for key, last in lasts.items():
             is_damaged = any(d.start <= last.physical_offset < d.end for d in damages)
-            if is_damaged and self._next.get(key, 0) < last.max_offset:
-                self.finish()
-                self.lost += self._queues.fill_to(*key, last.max_offset)
-                self._next[key] = last.max_offset
+            kept_to = last.max_offset if is_damaged else last.kept_to
+            if key in self._continued and self._next[key] < kept_to:
+                self._kept[key] = kept_to
+        self._fill_kept()
+
+    def _fill_kept(self) -> None:
+        """Put fillers up to where queues are to go on."""
+        self.finish()
+        for key, kept_to in self._kept.items():
+            self.lost += self._queues.fill_to(*key, kept_to)
 
     def finish(self) -> None:
         """Put what was taken up so far."""
@@ -261,3 +273,4 @@ class Rebuild:
         self.units += again.units
         self.lost += again.lost
         self.indexed += again.indexed
+        self._fill_kept()

@@ -358,6 +358,8 @@ def _recover(
     _load_index(parts, life, start)
     walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
     cut = mend.cut(parts.files, walk)
+    if damage:
+        _flush_queues(parts)  # what is padded tells nobody again whose place is to be kept
     mend.pad(parts.files, damage)
     mend.name_places(parts.files, misplaced)
     parts.deletions.cut(PhysicalOffset(walk.end))
@@ -650,13 +652,7 @@ def _seal(
     if life.doubtful:
         mark_open(parts.disk, parts.layout, process_id, ours=life.ours)
     parts.disk.sync_folder(parts.layout.commitlog)
-    parts.step("queues made durable", 0, len(parts.queues))  # by one call, if after a crash
-    try:
-        parts.queues.flush()
-    except StoreError:
-        with contextlib.suppress(StoreError):
-            mark_doubtful(parts.disk, parts.layout)
-        raise
+    _flush_queues(parts)
     if parts.index is not None:
         parts.index.flush()
     if is_table_old:
@@ -676,3 +672,14 @@ def _seal(
         mark_open(parts.disk, parts.layout, process_id)
     if parts.disk.exists(parts.layout.clean):
         parts.disk.remove(parts.layout.clean)
+
+
+def _flush_queues(parts: StoreParts) -> None:
+    """Make queues durable, or leave a note that they may not be."""
+    parts.step("queues made durable", 0, len(parts.queues))  # by one call, if after a crash
+    try:
+        parts.queues.flush()
+    except StoreError:
+        with contextlib.suppress(StoreError):
+            mark_doubtful(parts.disk, parts.layout)
+        raise

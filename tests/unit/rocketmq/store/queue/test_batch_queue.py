@@ -18,7 +18,7 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.codec.record import Entry, Extra
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue import BatchQueue, FileQueues, OtherKinds
+from sprocket.rocketmq.store.queue import BatchQueue, FileQueues, LastUnit, OtherKinds
 from sprocket.testing.disk import SimulatedDisk
 
 BATCHES = "/store/batchconsumequeue"
@@ -175,7 +175,7 @@ def test_a_cut_takes_what_lies_behind(disk: SimulatedDisk, keep: int) -> None:
     before = [read_file(disk, f"{BATCHES}/B/0/{name}") for name in names]
     lasts = queues.truncate(PhysicalOffset(100 * keep))
     if keep < 20:
-        assert lasts["B", 0] == (210, 1900)
+        assert lasts["B", 0] == LastUnit(210, 1900)
     queue = only(queues)
     assert units(queue) == expected(entries[:keep])
     assert queue.end == (100 * keep if keep else -1)

@@ -13,6 +13,7 @@ from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, QueueGeometry, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout, trash
+from sprocket.rocketmq.store.queue import FileQueues
 from sprocket.rocketmq.store.recovery import Deletions
 from sprocket.rocketmq.store.repair import check
 from sprocket.rocketmq.store.store import Store
@@ -139,6 +140,20 @@ def test_a_log_that_a_crash_made_shorter_is_no_deleted_one() -> None:
     assert put(again, "topic", 2) == [0, 1]
     assert ranges(again) == {("topic", 0): (0, 2)}
     assert ranges(open_store(left.crash(lambda _: 0))) == {("topic", 0): (0, 2)}
+
+
+def test_the_queue_of_a_topic_that_was_made_again_stays_though_its_last_message_is_lost() -> None:
+    """What stands for that one says no place."""
+    disk, store = filled(1)
+    delete(store, "topic")
+    put(store, "topic", 3)
+    store.close()
+    layout = StoreLayout(ROOT)
+    queues = FileQueues(disk, layout.consumequeue, SMALL.queue)
+    queues.load()
+    queues.fill_to("topic", 0, 5)
+    Deletions(disk, layout, write=True).finish_queues(queues, PhysicalOffset(0))
+    assert queues.max_offset("topic", 0) == 5
 
 
 def test_an_entry_goes_when_the_log_is_cleaned() -> None:

@@ -10,7 +10,7 @@ from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
 from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import LogScanner
-from sprocket.rocketmq.store.queue import FileQueues
+from sprocket.rocketmq.store.queue import FileQueues, LastUnit
 from sprocket.rocketmq.store.recovery import rebuild
 from sprocket.rocketmq.store.recovery.rebuild import Rebuild
 from sprocket.testing.clock import FakeClock
@@ -107,6 +107,30 @@ def test_a_topic_that_was_made_again_has_its_newest_messages() -> None:
     queue = queues.queue("t", 0)
     assert queue is not None
     assert [queue.unit(offset)[0] for offset in range(queue.max_offset)] == [300, 400]
+
+
+def test_a_queue_whose_last_message_is_lost_was_not_made_again() -> None:
+    """Its first message may be put once more: what says where its last one lies is no filler."""
+    queues, _, first = _make(from_first=True)
+    first.add(_entry(0, 100), after_damage=False)
+    first.finish()
+    queues.fill_to("t", 0, 2)
+    again = Rebuild(queues, None, from_first=True)
+    again.add(_entry(0, 100), after_damage=False)
+    again.finish()
+    assert queues.max_offset("t", 0) == 2
+
+
+def test_a_topic_that_was_made_again_keeps_no_place_of_the_one_before() -> None:
+    """Fillers stood in a queue that is no more."""
+    queues, _, first = _make(from_first=True)
+    first.add(_entry(0, 0), after_damage=False)
+    first.finish()
+    again = Rebuild(queues, None, from_first=True)
+    for place, offset in ((300, 0), (400, 1)):
+        again.add(_entry(offset, place), after_damage=False)
+    again.keep_places({("t", 0): LastUnit(9, 0, 9)}, [])
+    assert (queues.max_offset("t", 0), again.lost) == (2, 0)
 
 
 @pytest.mark.parametrize("from_first", [True, False])

@@ -183,6 +183,79 @@ def test_one_bad_byte_loses_one_message(young: bool) -> None:
         assert list(store.queues()) == ranges
 
 
+def _damaged_end(count: int, *more: int) -> SimulatedDisk:
+    """A killed store in which the last message of topic/0 has wrong bytes; only "old" is not young.
+
+    Args:
+        count: How many messages topic/0 has.
+        more: Queue offsets of others with wrong bytes.
+    """
+    disk, clock = SimulatedDisk(), FakeClock()
+    store = open_store(disk, clock=clock)
+    for name in ("OLD", "OLDER"):
+        store.append(new("old", name=name))
+    store.write()
+    clock.advance(10_000)
+    for number in range(count + 1):
+        store.append(new("topic", int(number == count), b"body", name=f"N{number}"))
+    store.write()
+    store.sync()
+    store.dispatch()
+    store.close()
+    recovery.mark_open(disk, StoreLayout(ROOT), 1)
+    _remove_checkpoint(disk)
+    places = [offset for offset, _ in store.records()]
+    files = log_files(disk)
+    for bad in (count - 1, *more):
+        place = places[2 + bad]
+        overwrite(files, place + 95, b"#")
+        files.segment(place).file.sync()
+    disk.sync_folder(ROOT)
+    return disk
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_place_of_a_damaged_last_message_is_kept_by_every_recovery(count: int) -> None:
+    """Those that find only what the first one left of the damage keep it, too."""
+    disk = _damaged_end(count)
+    for number in range(4):
+        store = open_store(disk)
+        assert len(store.report.damage) == (number == 0)
+        assert store.queue_range("topic", 0).max == count
+        disk = disk.kill()
+    assert store.append(new("topic", 0)).queue_offset == count
+
+
+def test_places_are_kept_in_a_queue_that_is_made_again() -> None:
+    """A gap that no damage explains any more is looked for in the whole log."""
+    disk = _damaged_end(5, 1)
+    for _ in range(3):
+        store = open_store(disk)
+        assert store.queue_range("topic", 0).max == 5
+        disk = disk.kill()
+    assert store.report.queues_rebuilt == ["topic/0"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_place_is_kept_if_the_power_goes_while_the_damage_is_mended(
+    count: int, seed: int
+) -> None:
+    """Before any call of that recovery."""
+    random = Random(seed)
+    crashed: list[SimulatedDisk] = []
+
+    def crash(call: str, _path: str) -> None:
+        if call in CHANGES:
+            crashed.append(disk.crash(random.randrange))
+
+    disk = _damaged_end(count)
+    disk.before = crash
+    open_store(disk)
+    for left in crashed:
+        assert open_store(left).queue_range("topic", 0).max == count
+
+
 @pytest.mark.parametrize("hole", [0, 11])
 def test_queues_with_only_their_last_files_and_a_log_with_a_hole(hole: int) -> None:
     """The power went before anything was synced: what the log still has is in its place again."""
