@@ -6,7 +6,7 @@ A message sent with a level waits in the level's queue of `SCHEDULE_TOPIC_XXXX`,
 holds the time of its delivery; see `broker.delay_levels`. Each level has one timer. When it fires,
 `_look` reads the next units and what is due of their messages, `BATCH` at the most, on another
 thread if only the disk has them (`runtime.cold_reads`), and appends a copy of each,
-through `broker.durable` like any send, which shares its write and sync with whatever else comes.
+through `broker.messages` like any send, which shares its write and sync with whatever else comes.
 When all copies are answered the level's progress is noted (`broker.delay_progress`), and it looks
 again: at once if more may be due, at the time of the next message, or, with nothing waiting, after
 the level's own delay, since what comes meanwhile cannot be due before.
@@ -34,7 +34,7 @@ Source: RocketMQ `ScheduleMessageService`.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sprocket.base import log
 from sprocket.base.clock import LogClock
@@ -49,12 +49,12 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, MessageOriginal
+from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, MessageOriginal, Ready
 from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.log import Appended
+from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.timers import Timer, Timers
@@ -87,8 +87,8 @@ _UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueEr
 _REFUSED_FOR_GOOD = (MessageTooLarge, MessageIllegal, CorruptRecord)
 """The copy itself cannot be appended, now or later."""
 
-_DECIDED: Sequence[Buffer] = (b"",)
-"""The answer to a copy; all that counts is when it is sent, see `durable.Answer`."""
+_DECIDED = b""
+"""The answer to a copy; all that counts is when it is sent, see `pending_acks.Answers`."""
 
 
 class _Level:
@@ -130,6 +130,10 @@ class _Level:
     def send_now(self, buffers: Sequence[Buffer]) -> None:
         """Take the answers to copies, as a client would: their outcome is certain by now."""
         self.answered(len(buffers))
+
+
+_Asked: TypeAlias = tuple[_Level, int]
+"""Whose copy it is, and the offset at which it waited."""
 
 
 class Reads(Protocol):
@@ -273,12 +277,17 @@ class Delays:
             return
         level.end, level.failed_at, level.wait_ms = end, None, wait_ms
         level.failed_looks = 0
+        records: list[NewRecord] = []
+        asked: list[_Asked] = []
         for offset, record in found:
             if isinstance(record, Exception):
                 _lost(level, offset, record)
             else:
-                level.pending += 1
-                self._durable.append(record, self._stored, level, offset)
+                records.append(record)
+                asked.append((level, offset))
+        level.pending += len(records)
+        if records:
+            self._durable.append(records, self._stored, asked)
         self._answered(level, 1)
 
     def _wait_ms(self, level: _Level, due_at_ms: int) -> int:
@@ -315,10 +324,17 @@ class Delays:
         return original.copy(topic, queue_id, self._store_host)
 
     def _stored(
-        self, level: _Level, offset: int, stored: Appended | None, error: StoreError | None
-    ) -> Sequence[Buffer]:
-        """Take note of a copy that was not stored; asked once more if its sync fails."""
-        if stored is None:
+        self,
+        asked: Sequence[_Asked],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
+        """Take note of copies that were not stored; asked once more if their sync fails."""
+        for level, offset in asked:
+            ready[level].append(_DECIDED)
+            if stored is not None:
+                continue
             if isinstance(error, _REFUSED_FOR_GOOD):
                 _lost(level, offset, error)
             elif level.failed_at is None or offset < level.failed_at:
@@ -328,7 +344,6 @@ class Delays:
                     level=level.number,
                     why=str(error),
                 )
-        return _DECIDED
 
     def _answered(self, level: _Level, count: int) -> None:
         """End the batch when nothing of it is under way any more."""

@@ -14,7 +14,7 @@ from sprocket.base import log
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
-from sprocket.rocketmq.store.log import Appended, AppendedBatch
+from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.group_commit import GroupCommit
 from sprocket.runtime.pressure import Pressure
@@ -23,8 +23,6 @@ _log = log.get_logger(__name__)
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
-R = TypeVar("R")
-P = TypeVar("P", bound="Recipient")
 
 
 class Recipient(Protocol):
@@ -34,17 +32,13 @@ class Recipient(Protocol):
         """Take one or more answers, and send them without waiting."""
 
 
-Answer: TypeAlias = Callable[[P, R, Appended | None, StoreError | None], Sequence[Buffer]]
-"""Makes an answer, given who asked and what for, what was stored, or why not; with both when only
-its sync is late. What it returns is sent when the time has come; it has no effect of its own, since
-it is called before the sync is over and once more if that fails."""
-
 Ready: TypeAlias = defaultdict[Recipient, list[Buffer]]
 """Answers that wait for their time, in order."""
 
 Answers: TypeAlias = Callable[[Sequence[A], AppendedBatch | None, StoreError | None, Ready], None]
-"""The same for several at once: adds the answers, given what was asked for, and what was stored of
-each, or why nothing was."""
+"""Adds the answers, given what was asked for, what was stored of each, or why nothing was; with
+both when only their sync is late. They are sent when the time has come. It has no effect of its
+own, since it is called before the sync is over and once more if that fails."""
 
 
 class Waiting(Protocol):
@@ -115,17 +109,6 @@ def longest_ms(groups: Sequence[Waiting], now_ms: int) -> int:
     return 0
 
 
-def one(
-    asked: Sequence[tuple[Answer[P, R], P, R]],
-    stored: AppendedBatch | None,
-    error: StoreError | None,
-    found: Ready,
-) -> None:
-    """Make the answer to a single record: the `Answers` of an `Answer`."""
-    ((answer, asker, request),) = asked
-    found[asker] += answer(asker, request, stored[0] if stored else None, error)
-
-
 def ready(group: Iterable[Waiting], error: StoreError | None, *, is_stored: bool = True) -> Ready:
     """Make the answers of a group; one that fails does not keep the others waiting."""
     found: Ready = defaultdict(list)
@@ -170,28 +153,16 @@ class DurableAppender:
         self.take_up_now = commits.take_up_now
         self.pressure = pressure
 
-    def append(self, record: NewRecord, answer: Answer[P, R], asker: P, request: R) -> None:
-        """Append one record; it is answered once, when it may be acknowledged or is refused.
-
-        Args:
-            record: What to append.
-            answer: Makes the answer.
-            asker: Gets it.
-            request: What is answered; only passed on, as a closure would cost three times as much.
-
-        Durability: as the flush mode says, see `GroupCommit.wait`.
-        """
-        self.append_all([record], one, [(answer, asker, request)])
-
-    def append_all(
-        self, records: Sequence[NewRecord], answers: Answers[A], asked: Sequence[A]
-    ) -> None:
-        """Append records, each by itself, and each answered as `append` says.
+    def append(self, records: Sequence[NewRecord], answers: Answers[A], asked: Sequence[A]) -> None:
+        """Append records, each by itself; each is answered once, when it may be or is refused.
 
         Args:
             records: What to append, in order.
             answers: Makes the answers.
-            asked: What `answers` gets of each.
+            asked: What `answers` gets of each; only passed on, as a closure would cost three times
+                as much.
+
+        Durability: as the flush mode says, see `GroupCommit.wait`.
         """
         try:
             stored = self._store.append_all(records)
@@ -201,7 +172,7 @@ class DurableAppender:
                 return
             for number in range(len(records)):
                 part = slice(number, number + 1)
-                self.append_all(records[part], answers, asked[part])
+                self.append(records[part], answers, asked[part])
             return
         self._wait(PendingAcks(answers, asked, stored, len(records)))
 

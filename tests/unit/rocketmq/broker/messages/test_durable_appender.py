@@ -319,11 +319,15 @@ class Bench:
 
     def append(self, record: str) -> None:
         """Append and note the answer."""
-        self.durable.append(cast("NewRecord", record), self._answer, self, record)
+        self.durable.append([cast("NewRecord", record)], self._one_answer, [record])
 
     def append_batch(self, *records: str) -> None:
         """Append as one and note the answer."""
         self.durable.append_batch(cast("NewBatch", records), self._batch_answer, [records])
+
+    def _one_answer(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
+        (request,) = asked
+        ready[self] += self._answer(self, request, stored and stored[0], error)
 
     def _batch_answer(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
         (request,) = asked
@@ -504,7 +508,7 @@ def test_one_of_many_that_is_refused_disturbs_nobody() -> None:
     """Each of the others is stored, in order, with the answers that many get."""
     bench = Bench()
     records = ["a", "big", "b"]
-    bench.durable.append_all(cast("Any", records), bench.answer_all, records)
+    bench.durable.append(cast("Any", records), bench.answer_all, records)
     assert bench.answers == [("big", None, "MessageTooLarge")]
     bench.timers.drain()
     assert bench.answers[1:] == [("a", "a", None), ("b", "b", None)]
@@ -912,7 +916,7 @@ def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
         raise ValueError("a bug")
 
     bench.append("a")
-    bench.durable.append(cast("NewRecord", "b"), broken, bench, "b")
+    bench.durable.append([cast("NewRecord", "b")], broken, ["b"])
     bench.append("c")
     bench.timers.drain()
     assert bench.answers == [("a", None), ("c", None)]

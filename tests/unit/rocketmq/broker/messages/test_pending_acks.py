@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.rocketmq.broker.messages import pending_acks
-from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks
-from sprocket.rocketmq.store.log import Appended, AppendedBatch
+from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks, Ready
+from sprocket.rocketmq.store.log import AppendedBatch
 
 PLACES = AppendedBatch([1], [2], 3)
 
@@ -25,16 +25,20 @@ class Asker:
 
 
 def _said(
-    _asker: Asker, request: bytes, stored: Appended | None, error: StoreError | None
-) -> list[bytes]:
+    asked: Sequence[tuple[Asker, bytes]],
+    stored: AppendedBatch | None,
+    error: StoreError | None,
+    found: Ready,
+) -> None:
+    ((asker, request),) = asked
     if request == b"bad":
         raise ValueError(request)
-    return [request, b"refused" if stored is None else b"stored", str(error).encode()]
+    what = b"refused" if stored is None else b"stored"
+    found[asker] += [request, what, str(error).encode()]
 
 
-def _one(asker: Asker, request: bytes) -> PendingAcks[tuple[Any, Asker, bytes]]:
-    asked = [(_said, asker, request)]
-    return PendingAcks(pending_acks.one, asked, PLACES, 1)
+def _one(asker: Asker, request: bytes) -> PendingAcks[tuple[Asker, bytes]]:
+    return PendingAcks(_said, [(asker, request)], PLACES, 1)
 
 
 def test_the_first_has_waited_for_longest() -> None:

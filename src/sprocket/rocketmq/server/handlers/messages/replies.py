@@ -19,9 +19,9 @@ from typing import TypeAlias
 from msgspec import structs
 
 from sprocket.base import log
-from sprocket.base.errors import ClientError, RequestRefused, StoreError
+from sprocket.base.errors import ClientError, StoreError
 from sprocket.rocketmq.broker.groups import ClientManager
-from sprocket.rocketmq.broker.messages import REGION, DurableAppender, Sender
+from sprocket.rocketmq.broker.messages import REGION, DurableAppender, Ready, Sender
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
@@ -36,7 +36,7 @@ from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.remoting import Answer, Channels, Request, Row, busy, encoded, row
 from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
-from sprocket.rocketmq.store.log import Appended
+from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 
 PUSH_SECONDS = 10.0
@@ -45,7 +45,7 @@ PUSH_SECONDS = 10.0
 NOT_STORED = "0"
 """The message id of a reply that was not stored."""
 
-_Asked: TypeAlias = tuple[Command, int, str]
+_Asked: TypeAlias = tuple[Request, int, str]
 """The replier's request, the queue of the reply topic, and why the push failed, if it did."""
 
 _log = log.get_logger(__name__)
@@ -134,30 +134,35 @@ class ReplyHandlers:
 
     def _store(self, request: Request, record: NewRecord, queue_id: int, why: str) -> None:
         """Store a reply whose push has ended."""
-        peer, asked = request.peer, (request.command, queue_id, why)
         if self._durable.pressure.is_full:
-            peer.send(self._stored(peer, asked, None, busy()))
+            _log.warning("a reply was not stored", why=str(busy()))
+            request.peer.send(self._answer(request, queue_id, why, None))
         else:
-            self._durable.append(record, self._stored, peer, asked)
+            self._durable.append([record], self._stored, [(request, queue_id, why)])
 
     def _stored(
         self,
-        _peer: Peer,
-        asked: _Asked,
-        stored: Appended | None,
-        error: StoreError | RequestRefused | None,
-    ) -> Sequence[Buffer]:
+        asked: Sequence[_Asked],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
         """Make the answer: its code says whether the reply has reached who waits for it."""
-        request, queue_id, why = asked
+        ((request, queue_id, why),) = asked
+        place = None
         if stored is None:
             _log.warning("a reply was not stored", why=str(error))
-        message_id = NOT_STORED
-        if stored is not None:
-            message_id = ids.offset_message_id(self._store_host, stored.physical_offset)
-        header = SendMessageAnswer(
-            msg_id=message_id,
-            queue_id=queue_id,
-            queue_offset=0 if stored is None else stored.queue_offset,
-        )
+        else:
+            place = stored.queue_offsets[0], stored.physical_offsets[0]
+        ready[request.peer] += self._answer(request, queue_id, why, place)
+
+    def _answer(
+        self, request: Request, queue_id: int, why: str, place: tuple[int, int] | None
+    ) -> Sequence[Buffer]:
+        queue_offset, message_id = 0, NOT_STORED
+        if place is not None:
+            queue_offset, physical_offset = place
+            message_id = ids.offset_message_id(self._store_host, physical_offset)
+        header = SendMessageAnswer(msg_id=message_id, queue_id=queue_id, queue_offset=queue_offset)
         code = ResponseCode.SYSTEM_ERROR if why else ResponseCode.SUCCESS
-        return encoded(request, Answer(code, header, why or None))
+        return encoded(request.command, Answer(code, header, why or None))

@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.broker.messages import DurableAppender, RetryService
+from sprocket.rocketmq.broker.messages import DurableAppender, Ready, RetryService
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.remoting import Answer, Request, Row, busy, encoded, row
-from sprocket.rocketmq.store.log import Appended
+from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
-from sprocket.runtime.driver import Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +41,19 @@ class RetryHandlers:
         # A name that a client made up would stay in the table, and so would the next one.
         origin = self._topics.get(header.origin_topic or "")
         self._stats.sent_back(record.topic if origin is None else origin.name, header.group)
-        self._durable.append(record, self._stored, request.peer, request.command)
+        self._durable.append([record], self._stored, [request])
         return None
 
     def _stored(
-        self, _peer: Peer, request: Command, stored: Appended | None, error: StoreError | None
-    ) -> Sequence[Buffer]:
+        self,
+        asked: Sequence[Request],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+        ready: Ready,
+    ) -> None:
         """Make the answer: a success only when it is certain that the message comes again."""
-        if stored is not None and error is None:
-            return encoded(request, Answer())
-        return encoded(request, Answer(ResponseCode.SYSTEM_ERROR, None, str(error)))
+        (request,) = asked
+        answer = Answer()
+        if stored is None or error is not None:
+            answer = Answer(ResponseCode.SYSTEM_ERROR, None, str(error))
+        ready[request.peer] += encoded(request.command, answer)

@@ -75,7 +75,7 @@ class SendHandlers:
         batch = self._sender.batch(header, request.body, parse_host(peer.address))
         if isinstance(batch, NewRecord):
             one = (peer, request, batch.queue_id, batch.unique_key)
-            self._durable.append_all([batch], self._stored_inner_batch, [one])
+            self._durable.append([batch], self._stored_inner_batch, [one])
         else:
             one = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
             self._durable.append_batch(batch, self._stored_batch, [one])
@@ -99,7 +99,7 @@ class SendHandlers:
                 queue_id = real_queue_id(record, header)
             records.append(record)
             asked.append((peer, request, queue_id, record.unique_key))
-        self._durable.append_all(records, self._stored, asked)
+        self._durable.append(records, self._stored, asked)
 
     def _stored(
         self,
