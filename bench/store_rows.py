@@ -25,7 +25,7 @@ from sprocket.base.checksum import crc32
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk, SegmentFiles
 from sprocket.base.units import GIB, KIB, MIB
-from sprocket.rocketmq.codec.record import Entry, record
+from sprocket.rocketmq.codec.record import Entry, record, record_scan
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, IndexGeometry, QueueGeometry, StoreSettings
 from sprocket.rocketmq.store.index import INDEX_UNIT, SLOT_BYTES, UNIT_BYTES, Indexes, key_string
@@ -488,7 +488,7 @@ def dispatch(folder: Path) -> Iterator[Figure]:
 def _ends(files: SegmentFiles, count: int) -> list[int]:
     """Return where each record of a log of one file ends."""
     segment = files.segment(0)
-    starts, end = record.places(segment.view, 0, segment.size, count)
+    starts, end = record_scan.places(segment.view, 0, segment.size, count)
     assert len(starts) == count
     return [*starts[1:], end]
 

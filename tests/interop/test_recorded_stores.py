@@ -17,7 +17,15 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk, SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.cli.terminal.message import as_json
-from sprocket.rocketmq.codec.record import Entry, ScanStop, batch, properties, record
+from sprocket.rocketmq.codec.record import (
+    Entry,
+    ScanStop,
+    batch,
+    properties,
+    record,
+    record_layout,
+    record_scan,
+)
 from sprocket.rocketmq.model.message import INNER_BATCH, StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.index import Indexes, index_file, key_index, key_string
@@ -62,7 +70,7 @@ class Log:
         self.stop = ScanStop.END
         self.end = PhysicalOffset(self.files.first)
         for segment in self.files.segments:
-            scan = record.scan(segment.view, segment.start, 0, segment.size)
+            scan = record_scan.scan(segment.view, segment.start, 0, segment.size)
             for position, _ in scan:
                 self.entries.append(record.entry(segment.view, position))
                 self.messages.append(record.decode(segment.view, position))
@@ -381,5 +389,5 @@ def test_crc_tails_of_rocketmq_fit_their_records(store: Store) -> None:
         message = record.decode(data, check_tail=True)
         assert "__CRC32#" in message.properties
         damaged = bytearray(data)
-        damaged[record.QUEUE_OFFSET_AT + 7] ^= 1
-        assert record.tail_is_wrong(damaged, 0, len(damaged))
+        damaged[record_layout.QUEUE_OFFSET_AT + 7] ^= 1
+        assert record_layout.tail_is_wrong(damaged, 0, len(damaged))

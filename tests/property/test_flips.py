@@ -15,7 +15,7 @@ from tests.recorded import CASES, Recorded
 from tests.stores import ROOT, SMALL, batch_of, new
 
 from sprocket.base.errors import StoreError, WireError
-from sprocket.rocketmq.codec.record import CRC_NAME, CRC_TAIL_BYTES, record
+from sprocket.rocketmq.codec.record import CRC_NAME, CRC_TAIL_BYTES, record, record_scan
 from sprocket.rocketmq.codec.record.record_layout import parts
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
 from sprocket.rocketmq.store.read import GetStatus
@@ -80,7 +80,8 @@ def targets(disk: SimulatedDisk, geometry: LogGeometry) -> Iterator[Target]:
     for name in disk.list(folder):
         path, start = f"{folder}/{name}", int(name)
         view = disk.open(path).view()
-        for position, size in record.scan(view, start, 0, geometry.segment_bytes, check_tail=True):
+        walk = record_scan.scan(view, start, 0, geometry.segment_bytes, check_tail=True)
+        for position, size in walk:
             fields, body, _topic, _topic_end, _end = parts(view, position)
             whole = bytes(view[position : position + size])
             content = whole[body - position : body - position + fields[14]]

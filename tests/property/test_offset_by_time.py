@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.rocketmq.store.logs import Log
 
-from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.codec.record import ids, record, record_scan
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import QueueGeometry
@@ -69,7 +69,7 @@ def test_lower_and_upper_are_what_they_are_defined_as(
     if queue is None:
         assert time_search.offset_by_time(None, log, 5, Boundary.LOWER) == 0
         return
-    places = list(record.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
+    places = list(record_scan.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
     log.first = places[gone][0] if gone < len(places) else len(log.data)
     log.queues.correct_min(PhysicalOffset(log.first))
     low, high = queue.min_offset, queue.max_offset

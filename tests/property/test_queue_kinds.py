@@ -10,7 +10,8 @@ from msgspec import structs
 from tests.stores import ROOT, SMALL, new
 
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties, record
+from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening

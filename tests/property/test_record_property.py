@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from tests import strategies
 
 from sprocket.base.errors import StoreError, WireError
-from sprocket.rocketmq.codec.record import ScanStop, batch, properties, record
+from sprocket.rocketmq.codec.record import (
+    ScanStop,
+    batch,
+    properties,
+    record,
+    record_layout,
+    record_scan,
+)
 from sprocket.rocketmq.codec.record.batch import Part
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewBatch, NewRecord, StoredMessage
@@ -83,7 +90,7 @@ def test_an_entry_says_what_the_message_says(new: NewRecord, crc_tail: bool) -> 
         assert ((unique, *message.keys) if unique else message.keys) == entry.keys
         assert (unique is not None) == entry.unique
         assert new.queueable == entry.queueable
-        assert (entry.size, entry.stored_at_ms) == (len(data), record.stored_at_ms(data))
+        assert (entry.size, entry.stored_at_ms) == (len(data), record_layout.stored_at_ms(data))
 
 
 @given(st.data())
@@ -105,7 +112,7 @@ def test_damaged_bytes_give_a_message_or_a_wire_error(data: st.DataObject) -> No
 @given(st.binary(max_size=200), st.integers(-3, 210))
 def test_any_bytes_give_a_message_or_a_wire_error(data: bytes, position: int) -> None:
     """Nothing else leaves the decoder, wherever it is told to begin."""
-    head = struct.pack(">iI", len(data), record.MAGIC_V1)
+    head = struct.pack(">iI", len(data), record_layout.MAGIC_V1)
     for given_bytes in (data, head + data):
         with contextlib.suppress(WireError):
             record.decode(given_bytes, position)
@@ -136,9 +143,9 @@ def test_a_damaged_log_is_read_up_to_the_damage(new: list[NewRecord], data: st.D
     damaged = bytearray(log + bytes(16))
     at = data.draw(st.integers(0, len(log) - 1))
     damaged[at] ^= 1 << data.draw(st.integers(0, 7))
-    walk = record.scan(memoryview(damaged), 1000, 0, len(damaged), check_tail=True)
+    walk = record_scan.scan(memoryview(damaged), 1000, 0, len(damaged), check_tail=True)
     found = [position + size for position, size in walk]
-    in_tail = any(end - record.CRC_TAIL_BYTES <= at < end for end in ends)
+    in_tail = any(end - record_layout.CRC_TAIL_BYTES <= at < end for end in ends)
     expected = [end for end in ends if end <= at]
     assert expected == found or (in_tail and ends == found)
 
@@ -147,8 +154,8 @@ def test_a_damaged_log_is_read_up_to_the_damage(new: list[NewRecord], data: st.D
 def test_any_bytes_can_be_scanned(data: bytes, start: int) -> None:
     """A scan always ends, with a reason."""
     start = min(start, len(data))
-    walk = record.scan(memoryview(data), 0, start, len(data), check_tail=True)
-    assert len(list(walk)) <= len(data) // record.RECORD_BYTES_MIN
+    walk = record_scan.scan(memoryview(data), 0, start, len(data), check_tail=True)
+    assert len(list(walk)) <= len(data) // record_layout.RECORD_BYTES_MIN
     assert isinstance(walk.stop, ScanStop)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.stores import ROOT, SMALL, new
 
 from sprocket.base.disk import read_file
-from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record import record, record_layout
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
 from sprocket.rocketmq.store.config_file import ConfigFile
@@ -141,7 +141,7 @@ def ends(kind: str) -> Iterator[tuple[int, range, int]]:
     if first >= start:
         yield start, range(first, last + last_size), last + last_size
     else:
-        end = first + first_size + record.BLANK_BYTES
+        end = first + first_size + record_layout.BLANK_BYTES
         yield start - file_bytes, range(first, end), end
         yield start, range(last, last + last_size), last + last_size
 

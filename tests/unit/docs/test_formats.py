@@ -12,7 +12,7 @@ from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record
+from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record, record_layout
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, IndexGeometry, QueueGeometry, TopicSettings
@@ -180,6 +180,6 @@ def test_the_padding_on_the_folders_page() -> None:
     store.append(new("topic", 0, b"y"))
     store.write()
     files = log_files(disk)
-    overwrite(files, record.BODY_CRC_AT, b"????")
+    overwrite(files, record_layout.BODY_CRC_AT, b"????")
     mend.pad(files, [Damage(0, 163, "", 0)])
     assert files.segment(0).read(0, 163) == data

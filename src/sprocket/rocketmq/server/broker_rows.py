@@ -8,7 +8,7 @@ from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.codec.bodies import DelayOffsets
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.remoting import Channels, Row
 from sprocket.rocketmq.server.handlers.admin import StatusHandlers, TopicHandlers
 from sprocket.rocketmq.server.handlers.groups import (

@@ -4,7 +4,7 @@ from tests.stores import overwrite
 
 from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.codec.record import ids, record, record_scan
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import QueueGeometry
@@ -113,7 +113,7 @@ def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
 
 def unit_of(log: Log, number: int) -> tuple[int, int]:
     """Return place and size of a record, by walking the log."""
-    places = list(record.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
+    places = list(record_scan.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
     return places[number]
 
 

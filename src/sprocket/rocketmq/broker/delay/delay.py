@@ -50,8 +50,9 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, MessageOriginal, Ready
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
+from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log import AppendedBatch

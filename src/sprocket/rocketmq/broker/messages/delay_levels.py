@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, properties
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.store.log import check_queue
 from sprocket.rocketmq.store.queue import delays_ms
 

@@ -25,9 +25,9 @@ from sprocket.rocketmq.codec.config import (
     fastjson,
     tables,
 )
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.internal import (
     NAME,
+    SCHEDULE_TOPIC,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
     TEMPLATE_TOPIC,

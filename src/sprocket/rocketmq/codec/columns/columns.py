@@ -231,7 +231,7 @@ class Records:
         return bad
 
     def bad_tails(self) -> Mask:
-        """Tell which records end in a CRC tail that does not fit; see `record.tail_is_wrong`."""
+        """Tell which records end in a CRC tail that does not fit; see `tail_is_wrong`."""
         at = self.end - CRC_TAIL_BYTES
         tail = gather(self.data, f"V{CRC_TAIL_BYTES}", at).view(_CRC_TAIL)
         named: Mask = (tail["name"] == CRC_NAME) & (tail["end"] == 2)

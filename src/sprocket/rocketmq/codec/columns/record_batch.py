@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sprocket.rocketmq.codec.columns.columns import Buffer, Ints, Mask, Records, gather
-from sprocket.rocketmq.codec.record import MARK, SCHEDULE_TOPIC, Entry, properties, record
+from sprocket.rocketmq.codec.record import MARK, Entry, properties, record
 from sprocket.rocketmq.model.hashes import hash32
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import (
     INNER_BATCH,
     TRANSACTION_COMMIT,

@@ -1,6 +1,6 @@
 """The stored message: the one place that knows how its bytes lie.
 
-`record` encodes and decodes one, `record_scan` walks over many, `batch` and `inner_batch` know
+`record` encodes and decodes it, `record_scan` walks over many, `batch` and `inner_batch` know
 messages that travel together; `properties` and `ids` are parts of them. Source: RocketMQ
 `MessageExtEncoder`, `MessageDecoder`.
 """
@@ -14,6 +14,7 @@ from sprocket.rocketmq.codec.record import (
     properties,
     record,
     record_layout,
+    record_scan,
 )
 from sprocket.rocketmq.codec.record.batch import FRAME_BYTES
 from sprocket.rocketmq.codec.record.extra import (
@@ -34,8 +35,7 @@ from sprocket.rocketmq.codec.record.properties import (
     TTL,
     UNIQ_KEY,
 )
-from sprocket.rocketmq.codec.record.record import Entry
-from sprocket.rocketmq.codec.record.record_encode import encoded_size
+from sprocket.rocketmq.codec.record.record import Entry, encoded_size
 from sprocket.rocketmq.codec.record.record_layout import (
     BLANK_BYTES,
     BODY_CRC_AT,
@@ -68,7 +68,6 @@ from sprocket.rocketmq.codec.record.record_layout import (
     claims_to_fit,
 )
 from sprocket.rocketmq.codec.record.record_scan import ScanStop, places
-from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 
 __all__ = [
     "ARRIVE_TIME",
@@ -104,7 +103,6 @@ __all__ = [
     "QUEUE_OFFSET_AT",
     "RECORD_BYTES_MIN",
     "REPLY_TO_CLIENT",
-    "SCHEDULE_TOPIC",
     "SIZE_AT",
     "STORED_AT_MS_AT",
     "STORED_AT_MS_END",
@@ -131,4 +129,5 @@ __all__ = [
     "properties",
     "record",
     "record_layout",
+    "record_scan",
 ]

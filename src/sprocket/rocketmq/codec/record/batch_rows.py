@@ -1,7 +1,7 @@
 """Batches whose messages all have one layout: looked at and written as rows of one width.
 
 Needs numpy; importers that can work without it check first whether it is there. `encode` makes the
-same bytes as `record_encode` does message by message; a test compares them. For a batch of 32 both
+same bytes as `record` does message by message; a test compares them. For a batch of 32 both
 steps take half the time.
 """
 

@@ -31,7 +31,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.base.units import KIB
-from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry, record
+from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry, record, record_scan
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.tail import Run, Tail
@@ -304,7 +304,7 @@ class CommitLog:
         segment = self.files.segment(offset)
         if 0 < size <= min(segment.end, self.written) - offset:
             stored = self.slice(offset, size)
-            for found in record.scan(stored, offset, 0, size, check_crc=False):
+            for found in record_scan.scan(stored, offset, 0, size, check_crc=False):
                 if found == (0, size):
                     return stored
         raise CorruptRecord(f"{segment.path}: no record begins at {offset}")

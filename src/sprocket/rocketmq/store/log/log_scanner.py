@@ -50,6 +50,8 @@ from sprocket.rocketmq.codec.record import (
     ScanStop,
     claims_to_fit,
     record,
+    record_layout,
+    record_scan,
 )
 
 try:
@@ -292,7 +294,7 @@ class LogScanner:
         while True:
             reader, start = self._read(segment, BLANK_BYTES)
             view, base = reader.data, segment.start + reader.start
-            walk = record.scan(view, base, start, len(view), check_crc=check, check_tail=check)
+            walk = record_scan.scan(view, base, start, len(view), check_crc=check, check_tail=check)
             for position, size in walk:
                 if base + position >= self._until:
                     return
@@ -343,7 +345,7 @@ class LogScanner:
         mended = bytearray(reader.data[at : at + size])
         I64.pack_into(mended, PHYSICAL_OFFSET_AT, place)
         view = memoryview(mended)
-        walk = record.scan(view, place, 0, size, check_crc=True, check_tail=True)
+        walk = record_scan.scan(view, place, 0, size, check_crc=True, check_tail=True)
         if list(walk) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
             return None
         try:
@@ -463,7 +465,7 @@ def _first_record(reader: SegmentReader, position: int) -> int | None:
     """Return where in a reader's data the record at a position is, None if none is intact there."""
     at = _bring_record(reader, position, BLANK_BYTES)
     base, data = reader.segment.start + reader.start, reader.data
-    walk = record.scan(data, base, at, len(data), check_crc=True, check_tail=True)
+    walk = record_scan.scan(data, base, at, len(data), check_crc=True, check_tail=True)
     return at if next(iter(walk), None) is not None else None
 
 
@@ -472,7 +474,7 @@ def stop_at(segment: Segment, position: int) -> ScanStop:
     reader = SegmentReader(segment, LOOK_BYTES)
     at = _bring_record(reader, position, BLANK_BYTES)
     base, data = segment.start + reader.start, reader.data
-    walk = record.scan(data, base, at, len(data), check_tail=True)
+    walk = record_scan.scan(data, base, at, len(data), check_tail=True)
     for _position, _size in walk:
         return ScanStop.BAD_MAGIC  # it is intact, but of an earlier life
     return walk.stop
@@ -487,7 +489,7 @@ def _defect(stored: memoryview, place: int) -> str:
     return f"the record at {place} has no entry"
 
 
-def _stopped(walk: record.Scan, reader: SegmentReader) -> str:
+def _stopped(walk: record_scan.Scan, reader: SegmentReader) -> str:
     """Say why a scan went no further, in words that do not depend on what was read with it."""
     at, data, segment = walk.position, reader.data, reader.segment
     if walk.stop is ScanStop.TORN and len(data) - at >= BLANK_BYTES:
@@ -550,7 +552,7 @@ def glance(reader: SegmentReader, position: int) -> Glance | None:
         return None
     if size < RECORD_BYTES_MIN or position + size > segment.size:
         return None
-    return Glance(size, record.stored_at_ms(reader.data, at))
+    return Glance(size, record_layout.stored_at_ms(reader.data, at))
 
 
 def intact_entry(segment: Segment, position: int) -> Entry | None:

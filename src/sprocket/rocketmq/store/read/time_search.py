@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from enum import Enum
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.rocketmq.codec.record import STORED_AT_MS_END, record
+from sprocket.rocketmq.codec.record import STORED_AT_MS_END, record_layout
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue
 from sprocket.rocketmq.store.read.queue_reader import LogReader
@@ -31,7 +31,7 @@ def stored_at_ms(queue: Queue | None, log: LogReader, offset: int) -> int:
         place, size, _ = queue.unit(offset)
         if size == FILLER_SIZE or size < STORED_AT_MS_END:
             return -1
-        return record.stored_at_ms(log.slice(place, STORED_AT_MS_END))
+        return record_layout.stored_at_ms(log.slice(place, STORED_AT_MS_END))
     except (OffsetTooSmall, OffsetTooLarge):
         return -1
 

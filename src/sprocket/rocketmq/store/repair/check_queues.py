@@ -13,7 +13,8 @@ from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
 from sprocket.base.disk import Disk, OpenFiles, SegmentFiles
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, Entry
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Found

@@ -12,7 +12,14 @@ content is the same. A part has a copy of what it needs of the log, and holds no
 from typing import NamedTuple
 
 from sprocket.base.errors import CorruptRecord, WireError
-from sprocket.rocketmq.codec.record import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK, Entry, record
+from sprocket.rocketmq.codec.record import (
+    BLANK_BYTES,
+    MAGIC_AT,
+    MAGIC_BLANK,
+    Entry,
+    record,
+    record_scan,
+)
 from sprocket.rocketmq.store.log import Found, Tail
 
 try:
@@ -76,7 +83,7 @@ def next_part(
     while place < limit:
         segment = tail.files.segment(place)
         data = tail.read(place, min(limit, segment.end))
-        found, stopped_at = record.places(data, 0, len(data), few)
+        found, stopped_at = record_scan.places(data, 0, len(data), few)
         if len(found) >= COLUMNS_MIN and columns is not None:
             batch = _batch(data, most, place)
             return LogPart(start, batch.end, batch)

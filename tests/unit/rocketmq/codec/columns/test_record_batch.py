@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.codec.given import new_record
 
 from sprocket.rocketmq.codec.columns import RecordBatch, columns
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.hashes import hash32
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 
 _texts = st.text("aé \U0001f600", max_size=4) | st.text("ab", max_size=3)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.rocketmq.codec.given import new_record
 
 from sprocket.rocketmq.broker.messages import send
-from sprocket.rocketmq.codec.record import batch, batch_rows, record, record_encode
+from sprocket.rocketmq.codec.record import batch, batch_rows, record
 from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import Column, NewBatch
 
@@ -105,7 +105,7 @@ def test_records_are_what_they_are_one_by_one(seed: int) -> None:
 def test_batches_written_together_are_what_each_is(seed: int, monkeypatch: Any) -> None:
     """Of any senders, queues and sizes, with single records between, and however many fit."""
     rng = random.Random(seed)
-    monkeypatch.setattr(record_encode, "ROWS_BYTES_MAX", rng.choice((1, 6000, 1 << 30)))
+    monkeypatch.setattr(record, "ROWS_BYTES_MAX", rng.choice((1, 6000, 1 << 30)))
     encoded: list[Any] = []
     expected: list[bytes] = []
     place = rng.choice((0, 1 << 40))

@@ -5,7 +5,7 @@ from msgspec import structs
 from tests.unit.rocketmq.codec.given import PAIRS, new_record, stored
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.record import ids, properties, record
+from sprocket.rocketmq.codec.record import ids, properties, record, record_layout
 from sprocket.rocketmq.model.message import NewRecord
 
 RECORD_A = bytes.fromhex(
@@ -46,7 +46,7 @@ def test_decode_gives_back_what_was_encoded() -> None:
 def test_numbers_are_signed() -> None:
     """Also the checksum of the body, whose top bit is set in damaged records only."""
     data = bytearray(stored(new_record()))
-    data[record.BODY_CRC_AT] = 0xFF
+    data[record_layout.BODY_CRC_AT] = 0xFF
     assert -(1 << 24) <= record.decode(data, check_crc=False).body_crc < 0
     with pytest.raises(WireError, match="checksum"):
         record.decode(data)
@@ -86,7 +86,7 @@ def test_the_vector_of_the_wire() -> None:
         crc_tail=False,
     )
     assert expected == data
-    assert record.stored_at_ms(data) == 1_700_000_000_001
+    assert record_layout.stored_at_ms(data) == 1_700_000_000_001
     assert record.decode(data).tags == "a"
 
 
@@ -110,7 +110,7 @@ def test_checksums_are_compared_if_asked_for() -> None:
         record.decode(head)
     assert record.decode(head, check_crc=False).body == b"iello"
     head[body_at] ^= 1
-    head[record.QUEUE_ID_AT + 3] ^= 1
+    head[record_layout.QUEUE_ID_AT + 3] ^= 1
     assert record.decode(head).queue_id == 2
     with pytest.raises(WireError, match="checksum"):
         record.decode(head, check_tail=True)

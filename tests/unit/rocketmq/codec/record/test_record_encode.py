@@ -6,7 +6,7 @@ from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.base.checksum import crc32
 from sprocket.base.errors import MessageTooLarge, WireError
-from sprocket.rocketmq.codec.record import ids, properties, record, record_encode
+from sprocket.rocketmq.codec.record import ids, properties, record, record_layout
 from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import NewBatch
 
@@ -41,7 +41,7 @@ def test_a_crc_tail_has_ten_digits_that_begin_with_the_last(
     checksum: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a record by itself, and of each record of a batch that is written as columns."""
-    monkeypatch.setattr(record_encode, "crc32", lambda *_: checksum)
+    monkeypatch.setattr(record, "crc32", lambda *_: checksum)
     digits = f"{checksum & 0x7FFFFFFF:010}"[::-1]
     expected = f"__CRC32#\x01{digits}\x02".encode()
     assert stored(new_record(), crc_tail=True)[-20:] == expected
@@ -98,7 +98,7 @@ def test_limits_are_errors_of_their_own() -> None:
 def test_a_batch_has_the_limits_of_its_records(crc_tail: bool) -> None:
     """What is added to the properties of each counts, too."""
     added = b"k\x01v\x02"
-    most = 32767 - len(added) - (record.CRC_TAIL_BYTES if crc_tail else 0)
+    most = 32767 - len(added) - (record_layout.CRC_TAIL_BYTES if crc_tail else 0)
     text = b"a\x01" + b"x" * (most - 3) + b"\x02"
     one = new_record()
     for longer in (0, 1):
@@ -140,10 +140,10 @@ def test_a_batch_is_what_its_records_are(crc_tail: bool, added: bytes, host: byt
 
 def test_long_topics_take_version_2_by_bytes() -> None:
     """127 bytes are version 1; 64 characters of two bytes are more."""
-    for topic, magic in [("T" * 127, record.MAGIC_V1), ("T" * 128, record.MAGIC_V2)]:
+    for topic, magic in [("T" * 127, record_layout.MAGIC_V1), ("T" * 128, record_layout.MAGIC_V2)]:
         assert record.decode(stored(new_record(topic=topic))).magic == magic
     message = record.decode(stored(new_record(topic="é" * 64)))
-    assert (message.magic, message.topic) == (record.MAGIC_V2, "é" * 64)
+    assert (message.magic, message.topic) == (record_layout.MAGIC_V2, "é" * 64)
 
 
 def test_a_blank_has_room_for_itself() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
 
-from sprocket.rocketmq.codec.record import ScanStop, record
+from sprocket.rocketmq.codec.record import ScanStop, record, record_layout, record_scan
 from sprocket.rocketmq.codec.record.record_scan import Scan
 
 
@@ -24,7 +24,7 @@ class Log:
     def scan(self, **options: bool) -> tuple[list[int], Scan]:
         """Walk over all of it."""
         view = memoryview(bytes(self.data))
-        walk = record.scan(view, self.base, 0, len(view), **options)
+        walk = record_scan.scan(view, self.base, 0, len(view), **options)
         return [position for position, _ in walk], walk
 
 
@@ -49,16 +49,16 @@ def test_scan_gives_every_record_and_says_why_it_stopped() -> None:
 @pytest.mark.parametrize(
     ("at", "value", "stop"),
     [
-        (record.SIZE_AT, b"\x7f\0\0\0", ScanStop.TORN),
-        (record.SIZE_AT, b"\0\0\0\x10", ScanStop.BAD_SIZE),
-        (record.SIZE_AT, b"\xff\0\0\0", ScanStop.BAD_SIZE),
-        (record.MAGIC_AT, b"\0\0\0\1", ScanStop.BAD_MAGIC),
-        (record.PHYSICAL_OFFSET_AT + 4, b"\0\0\0\1", ScanStop.BAD_OFFSET),
-        (record.FIXED_BYTES - 4, b"\0\0\1\0", ScanStop.BAD_SIZE),
-        (record.FIXED_BYTES - 4, b"\xff\0\0\0", ScanStop.BAD_SIZE),
-        (record.FIXED_BYTES, b"jello"[:4], ScanStop.BAD_CRC),
-        (record.BODY_CRC_AT, b"\0\0\0\0", ScanStop.BAD_CRC),
-        (record.FLAG_AT, b"\0\0\0\1", ScanStop.BAD_CRC),
+        (record_layout.SIZE_AT, b"\x7f\0\0\0", ScanStop.TORN),
+        (record_layout.SIZE_AT, b"\0\0\0\x10", ScanStop.BAD_SIZE),
+        (record_layout.SIZE_AT, b"\xff\0\0\0", ScanStop.BAD_SIZE),
+        (record_layout.MAGIC_AT, b"\0\0\0\1", ScanStop.BAD_MAGIC),
+        (record_layout.PHYSICAL_OFFSET_AT + 4, b"\0\0\0\1", ScanStop.BAD_OFFSET),
+        (record_layout.FIXED_BYTES - 4, b"\0\0\1\0", ScanStop.BAD_SIZE),
+        (record_layout.FIXED_BYTES - 4, b"\xff\0\0\0", ScanStop.BAD_SIZE),
+        (record_layout.FIXED_BYTES, b"jello"[:4], ScanStop.BAD_CRC),
+        (record_layout.BODY_CRC_AT, b"\0\0\0\0", ScanStop.BAD_CRC),
+        (record_layout.FLAG_AT, b"\0\0\0\1", ScanStop.BAD_CRC),
     ],
 )
 def test_scan_stops_at_damage(at: int, value: bytes, stop: ScanStop) -> None:
@@ -77,7 +77,7 @@ def test_scan_without_checksums_passes_a_changed_body() -> None:
     """Lengths and places are looked at in any case, checksums only if asked for."""
     log = Log()
     log.add()
-    log.data[record.FIXED_BYTES] ^= 1
+    log.data[record_layout.FIXED_BYTES] ^= 1
     assert log.scan()[1].stop is ScanStop.BAD_CRC
     assert log.scan(check_crc=False)[1].stop is ScanStop.END
     assert log.scan(check_crc=False, check_tail=True)[1].stop is ScanStop.BAD_CRC
@@ -104,14 +104,14 @@ def test_places_follow_sizes_and_nothing_else() -> None:
     ]
     end = len(log.data)
     data = memoryview(log.data)
-    assert record.places(data, 0, end, 9) == (starts, end)
-    assert record.places(data, starts[2], end, 9) == (starts[2:], end)
-    assert record.places(data, 0, end, 3) == (starts[:3], starts[3])
-    assert record.places(data, 0, end, 0) == ([], 0)
-    assert record.places(data, 0, end - 1, 9) == (starts[:4], starts[4])
-    assert record.places(data, 0, starts[4] + 4, 9) == (starts[:4], starts[4])
-    assert record.places(data, end, end, 9) == ([], end)
+    assert record_scan.places(data, 0, end, 9) == (starts, end)
+    assert record_scan.places(data, starts[2], end, 9) == (starts[2:], end)
+    assert record_scan.places(data, 0, end, 3) == (starts[:3], starts[3])
+    assert record_scan.places(data, 0, end, 0) == ([], 0)
+    assert record_scan.places(data, 0, end - 1, 9) == (starts[:4], starts[4])
+    assert record_scan.places(data, 0, starts[4] + 4, 9) == (starts[:4], starts[4])
+    assert record_scan.places(data, end, end, 9) == ([], end)
     for at, wrong in ((0, b"\0\0\0\1"), (0, b"\xff"), (4, b"\0")):
         broken = bytearray(log.data)
         broken[starts[1] + at : starts[1] + at + len(wrong)] = wrong
-        assert record.places(broken, 0, end, 9) == (starts[:1], starts[1])
+        assert record_scan.places(broken, 0, end, 9) == (starts[:1], starts[1])

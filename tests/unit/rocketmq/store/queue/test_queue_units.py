@@ -6,7 +6,8 @@ from tests.stores import filled, log_files, new
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.columns import RecordBatch
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, Entry, Extra, record
+from sprocket.rocketmq.codec.record import Entry, Extra, record
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.store.log import LogScanner
 from sprocket.rocketmq.store.queue import UnitAssigner, delays_ms
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter

@@ -10,7 +10,7 @@ from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size,
 from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import Entry, Extra, record
+from sprocket.rocketmq.codec.record import Entry, Extra, record, record_layout
 from sprocket.rocketmq.codec.record.record import tags_code
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -558,7 +558,7 @@ def test_light_queues_give_records_of_others() -> None:
     at = bytes(log.data).rindex(b"%LMQ%a")
     log.data[at : at + 6] = b"%LMQ%b"
     assert outcome(queue_reader.get_messages(queue, log, 0)) == (GetStatus.FOUND, 3, 2)
-    log.data[record.FIXED_BYTES - 1] = 0xFF
+    log.data[record_layout.FIXED_BYTES - 1] = 0xFF
     assert queue_reader.get_messages(queue, log, 0).count == 1
 
 

@@ -10,7 +10,8 @@ from tests.stores import end_with_a_blank, new, overwrite
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFull
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, record
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import Geometry

@@ -18,8 +18,9 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import Region, SendMessage, SendMessageAnswer, SendMessageV2
-from sprocket.rocketmq.codec.record import SCHEDULE_TOPIC, parse_host, properties
+from sprocket.rocketmq.codec.record import parse_host, properties
 from sprocket.rocketmq.errors import MessageIllegal
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.remoting import Answer, Request, Row, answer, busy, encoded, failed, row
 from sprocket.rocketmq.store.log import AppendedBatch
