@@ -20,9 +20,8 @@ Invariants:
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, chain, count, repeat
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -35,7 +34,6 @@ from sprocket.rocketmq.codec.record import extra, ids, properties
 from sprocket.rocketmq.codec.record.extra import Extra
 from sprocket.rocketmq.codec.record.properties import PROPERTIES_BYTES_MAX
 from sprocket.rocketmq.codec.record.record_layout import (
-    ALIKE,
     BLANK_BYTES,
     CRC_MARK,
     CRC_NAME,
@@ -48,11 +46,9 @@ from sprocket.rocketmq.codec.record.record_layout import (
     HOSTS_V6,
     I8,
     I16,
-    I32,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
-    SYS_FLAG_AT,
     TOPIC_BYTES_MAX,
     TOPIC_BYTES_MAX_V1,
     parts,
@@ -241,7 +237,7 @@ def encode_batch(
     stored_at_ms: int,
     crc_tail: bool,
 ) -> tuple[Sequence[Encoded], list[int]]:
-    """Do as `encode_all` with the records of a batch, which differ in little.
+    """Do as `encode_all` with the records of a batch, as rows if they all have the same sizes.
 
     Args:
         batch: What to store.
@@ -253,24 +249,25 @@ def encode_batch(
     Returns:
         What `finish` makes the bytes to store of, the places, and the place behind them.
     """
-    is_plain = batch.added[-1:] == b"\x02" and not batch.has(CRC_MARK)
-    encode = _encode_alike if is_plain else _encode_each
     bodies, texts = batch.bodies, batch.properties
-    try:
-        if (
-            is_plain
-            and isinstance(bodies, Column)
-            and isinstance(texts, Column)
-            and batch_rows is not None
-            and len(bodies) >= batch_rows.ROWS_MIN
-        ):
+    if (
+        isinstance(bodies, Column)
+        and isinstance(texts, Column)
+        and batch_rows is not None
+        and len(bodies) >= batch_rows.ROWS_MIN
+        and batch.added[-1:] == b"\x02"
+        and not batch.has(CRC_MARK)
+    ):
+        try:
             rows = _as_rows(
                 batch, bodies, texts, queue_offset, physical_offset, stored_at_ms, crc_tail
             )
             return [rows], list(range(physical_offset, rows.end + 1, rows.size))
-        return encode(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
-    except struct.error:  # something is too large, and this says what
-        return _encode_each(batch, queue_offset, physical_offset, stored_at_ms, crc_tail)
+        except struct.error:
+            pass  # something is too large, and `encode_all` says what
+    offsets = range(queue_offset, queue_offset + len(bodies))
+    each, places = encode_all(batch.records(), offsets, physical_offset, stored_at_ms, crc_tail)
+    return [b"".join(each)], places
 
 
 def finish(encoded: Sequence[Encoded]) -> list[Buffer]:
@@ -334,72 +331,6 @@ def _as_rows(
     return batch_rows.BatchRows(
         same, batch.flags, bodies, texts, queue_offset, physical_offset, size
     )
-
-
-def _encode_each(
-    batch: NewBatch, queue_offset: int, physical_offset: int, stored_at_ms: int, crc_tail: bool
-) -> tuple[list[bytes], list[int]]:
-    """Do as `encode_batch` with any batch."""
-    offsets = range(queue_offset, queue_offset + len(batch.bodies))
-    return encode_all(batch.records(), offsets, physical_offset, stored_at_ms, crc_tail)
-
-
-def _encode_alike(
-    batch: NewBatch, queue_offset: int, physical_offset: int, stored_at_ms: int, crc_tail: bool
-) -> tuple[list[bytes], list[int]]:
-    """Do as `encode_batch` where the properties, with what is added, can be stored as they are.
-
-    It is on the hot path: what all share is packed once, and the rest goes by columns.
-    """
-    shared, added = batch.shared, batch.added
-    bodies, texts = batch.bodies, batch.properties
-    magic, topic = _topic_field(shared.topic)
-    fixed = _fixed_part(shared.born_host, shared.store_host)
-    form = FIXED.index(fixed)
-    middle = fixed.pack(
-        *(0, 0, 0, 0, 0, 0, 0),
-        shared.sys_flag & ~HOSTS_V6 | form << 4,
-        shared.born_at_ms,
-        shared.born_host,
-        stored_at_ms,
-        shared.store_host,
-        shared.reconsume_times,
-        shared.prepared_transaction_offset,
-        0,
-    )[SYS_FLAG_AT : -I32.size]
-    added_bytes = len(added) + (CRC_TAIL_BYTES if crc_tail else 0)
-    beside = fixed.size + len(topic) + 2 + added_bytes
-    body_sizes, text_sizes = list(map(len, bodies)), list(map(len, texts))
-    sizes = [beside + body + text for body, text in zip(body_sizes, text_sizes, strict=True)]
-    places = list(accumulate(sizes, initial=physical_offset))
-    crcs = [crc32(body) & 0x7FFFFFFF for body in bodies]
-    heads = list(
-        map(
-            ALIKE[form].pack,
-            sizes,
-            repeat(magic),
-            crcs,
-            repeat(shared.queue_id),
-            batch.flags,
-            count(queue_offset),
-            places,
-            repeat(middle),
-            body_sizes,
-        )
-    )
-    behind_body = {size: topic + I16.pack(size + added_bytes) for size in set(text_sizes)}
-    ends = [b"".join((behind_body[len(text)], text, added)) for text in texts]
-    columns = [heads, bodies, ends]
-    if crc_tail:
-        found = map(crc32, ends, map(crc32, bodies, map(crc32, heads)))
-        columns.append(_crc_tails([crc & 0x7FFFFFFF for crc in found]))
-    return [b"".join(chain.from_iterable(zip(*columns, strict=True)))], places
-
-
-def _crc_tails(crcs: Iterable[int]) -> list[bytes]:
-    """Return the property that ends each record, given the checksum of all before it."""
-    parts = [(crc % 1000, crc // 1000 % 1000, crc // 1_000_000) for crc in crcs]
-    return [_FIRST_DIGITS[a] + _DIGITS[b] + _LAST_DIGITS[c] for a, b, c in parts]
 
 
 def blank(size: int) -> bytes:

@@ -60,8 +60,6 @@ FIXED = tuple(
 )
 """By bits 4 and 5 of the system flag."""
 FIXED_V4 = FIXED[0]
-ALIKE = tuple(struct.Struct(f">iIiiiqq{fixed.size - SYS_FLAG_AT - 4}si") for fixed in FIXED)
-"""The same with all in one that the messages of a batch share, from the system flag on."""
 HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 
 CRC_NAME = properties.CRC32.encode() + b"\x01"
