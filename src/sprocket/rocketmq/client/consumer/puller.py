@@ -9,7 +9,7 @@ from typing import Self, TypeVar, Unpack
 
 from sprocket.base.errors import NotConnected, RequestTimeout
 from sprocket.rocketmq.client.consumer.subscriptions import check_tags
-from sprocket.rocketmq.client.network import Backoff, ClientOptions, Lease, PullResult, Where
+from sprocket.rocketmq.client.network import Backoff, ClientOptions, Lease, Pull, PullResult, Where
 from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
@@ -124,18 +124,16 @@ class Puller:
         """
         check_tags(tags)
         brokers = self._lease.instance.brokers
-        return await self._patiently(
-            queue.topic,
-            lambda: brokers.pull(
-                self._group,
-                queue,
-                QueueOffset(offset),
-                count_max=count_max,
-                expression=tags,
-                version=self._version,
-                hold_ms=hold_ms,
-            ),
+        pull = Pull(
+            group=self._group,
+            queue=queue,
+            offset=QueueOffset(offset),
+            count_max=count_max,
+            expression=tags,
+            version=self._version,
+            hold_ms=hold_ms,
         )
+        return await self._patiently(queue.topic, lambda: brokers.pull(pull))
 
     async def _patiently(self, topic: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is an answer, a refusal, or patience has run out."""

@@ -6,7 +6,7 @@ share of one (`lease`). `Routes` knows which broker serves which topic.
 
 from sprocket.rocketmq.client.network import retry
 from sprocket.rocketmq.client.network.answers import granted, read
-from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, PullResult, PullStatus
+from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, Pull, PullResult, PullStatus
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
 from sprocket.rocketmq.client.network.connections import Connections
 from sprocket.rocketmq.client.network.lease import Client, ClientOptions, Lease, Where
@@ -22,6 +22,7 @@ __all__ = [
     "Connections",
     "JoinedGroup",
     "Lease",
+    "Pull",
     "PullResult",
     "PullStatus",
     "Routes",

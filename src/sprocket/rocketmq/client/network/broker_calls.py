@@ -65,6 +65,55 @@ class PullResult(Struct, frozen=True):
     body: bytes
 
 
+class Pull(Struct, frozen=True, kw_only=True):
+    """What is asked for by one pull.
+
+    Attributes:
+        group: Consumer group; the broker creates one it does not know.
+        queue: Where to read.
+        offset: First message wanted.
+        count_max: Most messages; the broker may give fewer.
+        expression: Tags, `A || B`, or `*`. The broker compares hashes only.
+        version: Of the subscription, in milliseconds since 1970; newer ones win.
+        hold_ms: How long the broker may wait for a message if there is none.
+        commit: Stored as the group's offset along the way.
+        is_lite: Say that this consumer pulls when its user asks; brokers limit those separately.
+    """
+
+    group: str
+    queue: MessageQueue
+    offset: QueueOffset
+    count_max: int
+    expression: str
+    version: int
+    hold_ms: int = 0
+    commit: QueueOffset | None = None
+    is_lite: bool = False
+
+    def header(self) -> PullMessage:
+        """Return the header of its request."""
+        sys_flag = _SUBSCRIPTION
+        if self.hold_ms:
+            sys_flag |= _SUSPEND
+        if self.commit is not None:
+            sys_flag |= _COMMIT_OFFSET
+        if self.is_lite:
+            sys_flag |= _LITE
+        return PullMessage(
+            consumer_group=self.group,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            queue_offset=self.offset,
+            max_msg_nums=self.count_max,
+            sys_flag=sys_flag,
+            commit_offset=self.commit or 0,
+            suspend_timeout_millis=self.hold_ms,
+            subscription=self.expression,
+            sub_version=self.version,
+            expression_type="TAG",
+        )
+
+
 class BrokerCalls:
     """Typed calls to the brokers that own a queue.
 
@@ -164,64 +213,18 @@ class BrokerCalls:
         address = self._routes.require_master(broker_name)
         await self._connections.call(address, RequestCode.UNLOCK_BATCH_MQ, None, body)
 
-    async def pull(
-        self,
-        group: str,
-        queue: MessageQueue,
-        offset: QueueOffset,
-        *,
-        count_max: int,
-        expression: str,
-        version: int,
-        hold_ms: int = 0,
-        commit: QueueOffset | None = None,
-        lite: bool = False,
-    ) -> PullResult:
-        """Ask for messages of a queue.
-
-        Args:
-            group: Consumer group; the broker creates one it does not know.
-            queue: Where to read.
-            offset: First message wanted.
-            count_max: Most messages; the broker may give fewer.
-            expression: Tags, `A || B`, or `*`. The broker compares hashes only.
-            version: Of the subscription, in milliseconds since 1970; newer ones win.
-            hold_ms: How long the broker may wait for a message if there is none.
-            commit: Stored as the group's offset along the way.
-            lite: Say that this consumer pulls when its user asks; brokers limit those separately.
-
-        Raises:
-            BrokerRefused: With any code that is no `PullStatus`.
-        """
-        sys_flag = _SUBSCRIPTION
-        if hold_ms:
-            sys_flag |= _SUSPEND
-        if commit is not None:
-            sys_flag |= _COMMIT_OFFSET
-        if lite:
-            sys_flag |= _LITE
-        header = PullMessage(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=count_max,
-            sys_flag=sys_flag,
-            commit_offset=commit or 0,
-            suspend_timeout_millis=hold_ms,
-            subscription=expression,
-            sub_version=version,
-            expression_type="TAG",
-        )
-        address = self._routes.read_address(queue.broker_name)
-        timeout_ms = hold_ms + _ANSWER_MARGIN_MS if hold_ms else None
+    async def pull(self, pull: Pull) -> PullResult:
+        """Ask for messages of a queue. Raises BrokerRefused with any code but a `PullStatus`."""
+        address = self._routes.read_address(pull.queue.broker_name)
+        timeout_ms = pull.hold_ms + _ANSWER_MARGIN_MS if pull.hold_ms else None
         code = RequestCode.PULL_MESSAGE
-        if lite and address not in self._without_lite:
+        if pull.is_lite and address not in self._without_lite:
             code = RequestCode.LITE_PULL_MESSAGE
+        header = pull.header()
         command = await self._connections.request(address, code, header, timeout_ms=timeout_ms)
         status = _PULL_STATUS.get(command.code)
         if status is None:
-            if lite and command.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            if pull.is_lite and command.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 self._without_lite.add(address)
             raise refused(address, code, command)
         answer = read(address, lambda: command.header(PullMessageAnswer))

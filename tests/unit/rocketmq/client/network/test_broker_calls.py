@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import BrokerRefused
-from sprocket.rocketmq.client.network import PullStatus
+from sprocket.rocketmq.client.network import Pull, PullStatus
 from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
+from sprocket.rocketmq.model.offsets import QueueOffset
 
 
 async def ready(world: Any) -> Any:
@@ -17,6 +18,12 @@ async def ready(world: Any) -> Any:
     instance = world.instance()
     await instance.routes.find("t")
     return instance
+
+
+def asking(world: Any, **options: Any) -> Pull:
+    """Return a pull of the first queue from its beginning."""
+    usual: dict[str, Any] = {"expression": "*", "count_max": 5, "version": 9}
+    return Pull(group="g", queue=world.queue(0), offset=QueueOffset(0), **(usual | options))
 
 
 def test_nothing_committed_is_none(world: Any) -> None:
@@ -85,9 +92,7 @@ def test_a_pull_says_what_it_wants(world: Any) -> None:
         world.cluster.store("t", 0, b"x")
 
         async def pull(**options: Any) -> headers.PullMessage:
-            await instance.brokers.pull(
-                "g", world.queue(0), 0, count_max=5, expression="A || B", version=9, **options
-            )
+            await instance.brokers.pull(asking(world, expression="A || B", **options))
             header: headers.PullMessage = world.cluster.requests[-1].header(headers.PullMessage)
             return header
 
@@ -111,18 +116,14 @@ def test_statuses_of_a_pull(world: Any) -> None:
             world.cluster.on[RequestCode.PULL_MESSAGE] = lambda peer, command: peer.send(
                 response(command, status.value, answer)  # noqa: B023 - used in this round
             )
-            found = await instance.brokers.pull(
-                "g", world.queue(0), 0, count_max=5, expression="*", version=9
-            )
+            found = await instance.brokers.pull(asking(world))
             assert found.status is status
             assert (found.next_offset, found.min_offset, found.max_offset) == (4, 1, 9)
         world.cluster.on[RequestCode.PULL_MESSAGE] = lambda peer, command: world.cluster.refuse(
             peer, command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "who?"
         )
         with pytest.raises(BrokerRefused, match=r"who\? \(code 26\)"):
-            await instance.brokers.pull(
-                "g", world.queue(0), 0, count_max=5, expression="*", version=9
-            )
+            await instance.brokers.pull(asking(world))
         await instance.close()
 
     world.run(main)

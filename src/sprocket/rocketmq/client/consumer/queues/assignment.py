@@ -7,18 +7,16 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.queues.consume_counts import ConsumeCounts
 from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import NEVER, ProcessQueue
 from sprocket.rocketmq.client.consumer.queues.queue_puller import QueuePuller
-from sprocket.rocketmq.client.network import BrokerCalls
+from sprocket.rocketmq.client.network import BrokerCalls, Lease
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.runtime.tasks import Tasks
 
 Start: TypeAlias = Literal["first", "last"] | datetime | int
 """Where a group begins that has committed nothing: at the oldest message, behind the newest, or at
@@ -121,8 +119,7 @@ class Assignment:
         starts: Say where to begin.
         locks: None for a consumer that is not orderly.
         pulling: Fills the queues.
-        tasks: Own the pulling.
-        clock: Dates locks, and samples the counts.
+        lease: Its tasks own the pulling; its clock dates locks, and samples the counts.
         settings: Limits of the queues.
         notes_moves: Whether an offset that a queue is moved to counts as the group's; not so where
             only the user says how far the group is.
@@ -135,8 +132,7 @@ class Assignment:
         starts: StartOffsets,
         locks: Locks | None,
         pulling: QueuePuller,
-        tasks: Tasks,
-        clock: Clock,
+        lease: Lease,
         settings: ConsumerSettings,
         *,
         notes_moves: bool = True,
@@ -146,10 +142,10 @@ class Assignment:
         self._starts = starts
         self._locks = locks
         self._pulling = pulling
-        self._tasks = tasks
-        self._clock = clock
+        self._tasks = lease.tasks
+        self._clock = lease.instance.clock
         self._settings = settings
-        self.counts = ConsumeCounts(clock)
+        self.counts = ConsumeCounts(self._clock)
         """How the consumer does with each topic."""
         self._notes_moves = notes_moves
         self._on_leave = on_leave

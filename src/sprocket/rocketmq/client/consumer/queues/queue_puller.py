@@ -8,7 +8,7 @@ from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
-from sprocket.rocketmq.client.network import BrokerCalls, PullResult, PullStatus, retry
+from sprocket.rocketmq.client.network import BrokerCalls, Pull, PullResult, PullStatus, retry
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import ResponseCode
@@ -125,17 +125,18 @@ class QueuePuller:
                 is_failing = False
 
     async def _pull(self, held: ProcessQueue, subscription: Subscription) -> PullResult:
-        return await self._brokers.pull(
-            self._group,
-            held.queue,
-            held.pulled_to,
+        pull = Pull(
+            group=self._group,
+            queue=held.queue,
+            offset=held.pulled_to,
             count_max=min(self._settings.pull_messages_max, max(held.free_messages, _COUNT_MIN)),
             expression=subscription.expression,
             version=subscription.version,
             hold_ms=self._settings.hold_ms,
             commit=self._offsets.get(held.queue) if self._commits else None,
-            lite=self._is_lite,
+            is_lite=self._is_lite,
         )
+        return await self._brokers.pull(pull)
 
     def _pause_s(self, error: ClientError | WireError) -> float:
         """Return how long to wait after a pull that failed."""

@@ -19,6 +19,7 @@ from sprocket.rocketmq.client.consumer.queues import (
     QueuePuller,
     StartOffsets,
 )
+from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
@@ -29,7 +30,8 @@ class Bench:
 
     def __init__(self, world: Any, listener: Any, *, orderly: bool = False) -> None:
         world.cluster.topics["t"] = 2
-        self.instance = instance = world.instance()
+        self.lease = lease = Lease("consumer", world.names, world.reach)
+        self.instance = instance = lease.begin()
         self.offsets = Offsets("g", BrokerLedger("g", instance.brokers))
         settings = ConsumerSettings()
         self.locks = Locks("g", "me", instance.brokers) if orderly else None
@@ -50,8 +52,7 @@ class Bench:
             StartOffsets(self.offsets, instance.brokers, "last"),
             self.locks,
             QueuePuller("g", instance.brokers, subscriptions, consumption, self.offsets, settings),
-            instance.tasks,
-            world.clock,
+            lease,
             settings,
         )
         self.both = [world.queue(0), world.queue(1)]
@@ -86,7 +87,7 @@ def test_a_queue_goes_when_the_listener_has_returned(world: Any, orderly: bool) 
         assert ("g", "t", 0) not in world.cluster.locked
         assert await bench.change(bench.both)
         assert bench.assignment.queues("t") == bench.both
-        await bench.instance.close()
+        await bench.lease.end()
 
     world.run(main)
 
@@ -104,7 +105,7 @@ def test_a_queue_that_cannot_be_asked_about_is_not_taken(world: Any) -> None:
         assert bench.assignment.queues() == []
         world.cluster.on.clear()
         assert await bench.change(bench.both)
-        await bench.instance.close()
+        await bench.lease.end()
 
     world.run(main)
 
@@ -121,7 +122,7 @@ def test_only_locked_queues_are_taken(world: Any) -> None:
         assert bench.locks is not None
         assert await bench.locks.acquire(bench.both) == {}
         await bench.locks.release(bench.both)
-        await bench.instance.close()
+        await bench.lease.end()
 
     world.run(main)
 
@@ -148,7 +149,7 @@ def test_stopping_hands_out_nothing_more(world: Any) -> None:
         assert world.cluster.committed["g", "t", 0] > 0
         assert world.cluster.locked == {}
         assert bench.assignment.queues() == []
-        await bench.instance.close()
+        await bench.lease.end()
 
     world.run(main)
 
@@ -184,7 +185,7 @@ def test_the_last_move_of_a_queue_decides(world: Any, ending: str) -> None:
         assert await first is await second is (ending != "given up")
         await asyncio.sleep(1)
         assert got == ([] if ending == "given up" else [b"2"])
-        await bench.instance.close()
+        await bench.lease.end()
 
     world.run(main)
 
@@ -208,6 +209,6 @@ def test_of_two_changes_the_last_decides(world: Any, count: int) -> None:
         world.cluster.store("t", 0, b"x")
         await asyncio.sleep(1)
         assert got == [b"x"]
-        await bench.instance.close()
+        await bench.lease.end()
 
     world.run(main)
