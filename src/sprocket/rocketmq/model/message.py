@@ -11,6 +11,7 @@ from msgspec import Struct, field, structs
 
 from sprocket.base import compression
 from sprocket.base.compression import Method
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 
 COMPRESSED = 0x1
@@ -51,6 +52,16 @@ def compression_method(sys_flag: int) -> Method | None:
     if method is None:
         raise WireError(f"unknown compression in system flag {sys_flag:#x}")
     return method
+
+
+def unpacked(stored_body: Buffer, sys_flag: int) -> bytes:
+    """Return a body as its producer was given it, unpacked if `sys_flag` says that it is packed.
+
+    Raises:
+        WireError: The packed bytes are damaged, of an unknown method, or too large unpacked.
+    """
+    method = compression_method(sys_flag)
+    return bytes(stored_body) if method is None else compression.decompress(method, stored_body)
 
 
 def compression_flag(method: Method) -> int:
@@ -224,15 +235,8 @@ class StoredMessage(Struct, frozen=True, gc=False):
 
     @property
     def body(self) -> bytes:
-        """The body as the producer gave it, unpacked if `sys_flag` says that it is packed.
-
-        Raises:
-            WireError: The packed bytes are damaged, of an unknown method, or too large unpacked.
-        """
-        method = compression_method(self.sys_flag)
-        if method is None:
-            return self.stored_body
-        return compression.decompress(method, self.stored_body)
+        """The body as the producer gave it; see `unpacked` for what is raised."""
+        return unpacked(self.stored_body, self.sys_flag)
 
     @property
     def message_id(self) -> str:

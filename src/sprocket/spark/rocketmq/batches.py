@@ -9,10 +9,9 @@ import pyarrow as pa
 from sprocket.base.errors import CorruptRecord, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
-from sprocket.rocketmq.codec import compression
 from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.model.internal import is_internal_topic
-from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED
+from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED, unpacked
 from sprocket.spark.rocketmq.decode import cut
 from sprocket.spark.rocketmq.options import Mode, Options
 from sprocket.spark.rocketmq.rows import COLUMNS, VIEWS, RecordRows
@@ -178,7 +177,7 @@ class Batches:
         for number in packed.tolist():
             stored = view[records.body_start[number] : records.body_end[number]]
             try:
-                body = compression.decompress(stored, int(sys_flags[number]))
+                body = unpacked(stored, int(sys_flags[number]))
             except WireError as error:
                 self._fail_fast(records, number, where, str(error))
                 corruption.setdefault(number, str(error))

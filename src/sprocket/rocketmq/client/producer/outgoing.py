@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from sprocket.base import compression
 from sprocket.base.compression import Method
 from sprocket.base.errors import InvalidMessage, MethodMissing
 from sprocket.base.units import KIB
 from sprocket.rocketmq.client.producer.place import Place
 from sprocket.rocketmq.client.producer.validation import check_message
 from sprocket.rocketmq.client.settings import ProducerSettings
-from sprocket.rocketmq.codec import compression
 from sprocket.rocketmq.codec.record import UniqueIds, batch, properties
 from sprocket.rocketmq.model.internal import (
     FORBIDDEN_TO_SEND,
@@ -22,7 +22,7 @@ from sprocket.rocketmq.model.internal import (
     RETRY_PREFIX,
     TOPIC_CHARACTERS_MAX,
 )
-from sprocket.rocketmq.model.message import Message
+from sprocket.rocketmq.model.message import Message, compression_flag
 from sprocket.rocketmq.model.route import MessageQueue
 
 REPLY = "reply"
@@ -180,13 +180,13 @@ def prepare(
     if len(body) >= settings.compress_bytes_min:
         method = Method(settings.compress_method.upper())
         try:
-            packed, bits = compression.compress(body, method=method, level=settings.compress_level)
+            packed = compression.compress(method, body, level=settings.compress_level)
         except MethodMissing as error:
             raise InvalidMessage(
                 f"compress_method = {settings.compress_method!r}: {error}"
             ) from error
         if len(packed) < len(body):
-            body, sys_flag = packed, bits
+            body, sys_flag = packed, compression_flag(method)
     one = Outgoing(
         message.topic,
         body,
