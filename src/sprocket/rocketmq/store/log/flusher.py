@@ -25,6 +25,8 @@ Invariants
 3. At most one sync and one fill are in flight.
 """
 
+from msgspec import Struct
+
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, PendingSync, create_segment, segment_name
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
@@ -42,23 +44,20 @@ ROOM_STEP_BYTES = 16 * MIB
 _ZEROS = bytes(FILL_STEP_BYTES)
 
 
-class LogSync:
-    """One sync of the log. `target` is what is durable once it has run.
+class LogSync(Struct, frozen=True, eq=False):
+    """One sync of the log.
 
-    Args:
+    Attributes:
         ranges: What is to become durable.
-        target: Where it ends in the log.
+        target: What is durable once it has run: where they end in the log.
     """
 
-    __slots__ = ("_ranges", "target")
-
-    def __init__(self, ranges: list[Range], target: PhysicalOffset) -> None:
-        self._ranges = ranges
-        self.target = target
+    ranges: list[Range]
+    target: PhysicalOffset
 
     def start(self) -> PendingSync | None:
         """Have the system do by itself what `run` does; None where it cannot, or not in one go."""
-        return self._ranges[0][0].start_sync() if len(self._ranges) == 1 else None
+        return self.ranges[0][0].start_sync() if len(self.ranges) == 1 else None
 
     def run(self) -> None:
         """Sync the files.
@@ -68,61 +67,34 @@ class LogSync:
             DiskFailed: What reached the disk is unknown.
         Threads: any.
         """
-        for file, _position, _size in self._ranges:
+        for file, _position, _size in self.ranges:
             file.sync()
 
 
-class FillJob:
+class FillJob(Struct, eq=False, kw_only=True):
     """One step ahead of the writer, over the bytes from `start` to `end` of the log.
 
     If there are none it only makes the file that begins at `start`.
 
     Attributes:
-        zeros: They become zeros, and durable; if not, the disk has room for them.
-        is_made: It has made the file that begins at `start`, and that is on the disk.
+        disk: Where the log lies.
+        folder: Its folder there.
+        segment_bytes: The size of its files.
+        zeros: The bytes become zeros, and durable; if not, the disk has room for them.
+        create: It makes the file that begins at `start`.
+        is_made: It has made that file, and that is on the disk.
         is_syncing: The file's sync has begun and not succeeded.
     """
 
-    __slots__ = (
-        "_create",
-        "_disk",
-        "_folder",
-        "_path",
-        "_segment_bytes",
-        "_segment_start",
-        "end",
-        "is_made",
-        "is_syncing",
-        "start",
-        "zeros",
-    )
-
-    def __init__(
-        self,
-        disk: Disk,
-        folder: str,
-        segment_bytes: int,
-        start: int,
-        end: int,
-        *,
-        zeros: bool,
-        create: bool,
-    ) -> None:
-        self.zeros = zeros
-        self.start = start
-        self.end = end
-        self._disk = disk
-        self._segment_bytes = segment_bytes
-        self._segment_start = start - start % segment_bytes
-        self._folder = folder
-        self._path = f"{folder}/{segment_name(self._segment_start)}"
-        self._create = create
-        self.is_made = self.is_syncing = False
-
-    @property
-    def creates(self) -> int | None:
-        """The start of the file that the step makes, if it makes one."""
-        return self._segment_start if self._create else None
+    disk: Disk
+    folder: str
+    segment_bytes: int
+    start: int
+    end: int
+    zeros: bool
+    create: bool
+    is_made: bool = False
+    is_syncing: bool = False
 
     def run(self) -> None:
         """Write and sync the zeros, or take the room, in a new file if the log needs one.
@@ -132,15 +104,17 @@ class FillJob:
             DiskFailed: The file refused.
         Threads: any.
         """
-        if self._create:
-            self._disk.make_folder(self._folder, durable=True)
-            create_segment(self._disk, self._path, self._segment_bytes, durable=True)
+        disk, position = self.disk, self.start % self.segment_bytes
+        path = f"{self.folder}/{segment_name(self.start - position)}"
+        if self.create:
+            disk.make_folder(self.folder, durable=True)
+            create_segment(disk, path, self.segment_bytes, durable=True)
             self.is_made = True
         if self.start == self.end:
             return
-        file = self._disk.open(self._path, write=True)
+        file = disk.open(path, write=True)
         try:
-            position, size = self.start - self._segment_start, self.end - self.start
+            size = self.end - self.start
             if self.zeros:
                 file.write([memoryview(_ZEROS)[:size]], position)
                 self.is_syncing = True
@@ -274,16 +248,9 @@ class Flusher:
         if start > first_missing:
             start = first_missing
         rest = segment_bytes - start % segment_bytes
-        self._fill = FillJob(
-            self._disk,
-            self._log.files.folder,
-            segment_bytes,
-            start,
-            start + min(step, rest),
-            zeros=zeros,
-            create=start == first_missing,
+        return self._step(
+            start, start + min(step, rest), zeros=zeros, create=start == first_missing
         )
-        return self._fill
 
     def begin_file(self) -> FillJob | None:
         """Return what makes the next file, if what was appended needs it and no fill is out.
@@ -296,8 +263,18 @@ class Flusher:
         start: int = files.end_of_files
         if not len(files):
             start = self._log.written - self._log.written % files.segment_bytes
+        return self._step(start, start, zeros=False, create=True)
+
+    def _step(self, start: int, end: int, *, zeros: bool, create: bool) -> FillJob:
+        files = self._log.files
         self._fill = FillJob(
-            self._disk, files.folder, files.segment_bytes, start, start, zeros=False, create=True
+            disk=self._disk,
+            folder=files.folder,
+            segment_bytes=files.segment_bytes,
+            start=start,
+            end=end,
+            zeros=zeros,
+            create=create,
         )
         return self._fill
 
@@ -324,8 +301,8 @@ class Flusher:
             # The next attempt comes when the writer has passed what was to be filled now.
             self._filled = job.end + self._fill_ahead_bytes
             return
-        if job.creates is not None:
-            self._log.files.adopt(job.creates)
+        if job.create:
+            self._log.files.adopt(job.start)
         self._filled = job.end
 
     def fill_blocks_write(self) -> bool:
@@ -333,6 +310,6 @@ class Flusher:
         fill = self._fill
         if fill is not None and self._lacks_file:
             return True  # another job is to make it; one at a time
-        if fill is None or not (fill.zeros or fill.creates is not None):
+        if fill is None or not (fill.zeros or fill.create):
             return False
         return self._log.end > fill.start

@@ -102,7 +102,7 @@ def test_zeros_go_ahead_of_the_writer() -> None:
     _write(log, STEP)
     job = flush.begin_fill(zeros=True)
     assert job is not None
-    assert (job.start, job.creates) == (9 * STEP, None)
+    assert (job.start, job.create) == (9 * STEP, False)
 
 
 def test_a_fill_in_flight_blocks_a_write_into_it() -> None:
@@ -128,7 +128,7 @@ def test_room_ahead_is_no_zeros_and_blocks_nothing_but_a_new_file() -> None:
     calls = dict(disk.calls)
     job = flush.begin_fill(zeros=False)
     assert job is not None
-    assert (job.start, job.creates, job.zeros) == (STEP, None, False)
+    assert (job.start, job.create, job.zeros) == (STEP, False, False)
     log.append([new(body=bytes(2 * STEP))], [0], 1)
     assert not flush.fill_blocks_write()
     job.run()
@@ -137,11 +137,11 @@ def test_room_ahead_is_no_zeros_and_blocks_nothing_but_a_new_file() -> None:
     assert disk.calls["allocate"] == 1
     assert bytes(log.files.segments[0].view) == before
     _write(log, 3 * STEP)
-    while (job := flush.begin_fill(zeros=False)) is not None and job.creates is None:
+    while (job := flush.begin_fill(zeros=False)) is not None and not job.create:
         job.run()
         flush.finish_fill(job, None)
     assert job is not None
-    assert job.creates == SEGMENT
+    assert (job.create, job.start) == (True, SEGMENT)
     assert not flush.fill_blocks_write()
     log.append([new(body=bytes(3 * STEP))], [0], 1)
     assert flush.fill_blocks_write()
@@ -179,7 +179,7 @@ def test_a_new_file_without_room_is_taken_up() -> None:
     """The writer need not make it again."""
     disk, log, flush = _make(2 * SEGMENT)
     _write(log, 6 * STEP)
-    while (job := flush.begin_fill(zeros=False)) is not None and job.creates is None:
+    while (job := flush.begin_fill(zeros=False)) is not None and not job.create:
         flush.finish_fill(job, None)
     assert job is not None
     disk.fail("allocate", 1, errno.ENOSPC)
@@ -256,7 +256,7 @@ def test_a_file_that_could_not_be_made_is_made_by_the_writer() -> None:
     _write(log, 6 * STEP)
     job = flush.begin_fill(zeros=True)
     assert job is not None
-    assert job.creates == SEGMENT
+    assert (job.create, job.start) == (True, SEGMENT)
     disk.fail("sync_folder", 1, errno.EIO)
     with pytest.raises(DiskFailed) as caught:
         job.run()
