@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from msgspec import structs
+
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
@@ -255,15 +257,26 @@ class Sender:
             text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
         elif not unique_key.isascii():
             unique_key = unique_key.encode("utf-8", "replace").decode()
+        return structs.replace(
+            self._bare(header, queue_id, born_host, unique_key),
+            topic=topic_name,
+            body=body,
+            properties=(text + self._suffix).encode("utf-8", "replace"),
+        )
+
+    def _bare(
+        self, header: SendMessage, queue_id: int, born_host: bytes, unique_key: str
+    ) -> NewRecord:
+        """Return what a request says of its record, or of each of them: no body, no properties."""
         return NewRecord(
-            topic_name,
+            header.topic,
             queue_id,
-            body,
-            (text + self._suffix).encode("utf-8", "replace"),
+            b"",
+            b"",
             born_host,
             self._store_host,
             header.flag,
-            sys_flag & _CLEARED_FLAGS,
+            header.sys_flag & _CLEARED_FLAGS,
             header.born_timestamp,
             header.reconsume_times,
             0,
@@ -299,9 +312,11 @@ class Sender:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
         if not parts.bodies:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
-        if is_inner:
-            return self._inner_batch(header, queue_id, body, len(parts.bodies), shared, born_host)
         unique_key = shared.get(properties.UNIQ_KEY, "")
+        record = self._bare(header, queue_id, born_host, unique_key)
+        if is_inner:
+            record = structs.replace(record, body=body)
+            return self._inner_batch(record, len(parts.bodies), shared)
         if not _NOT_SHARED.isdisjoint(shared):
             shared = {name: value for name, value in shared.items() if name not in _NOT_SHARED}
         flags, bodies, texts = parts
@@ -309,48 +324,17 @@ class Sender:
         if added is None or topic.attributes:
             added = b""
             texts = [self._text_of_part(topic, text, shared) for text in texts]
-        shared_record = NewRecord(
-            header.topic,
-            queue_id,
-            b"",
-            b"",
-            born_host,
-            self._store_host,
-            0,
-            header.sys_flag & _CLEARED_FLAGS,
-            header.born_timestamp,
-            header.reconsume_times,
-            0,
-            unique_key,
-        )
-        return NewBatch(shared_record, flags, bodies, texts, added)
+        return NewBatch(structs.replace(record, flag=0), flags, bodies, texts, added)
 
-    def _inner_batch(
-        self,
-        header: SendMessage,
-        queue_id: int,
-        body: bytes | memoryview,
-        count: int,
-        shared: dict[str, str],
-        born_host: bytes,
-    ) -> NewRecord:
+    def _inner_batch(self, record: NewRecord, count: int, shared: dict[str, str]) -> NewRecord:
         """Return a batch as one record: its body as it came, with the properties of the batch."""
         if count > COUNT_MAX:
             raise _illegal(f"a batch of {count} messages, {COUNT_MAX} may be")
         said = shared | {properties.INNER_NUM: str(count)}
-        return NewRecord(
-            header.topic,
-            queue_id,
-            body,
-            (_text(said) + self._suffix).encode("utf-8", "replace"),
-            born_host,
-            self._store_host,
-            header.flag,
-            header.sys_flag & _CLEARED_FLAGS | INNER_BATCH | NEED_UNWRAP,
-            header.born_timestamp,
-            header.reconsume_times,
-            0,
-            shared[properties.UNIQ_KEY],
+        return structs.replace(
+            record,
+            properties=(_text(said) + self._suffix).encode("utf-8", "replace"),
+            sys_flag=record.sys_flag | INNER_BATCH | NEED_UNWRAP,
         )
 
     def _text_of_part(self, topic: TopicConfig, given: bytes, shared: dict[str, str]) -> bytes:

@@ -32,6 +32,9 @@ _Sent: TypeAlias = tuple[Peer, Command, SendMessage]
 _Asked: TypeAlias = tuple[Peer, Command, int, str]
 """Who sent what, and what the answer names: the queue and the unique key."""
 
+_AskedBatch: TypeAlias = tuple[Peer, Command, int, str, bool]
+"""The same of a batch, and whether it is one record."""
+
 
 class SendHandlers:
     """Sends, single and in batches; the batch flag decides which, not the code.
@@ -75,10 +78,10 @@ class SendHandlers:
         self._durable.take_up_now()
         batch = self._sender.batch(header, request.body, parse_host(peer.address))
         if isinstance(batch, NewRecord):
-            one = (peer, request, batch.queue_id, batch.unique_key)
-            self._durable.append([batch], self._stored_inner_batch, [one])
+            one = (peer, request, batch.queue_id, batch.unique_key, True)
+            self._durable.append([batch], self._stored_batch, [one])
         else:
-            one = (peer, request, batch.shared.queue_id, batch.shared.unique_key)
+            one = (peer, request, batch.shared.queue_id, batch.shared.unique_key, False)
             self._durable.append_batch(batch, self._stored_batch, [one])
 
     @property
@@ -133,32 +136,23 @@ class SendHandlers:
 
     def _stored_batch(
         self,
-        asked: Sequence[_Asked],
+        asked: Sequence[_AskedBatch],
         stored: AppendedBatch | None,
         error: StoreError | None,
         ready: Ready,
     ) -> None:
         """Make the answer to a batch."""
-        ((peer, request, queue_id, unique_key),) = asked
-        if stored is None or error is not None or request.serialize != JSON:
-            ready[peer] += self._answer(request, queue_id, unique_key, stored, error)
+        ((peer, request, queue_id, key, is_inner),) = asked
+        if stored is None or error is not None or request.serialize != JSON or is_inner:
+            ready[peer] += self._answer(
+                request, queue_id, key, stored, error, is_inner_batch=is_inner
+            )
         elif not request.flag & ONEWAY_FLAG:
             *before, last = stored.physical_offsets
             start = self._before_last_id(before).encode()
             offset = stored.queue_offsets[0]
-            frame = quick_answers.stored(request.opaque, start, last, queue_id, offset, unique_key)
+            frame = quick_answers.stored(request.opaque, start, last, queue_id, offset, key)
             ready[peer].append(frame)
-
-    def _stored_inner_batch(
-        self,
-        asked: Sequence[_Asked],
-        stored: AppendedBatch | None,
-        error: StoreError | None,
-        ready: Ready,
-    ) -> None:
-        """Make the answer to a batch that is one record."""
-        ((peer, request, queue_id, key),) = asked
-        ready[peer] += self._answer(request, queue_id, key, stored, error, is_inner_batch=True)
 
     def _answer(
         self,

@@ -200,7 +200,7 @@ def test_answers_are_what_their_header_declares(
     assert _answers("_stored", asked, stored, error) == expected
     for alone in (stored, stored and stored.part(1)):
         for one in asked[:2]:
-            found = _answers("_stored_batch", [one], alone, error)
+            found = _answers("_stored_batch", [(*one, False)], alone, error)
             assert found == _declared(*one[1:], alone, error, code)
 
 
