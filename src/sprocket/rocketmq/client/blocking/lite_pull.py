@@ -4,16 +4,8 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling, doing, early
-from sprocket.rocketmq.client.consumer import (
-    LitePullConsumer,
-    OnRebalance,
-    Start,
-    Strategy,
-    averagely,
-)
-from sprocket.rocketmq.client.network import ClientOptions
+from sprocket.rocketmq.client.consumer import ConsumerOptions, LitePullConsumer
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -28,26 +20,13 @@ class BlockingLitePullConsumer(OpenedTwin[LitePullConsumer]):
         where: Where,
         *,
         group: str,
-        start: Start = "last",
         auto_commit: bool = True,
-        strategy: Strategy = averagely,
-        on_rebalance: OnRebalance | None = None,
-        settings: ConsumerSettings | None = None,
-        **options: Unpack[ClientOptions],
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         super().__init__(
             "consumer",
             where,
-            lambda at: LitePullConsumer(
-                at,
-                group=group,
-                start=start,
-                auto_commit=auto_commit,
-                strategy=strategy,
-                on_rebalance=on_rebalance,
-                settings=settings,
-                **options,
-            ),
+            lambda at: LitePullConsumer(at, group=group, auto_commit=auto_commit, **options),
         )
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -5,10 +5,8 @@ from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
 from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, doing, early
-from sprocket.rocketmq.client.consumer import OnRebalance, PushConsumer, Start, Strategy, averagely
-from sprocket.rocketmq.client.network import ClientOptions
+from sprocket.rocketmq.client.consumer import PushConsumer, PushOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -27,13 +25,7 @@ class BlockingPushConsumer(OpenedTwin[PushConsumer]):
         *,
         group: str,
         listener: Listener | None = None,
-        orderly: bool = False,
-        broadcast: bool = False,
-        start: Start = "last",
-        strategy: Strategy = averagely,
-        on_rebalance: OnRebalance | None = None,
-        settings: ConsumerSettings | None = None,
-        **options: Unpack[ClientOptions],
+        **options: Unpack[PushOptions],
     ) -> None:
         self._threads = threads = None if listener is None else ListenerThreads(listener)
         super().__init__(
@@ -43,12 +35,6 @@ class BlockingPushConsumer(OpenedTwin[PushConsumer]):
                 at,
                 group=group,
                 listener=None if threads is None else threads.call,
-                orderly=orderly,
-                broadcast=broadcast,
-                start=start,
-                strategy=strategy,
-                on_rebalance=on_rebalance,
-                settings=settings,
                 **options,
             ),
         )

@@ -4,6 +4,7 @@
 common. Rooms: `queues` that `rebalance` gives a member, and `delivery` of their messages.
 """
 
+from sprocket.rocketmq.client.consumer.core import ConsumerOptions, PushOptions
 from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater
 from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
 from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer
@@ -13,12 +14,14 @@ from sprocket.rocketmq.client.consumer.queues import Start
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 
 __all__ = [
+    "ConsumerOptions",
     "DeadLetter",
     "DeliverLater",
     "LitePullConsumer",
     "OnRebalance",
     "Puller",
     "PushConsumer",
+    "PushOptions",
     "Start",
     "Strategy",
     "averagely",

@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from typing import cast
 
 from msgspec import Struct
 
@@ -66,6 +67,25 @@ _TIMEOUT_ROUNDS = 10
 _log = log.get_logger(__name__)
 
 
+class ConsumerOptions(ClientOptions, total=False):
+    """Arguments that every consumer of a group takes; `PushConsumer` says what they mean."""
+
+    start: Start
+    strategy: Strategy
+    on_rebalance: OnRebalance | None
+    settings: ConsumerSettings | None
+
+
+class PushOptions(ConsumerOptions, total=False):
+    """And those of a consumer to which messages are handed."""
+
+    orderly: bool
+    broadcast: bool
+
+
+_OF_CONSUMER = PushOptions.__annotations__.keys() - ClientOptions.__annotations__.keys()
+
+
 class ConsumerPlan(Struct, frozen=True, kw_only=True):
     """What the user of a consumer wants; see `PushConsumer` and `LitePullConsumer`."""
 
@@ -106,7 +126,7 @@ class ConsumerCore:
     Args:
         plan: What is wanted.
         where: NameServers, or a client to share.
-        options: For a client of its own.
+        options: As the consumer got them; those of `ClientOptions` are for a client of its own.
 
     Raises:
         InvalidMessage: The group's name is illegal.
@@ -115,7 +135,8 @@ class ConsumerCore:
     def __init__(self, plan: ConsumerPlan, where: Where, options: ClientOptions) -> None:
         check_group(plan.group)
         self._plan = plan
-        self.lease = Lease("consumer", where, options)
+        of_client = {name: one for name, one in options.items() if name not in _OF_CONSUMER}
+        self.lease = Lease("consumer", where, cast("ClientOptions", of_client))
         self.subscriptions = Subscriptions()
         self._open: OpenConsumer | None = None
         self._closing = asyncio.Lock()

@@ -6,11 +6,10 @@ from typing import Self, Unpack
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
-from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.queues import ProcessQueue, Start
-from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
-from sprocket.rocketmq.client.network import BrokerCalls, ClientOptions, Where
+from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerOptions, ConsumerPlan
+from sprocket.rocketmq.client.consumer.queues import ProcessQueue
+from sprocket.rocketmq.client.consumer.rebalance import averagely
+from sprocket.rocketmq.client.network import BrokerCalls, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL
@@ -60,20 +59,16 @@ class LitePullConsumer:
         where: Where,
         *,
         group: str,
-        start: Start = "last",
         auto_commit: bool = True,
-        strategy: Strategy = averagely,
-        on_rebalance: OnRebalance | None = None,
-        settings: ConsumerSettings | None = None,
-        **options: Unpack[ClientOptions],
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         plan = ConsumerPlan(
             group=group,
-            start=start,
             is_auto_commit=auto_commit,
-            strategy=strategy,
-            on_rebalance=on_rebalance,
-            settings=settings or ConsumerSettings(),
+            start=options.get("start", "last"),
+            strategy=options.get("strategy", averagely),
+            on_rebalance=options.get("on_rebalance"),
+            settings=options.get("settings") or ConsumerSettings(),
         )
         self._core = ConsumerCore(plan, where, options)
         self._is_assigned: bool | None = None

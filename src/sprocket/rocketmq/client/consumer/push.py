@@ -5,12 +5,10 @@ from dataclasses import replace
 from typing import Self, Unpack
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
+from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan, PushOptions
 from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater, Handover, Listener
-from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
-from sprocket.rocketmq.client.consumer.queues import Start
-from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
-from sprocket.rocketmq.client.network import ClientOptions, Where
+from sprocket.rocketmq.client.consumer.rebalance import averagely
+from sprocket.rocketmq.client.network import Where
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL
@@ -67,15 +65,9 @@ class PushConsumer:
         *,
         group: str,
         listener: Listener | None = None,
-        orderly: bool = False,
-        broadcast: bool = False,
-        start: Start = "last",
-        strategy: Strategy = averagely,
-        on_rebalance: OnRebalance | None = None,
-        settings: ConsumerSettings | None = None,
-        **options: Unpack[ClientOptions],
+        **options: Unpack[PushOptions],
     ) -> None:
-        settings = settings or ConsumerSettings()
+        settings = options.get("settings") or ConsumerSettings()
         self._handover: Handover | None = None
         if listener is None:
             self._handover = Handover(self._is_held)
@@ -85,11 +77,11 @@ class PushConsumer:
             group=group,
             listener=listener,
             is_loop=self._handover is not None,
-            is_orderly=orderly,
-            is_broadcast=broadcast,
-            start=start,
-            strategy=strategy,
-            on_rebalance=on_rebalance,
+            is_orderly=options.get("orderly", False),
+            is_broadcast=options.get("broadcast", False),
+            start=options.get("start", "last"),
+            strategy=options.get("strategy", averagely),
+            on_rebalance=options.get("on_rebalance"),
             settings=settings,
         )
         self._core = ConsumerCore(plan, where, options)

@@ -7,7 +7,7 @@ with its reason; an entry that is needed no more fails as well.
 import asyncio
 import inspect
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -260,7 +260,10 @@ def test_twins_are_made_with_what_they_are_given(
 
     monkeypatch.setattr(real, "__init__", make)
     arguments = {argument: object() for argument in signature.parameters if argument != "options"}
-    options = {"clock": object()} if "options" in signature.parameters else {}
+    options = {}
+    if "options" in signature.parameters:
+        (kind,) = get_args(signature.parameters["options"].annotation)
+        options = {argument: object() for argument in get_type_hints(kind)}
     getattr(blocking, name)(**arguments, **options)
     if "listener" in seen:
         assert inspect.iscoroutinefunction(seen.pop("listener"))

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import ClientError, NotConnected, SettingsError
-from sprocket.rocketmq.client import Admin, Client, ClientSettings, Message, Producer, PushConsumer
+from sprocket.rocketmq.client import (
+    Admin,
+    Client,
+    ClientSettings,
+    ConsumerSettings,
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+)
 from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -97,3 +106,15 @@ def test_what_belongs_to_the_shared_client_is_said_there(world: Any) -> None:
             await Admin(client).start()
 
     world.run(main)
+
+
+def test_a_shared_client_leaves_a_consumer_its_own_arguments(world: Any) -> None:
+    """What is the client's, or nobody's, is refused; the rest is the consumer's."""
+    shared = Client(world.names)
+    settings = ConsumerSettings()
+    PushConsumer(shared, group="g", orderly=True, start="first", settings=settings)
+    LitePullConsumer(shared, group="g", start="first", settings=settings)
+    wrong: dict[str, Any]
+    for wrong in ({"client": ClientSettings()}, {"ordrly": True}):
+        with pytest.raises(SettingsError, match=f"{next(iter(wrong))}: say it of the shared"):
+            PushConsumer(shared, group="g", settings=settings, **wrong)
