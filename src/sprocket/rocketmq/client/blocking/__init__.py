@@ -26,11 +26,11 @@ from sprocket.rocketmq.client import (
     tls_context,
 )
 from sprocket.rocketmq.client.blocking.admin import BlockingAdmin as Admin
-from sprocket.rocketmq.client.blocking.lite_pull import BlockingLitePullConsumer as LitePullConsumer
 from sprocket.rocketmq.client.blocking.portal import BlockingClient as Client
-from sprocket.rocketmq.client.blocking.producer import BlockingProducer as Producer
-from sprocket.rocketmq.client.blocking.puller import BlockingPuller as Puller
-from sprocket.rocketmq.client.blocking.push import BlockingPushConsumer as PushConsumer
+from sprocket.rocketmq.client.blocking.twins import BlockingLitePullConsumer as LitePullConsumer
+from sprocket.rocketmq.client.blocking.twins import BlockingProducer as Producer
+from sprocket.rocketmq.client.blocking.twins import BlockingPuller as Puller
+from sprocket.rocketmq.client.blocking.twins import BlockingPushConsumer as PushConsumer
 
 __all__ = [
     "Admin",
