@@ -119,14 +119,16 @@ class FileQueue:
             count: Most units wanted, at least 1.
 
         Returns:
-            Whole units; fewer than `count` at the end of the queue or of a file.
+            Whole units; fewer than `count` at the end of the queue or of a file. Where a file was
+            cut short they are absent, which is all zeros.
 
         Raises:
             OffsetTooSmall: The file that held `offset` is gone.
             OffsetTooLarge: `offset` is at the end or behind it.
         """
-        size = min(count, self._left(offset)) * UNIT_BYTES
-        return memoryview(self._files.read(offset * UNIT_BYTES, size))
+        position = offset * UNIT_BYTES
+        size = min(min(count, self._left(offset)) * UNIT_BYTES, self._files.left(position))
+        return memoryview(_whole(self._files.read(position, size), size))
 
     def _left(self, offset: int) -> int:
         """Return how many units there are from `offset` on; errors as `read`."""
@@ -149,7 +151,11 @@ class FileQueue:
             left = self._left(offset)
             count = min(count, left)
         ahead = min(_AHEAD_UNITS, left) * UNIT_BYTES
-        return places_of(self._files.read_on(offset * UNIT_BYTES, count * UNIT_BYTES, ahead))
+        position, size = offset * UNIT_BYTES, count * UNIT_BYTES
+        units = self._files.read_on(position, size, ahead)
+        if len(units) < size:
+            return places_of(_whole(units, min(size, self._files.left(position))))
+        return places_of(units)
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return `offset`: each message has its own unit."""
@@ -524,6 +530,13 @@ class FileQueue:
         self._files.close()
         if self._extension is not None:
             self._extension.close()
+
+
+def _whole(units: bytes | memoryview, size: int) -> bytes | memoryview:
+    """Return `size` bytes of units; those that a short file does not hold whole are absent."""
+    if len(units) >= size:
+        return units
+    return bytes(units[: len(units) - len(units) % UNIT_BYTES]).ljust(size, b"\0")
 
 
 def _present(data: bytes, end: int) -> tuple[int, int]:

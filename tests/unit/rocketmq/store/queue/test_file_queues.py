@@ -360,3 +360,22 @@ def test_a_note_that_is_damaged_or_missing_does_not_count(
     assert noted.loaded(monkeypatch) == (noted.expected, 2)
     noted.note.unlink()
     assert noted.loaded(monkeypatch) == (noted.expected, 2)
+
+
+@pytest.mark.parametrize("size", [0, 1, 90, 99, 100])
+def test_a_file_that_was_cut_inside_a_unit_has_no_units_there(size: int, tmp_path: Path) -> None:
+    """A copy that broke off and kept the time: the note counts, what is gone is absent units."""
+    noted = Noted(tmp_path)
+    os.truncate(noted.root / f"T/0/{400:020d}", size)
+    noted.age()
+    queues = FileQueues(RealDisk(), str(noted.root), SMALL, note=str(noted.note), write=False)
+    queues.load(clean=True)
+    queue = only(queues)
+    assert (queue.min_offset, queue.max_offset) == noted.expected["T", 0][:2]
+    for offset in range(20, 25):
+        place = (100 * offset, 100) if 20 * (offset - 19) <= size else (0, 0)
+        code = 7 * offset if place[1] else 0
+        assert queue.units(offset, 5)[0][1:4] == queue.unit(offset) == (*place, code)
+        offsets, sizes = queue.places(offset, 5)
+        assert (offsets[0], sizes[0], len(sizes)) == (*place, 25 - offset)
+    queues.close()
