@@ -4,7 +4,6 @@
 share of one (`lease`). `Routes` knows which broker serves which topic.
 """
 
-from sprocket.rocketmq.client.network import retry
 from sprocket.rocketmq.client.network.answers import granted, read
 from sprocket.rocketmq.client.network.broker_calls import BrokerCalls, Pull, PullResult, PullStatus
 from sprocket.rocketmq.client.network.client_instance import ClientInstance, JoinedGroup
@@ -29,5 +28,4 @@ __all__ = [
     "Where",
     "granted",
     "read",
-    "retry",
 ]

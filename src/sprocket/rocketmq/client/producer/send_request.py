@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import BrokerRefused, ClientError, RequestRefused, RequestTimeout
-from sprocket.rocketmq.client.network import retry
 from sprocket.rocketmq.client.producer.outgoing import Outgoing, SendResult, SendStatus
 from sprocket.rocketmq.client.settings import ProducerSettings
-from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageAnswer, SendMessageV2
@@ -22,6 +21,22 @@ from sprocket.rocketmq.remoting import Channel
 
 Answered = Callable[[list[Outgoing], Command | None, ClientError | None], None]
 
+_BUSY = frozenset(
+    (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY)
+)
+"""Refusals of a send that pass by themselves; only its deadline ends the tries."""
+_MAY_PASS = frozenset(
+    (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    )
+)
+"""The other codes for which RocketMQ's producer tries again, `tries_when_refused` times in all."""
+_REFUSED_S = 0.1
+"""Before a refused message goes out again."""
 _STATUS = {int(status): status for status in SendStatus}
 
 
@@ -153,16 +168,16 @@ class SendRequests:
         return Again(self.unexpired(sent), 0.0)
 
     def _refused(self, sent: list[Outgoing], error: BrokerRefused) -> Again:
-        if error.code in retry.BUSY:
-            return Again(self.unexpired(sent), retry.REFUSED_S)
+        if error.code in _BUSY:
+            return Again(self.unexpired(sent), _REFUSED_S)
         if len(sent) > 1:
             for one in sent:
                 one.is_alone = True
             return Again(sent, 0.0)
         one = sent[0]
         one.refusals += 1
-        if error.code in retry.MAY_PASS and one.refusals < self.settings.tries_when_refused:
-            return Again(self.unexpired(sent), retry.REFUSED_S)
+        if error.code in _MAY_PASS and one.refusals < self.settings.tries_when_refused:
+            return Again(self.unexpired(sent), _REFUSED_S)
         self.fail(one, error)
         return _NOTHING_AGAIN
 

@@ -8,7 +8,7 @@ from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
-from sprocket.rocketmq.client.network import BrokerCalls, Pull, PullResult, PullStatus, retry
+from sprocket.rocketmq.client.network import BrokerCalls, Pull, PullResult, PullStatus
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import ResponseCode
@@ -23,6 +23,9 @@ _ROUND_S = 0.05
 _COUNT_MIN = 32
 """Asked for at least, as RocketMQ's clients do, by who has still room for less: answers of a few
 messages cost their broker as much each."""
+
+_SLOWED_S = 0.02
+"""Before the next pull, after a broker's FLOW_CONTROL, as RocketMQ's clients make it."""
 
 _log = log.get_logger(__name__)
 
@@ -141,7 +144,7 @@ class QueuePuller:
     def _pause_s(self, error: ClientError | WireError) -> float:
         """Return how long to wait after a pull that failed."""
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
-            return retry.SLOWED_S
+            return _SLOWED_S
         return self._settings.pull_retry_ms / 1000
 
     def take(self, held: ProcessQueue, subscription: Subscription, result: PullResult) -> None:
