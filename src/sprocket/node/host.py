@@ -16,7 +16,7 @@ Invariants
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sprocket.base import settings
 from sprocket.base.clock import Clock, SystemClock
@@ -24,10 +24,13 @@ from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.place import Place
 from sprocket.base.progress import Step
 from sprocket.base.settings import ForeignSettings, Loaded
-from sprocket.node.listening import HostSettings, Listening
-from sprocket.node.opening import C, OpeningWatch, Say, on_a_thread
-from sprocket.runtime.driver import Bound, Carried, E, OnEvent
-from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.settings import HostSettings
+
+if TYPE_CHECKING:
+    from sprocket.node.listening import Listening
+    from sprocket.node.opening import C, OpeningWatch, Say
+    from sprocket.runtime.driver import Bound, Carried, E, OnEvent
+    from sprocket.runtime.pressure import Pressure
 
 
 class Running(Protocol):
@@ -56,16 +59,18 @@ class Site:
     """Takes what must be ended when the process stops."""
     ports: Mapping[str, int]
     """Every port of the process by name, other products' too."""
-    _bound: Mapping[str, Bound]
-    _listening: Listening
-    _watch: OpeningWatch
+    _bound: "Mapping[str, Bound]"
+    _listening: "Listening"
+    _watch: "OpeningWatch"
 
-    async def open(self, do: Callable[[Step], C]) -> C:
+    async def open(self, do: "Callable[[Step], C]") -> "C":
         """Open something that may take long, on a thread, and have it closed at the end.
 
         Args:
             do: Opens it, with the step to call.
         """
+        from sprocket.node.opening import on_a_thread
+
         found = await on_a_thread(self._watch, do)
         self.parts.callback(found.close)
         return found
@@ -73,9 +78,9 @@ class Site:
     async def listen(
         self,
         name: str,
-        codec: Callable[[], Carried[E]],
-        on_event: OnEvent[E],
-        pressure: Pressure | None = None,
+        codec: "Callable[[], Carried[E]]",
+        on_event: "OnEvent[E]",
+        pressure: "Pressure | None" = None,
     ) -> None:
         """Let clients in at one port.
 
@@ -133,7 +138,7 @@ class Host:
         *,
         disk: Disk | None = None,
         clock: Clock | None = None,
-        say: Say | None = None,
+        say: "Say | None" = None,
     ) -> "Host":
         """Take the ports, open everything, let clients in.
 
@@ -149,6 +154,9 @@ class Host:
             StoreError: A folder is another's, locked or damaged.
             SettingsError: A port is in use, or an address none of this machine.
         """
+        from sprocket.node.listening import Listening
+        from sprocket.node.opening import OpeningWatch
+
         disk, clock = disk or RealDisk(), clock or SystemClock()
         listening = Listening.of(given.of(HostSettings), disk, clock)
         bound: dict[str, Bound] = {}

@@ -4,7 +4,6 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -15,16 +14,7 @@ from sprocket.runtime import driver
 from sprocket.runtime.driver import Bound, Carried, ConnectionSettings, E, OnEvent, Server
 from sprocket.runtime.greeting import Greeter
 from sprocket.runtime.pressure import Pressure
-from sprocket.runtime.settings import ClientLimits, EncryptionSettings, ListenSettings
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostSettings:
-    """The groups that a host reads itself; a product may have more to say in them."""
-
-    server: ListenSettings = field(default_factory=ListenSettings)
-    limits: ClientLimits = field(default_factory=ClientLimits)
-    tls: EncryptionSettings = field(default_factory=EncryptionSettings)
+from sprocket.runtime.settings import ClientLimits, HostSettings, ListenSettings
 
 
 class Listening:

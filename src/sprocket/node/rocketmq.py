@@ -5,11 +5,9 @@ connection of its own. What they are made of is imported when they are opened, s
 asks for their settings does not pay for it.
 """
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from ssl import SSLContext
 from typing import TYPE_CHECKING
 
 from sprocket.base.clock import Clock
@@ -18,20 +16,19 @@ from sprocket.base.errors import ForeignStore
 from sprocket.base.place import Place
 from sprocket.base.settings import Loaded
 from sprocket.base.units import GIB
-from sprocket.node.encryption import client_context
 from sprocket.node.host import Host, Product, Serve, Site
-from sprocket.node.listening import advertised_host, own_host, stored_ip, told_host
-from sprocket.node.opening import Say
 from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
 from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, TlsSettings
-from sprocket.runtime.driver import address
-from sprocket.runtime.pressure import Pressure
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from sprocket.node.opening import Say
     from sprocket.rocketmq.broker.broker import Broker
     from sprocket.rocketmq.codec.config import JsonValue
     from sprocket.rocketmq.remoting import Channels, Connection
     from sprocket.rocketmq.store.recovery import RecoveryReport
+    from sprocket.runtime.pressure import Pressure
 
 VIP_DISTANCE = 2
 """How far below a broker's port its second one is; clients work it out by themselves."""
@@ -76,7 +73,7 @@ class RunningBroker:
     broker: "Broker"
     channels: "Channels"
     """What the broker asks of its clients."""
-    pressure: Pressure
+    pressure: "Pressure"
     """How much waits for the disk."""
     is_registered_here: bool
     """Whether there is a NameServer in this process."""
@@ -106,10 +103,12 @@ def _nameserver_ports(given: Loaded[object]) -> Mapping[str, int]:
 
 async def _open_nameserver(site: Site) -> Serve:
     """Read what tools have given it; routes come from the brokers."""
+    from sprocket.node.listening import told_host
     from sprocket.rocketmq.nameserver import KeyValues, NameServer, key_values
     from sprocket.rocketmq.remoting import Dispatcher
     from sprocket.rocketmq.server.handlers.nameserver import NameServerHandlers
     from sprocket.rocketmq.store.config_file import ConfigFile
+    from sprocket.runtime.driver import address
 
     settings, place = site.given.of(Settings), site.place
     file = ConfigFile(place.disk, f"{place.folder}/kvConfig.json")
@@ -143,6 +142,7 @@ def _broker_ports(given: Loaded[object]) -> Mapping[str, int]:
 async def _open_broker(site: Site) -> Serve:
     """Open the store."""
     from sprocket.base.disk import NonblockingDisk
+    from sprocket.node.listening import advertised_host, stored_ip
     from sprocket.rocketmq.store.store import Store
 
     settings, place = site.given.of(Settings), site.place
@@ -159,6 +159,8 @@ async def _open_broker(site: Site) -> Serve:
     )
 
     async def serve() -> RunningBroker:
+        import asyncio
+
         from sprocket.rocketmq.broker.broker import Broker
         from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
         from sprocket.rocketmq.broker.route_lookup import RouteLookup
@@ -167,6 +169,7 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
         from sprocket.runtime.cold_reads import ColdReads
+        from sprocket.runtime.driver import address
         from sprocket.runtime.slices import Slices
 
         loop, parts, port = asyncio.get_running_loop(), site.parts, site.ports["broker"]
@@ -231,8 +234,10 @@ def _codec(server: ServerSettings) -> "Callable[[], Connection]":
     return lambda: Connection(frame_bytes_max=server.frame_bytes_max)
 
 
-def _pressure(settings: Settings) -> Pressure:
+def _pressure(settings: Settings) -> "Pressure":
     """Return what says how much may wait for the disk."""
+    from sprocket.runtime.pressure import Pressure
+
     limits = settings.limits
     if settings.store.flush == "sync":
         return Pressure(limits.unsynced_bytes_max, limits.connection_unsynced_bytes_max)
@@ -243,13 +248,18 @@ def _pressure(settings: Settings) -> Pressure:
 
 def _nameservers(settings: Settings, site: Site) -> list[str]:
     """Return every NameServer to register with, this process's own first."""
+    from sprocket.node.listening import own_host
+    from sprocket.runtime.driver import address
+
     own = site.ports.get("nameserver")
     mine = [] if own is None else [address(own_host(settings.server.host), own)]
     return [*mine, *settings.broker.nameservers]
 
 
-def nameserver_tls(settings: TlsSettings) -> SSLContext | None:
+def nameserver_tls(settings: TlsSettings) -> "SSLContext | None":
     """Return what the broker's connections to NameServers use, None if they are plain."""
+    from sprocket.node.encryption import client_context
+
     is_wanted = settings.to_nameservers or settings.mode == "enforcing"
     return client_context(settings) if is_wanted else None
 
@@ -349,7 +359,7 @@ class Node:
         clock: Clock | None = None,
         geometry: Geometry | None = None,
         has_nameserver: bool = True,
-        say: Say | None = None,
+        say: "Say | None" = None,
     ) -> "Node":
         """See `Host.start`.
 

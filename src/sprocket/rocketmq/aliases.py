@@ -20,7 +20,6 @@ from sprocket.base.nearest import hint
 from sprocket.base.settings import ForeignSettings
 from sprocket.base.units import KIB
 from sprocket.rocketmq import absent_settings
-from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
 
@@ -57,7 +56,7 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
         SettingsError: A name that RocketMQ does not have, a value that is none, or one that asks
             for what is not built.
     """
-    given = java_properties.read(text)
+    given = _read(text)
     for name, allowed, why in _DEMANDS:
         if name in given and given[name].strip().lower() not in allowed:
             raise SettingsError(f"{source}: {name}={given[name]}: {why}")
@@ -82,7 +81,7 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
 
 def read_nameserver_conf(text: bytes | str, source: str) -> ForeignSettings:
     """Return what a namesrv.conf says; arguments and errors as for `read_broker_conf`."""
-    given = java_properties.read(text)
+    given = _read(text)
     values, ignored = _interpret(given, source, NAMESERVER, NAMESERVER_NAMES, frozenset())
     return ForeignSettings(values=values, ignored=ignored)
 
@@ -118,6 +117,13 @@ def to_nameserver_conf(nameserver: NameServerSettings, server: ServerSettings) -
 
 
 # How texts become values and back.
+
+
+def _read(text: bytes | str) -> Mapping[str, str]:
+    # Whoever only asks for settings does not pay for the codec.
+    from sprocket.rocketmq.codec.config import java_properties
+
+    return java_properties.read(text)
 
 
 def _number(text: str) -> int:

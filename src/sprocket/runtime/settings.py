@@ -3,7 +3,7 @@
 A product that has more to say of one of these adds its fields in a group derived from it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -67,3 +67,12 @@ class EncryptionSettings:
     trust_path: str = ""
     """Certificates of the authorities that signed those of clients, and of servers that this one
     connects to."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostSettings:
+    """The groups that a host reads itself; a product may have more to say in them."""
+
+    server: ListenSettings = field(default_factory=ListenSettings)
+    limits: ClientLimits = field(default_factory=ClientLimits)
+    tls: EncryptionSettings = field(default_factory=EncryptionSettings)

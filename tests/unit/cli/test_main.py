@@ -111,6 +111,20 @@ def test_what_reports_something_does_so_as_json() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [["--help"], ["settings"]])
+def test_what_only_tells_something_loads_no_server(words: list[str]) -> None:
+    """Nor what servers log with: that takes longer than all the rest of such a command."""
+    heavy = ("asyncio", "ssl", "structlog", "sprocket.rocketmq.codec", "sprocket.runtime.driver")
+    code = (
+        "import sys; from sprocket.cli.main import app\n"
+        f"try: app()({words})\nexcept SystemExit: pass\n"
+        f"print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+@pytest.mark.slow
 def test_starting_is_light() -> None:
     """Neither Spark nor its friends are imported for the command line and the node."""
     code = (

@@ -4,7 +4,6 @@ Alone it reads the queues and changes nothing at the broker. With a group it get
 queues, as any member does, and the messages that it wrote are consumed.
 """
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,6 +80,8 @@ class Shown:
     """
 
     def __init__(self, count: int | None, *, as_json: bool) -> None:
+        import asyncio
+
         self.written = 0
         self.enough = asyncio.Event()
         self._count = count
@@ -120,6 +121,8 @@ async def _alone(
     until_end: bool,
 ) -> None:
     """Pull from every queue at once until there were enough, or all was shown."""
+    import asyncio
+
     from sprocket.rocketmq.client import Puller
 
     await _require(remote, topic)
@@ -203,6 +206,8 @@ async def _with_group(
     show: Shown,
 ) -> None:
     """Be a member of the group; what was not shown stays for the others."""
+    import asyncio
+
     from sprocket.rocketmq.client import ConsumerSettings, PushConsumer
 
     async def listener(messages: "list[ReceivedMessage]") -> None:

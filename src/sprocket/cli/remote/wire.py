@@ -1,6 +1,5 @@
 """What commands that talk to a running cluster share: where it is, and how it is reached."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -132,6 +131,8 @@ async def each(items: Sequence[T], ask: Callable[[T], Awaitable[R]]) -> list[R]:
     Raises:
         ClientError: One could not be answered; the others are not waited for.
     """
+    import asyncio
+
     answers: dict[int, R] = {}
     rest = iter(enumerate(items))
 

@@ -2,13 +2,14 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sprocket.base.settings import ForeignSettings
+if TYPE_CHECKING:
+    from sprocket.node.host import Product
 
 FileOption = Annotated[
     str | None,
@@ -33,14 +34,12 @@ class GivenSettings:
     """Of the store, if a broker.conf names it."""
 
 
-def read(
-    path: str | None, interpret: Callable[[bytes, str], ForeignSettings] | None
-) -> GivenSettings:
+def read(path: str | None, products: "Sequence[Product]") -> GivenSettings:
     """Return what a file gives; settings of RocketMQ that we do not have are named on stderr.
 
     Args:
         path: The file, or None.
-        interpret: Reads one of RocketMQ's, of the kind that is expected here; None: none is.
+        products: Who is to have them; one of RocketMQ's is read as the last one's.
 
     Raises:
         SettingsError, DiskFailed: It cannot be read, or a setting is wrong.
@@ -51,9 +50,10 @@ def read(
 
     content = read_file(RealDisk(), path)
     text = content.decode("utf-8", "replace")
-    if interpret is None or is_toml(path, text):
+    foreign = [one.foreign for one in products if one.foreign is not None]
+    if not foreign or is_toml(path, text):
         return GivenSettings(toml=text)
-    found = interpret(content, path)
+    found = foreign[-1](content, path)
     if found.ignored:
         names = ", ".join(found.ignored)
         sys.stderr.write(f"sprocket: {path}: ignored, as there is no such setting here: {names}\n")

@@ -52,8 +52,7 @@ def serve(
     from sprocket.node import process
     from sprocket.node.host import Host
 
-    foreign = [one.foreign for one in products if one.foreign is not None]
-    given = config_file.read(options.config, foreign[-1] if foreign else None)
+    given = config_file.read(options.config, products)
     loaded = load_given(products, given, options.config, options.overrides, own)
     folder = os.path.abspath(data or given.folder or default)
 

@@ -58,9 +58,8 @@ def load(
         SettingsError, DiskFailed: A source cannot be read, or a setting is wrong.
     """
     from sprocket.node.products import PRODUCTS
-    from sprocket.rocketmq.aliases import read_broker_conf
 
-    given = config_file.read(config, read_broker_conf)
+    given = config_file.read(config, PRODUCTS)
     return load_given(PRODUCTS, given, config, overrides, options or {})
 
 

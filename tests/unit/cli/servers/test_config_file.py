@@ -7,7 +7,7 @@ import pytest
 from sprocket.base.errors import DiskFailed, SettingsError
 from sprocket.cli.servers import config_file
 from sprocket.cli.servers.config_file import GivenSettings
-from sprocket.rocketmq.aliases import read_broker_conf
+from sprocket.node.products import PRODUCTS
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     """Values of a broker.conf, its folder, and a word about what is ignored."""
     path = tmp_path / "broker.conf"
     path.write_text("brokerName=b\nstorePathRootDir=/data\nhaListenPort=1\n")
-    given = config_file.read(str(path), read_broker_conf)
+    given = config_file.read(str(path), PRODUCTS)
     assert given == GivenSettings(
         values=[("broker.name", "b", f"{path} (brokerName)")], folder="/data"
     )
@@ -38,7 +38,7 @@ def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         f"sprocket: {path}: ignored, as there is no such setting here: haListenPort\n"
     )
     path.write_text("brokerName=b\n")
-    config_file.read(str(path), read_broker_conf)
+    config_file.read(str(path), PRODUCTS)
     assert capsys.readouterr().err == ""
 
 
@@ -46,16 +46,16 @@ def test_a_file_of_ours_is_left_to_the_loader(tmp_path: Path) -> None:
     """And no file gives nothing."""
     path = tmp_path / "a.toml"
     path.write_text("[broker]\nname = 'b'\n")
-    given = config_file.read(str(path), read_broker_conf)
+    given = config_file.read(str(path), PRODUCTS)
     assert given == GivenSettings(toml="[broker]\nname = 'b'\n")
-    assert config_file.read(None, read_broker_conf) == GivenSettings()
+    assert config_file.read(None, PRODUCTS) == GivenSettings()
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """Is one clear error."""
     with pytest.raises(DiskFailed):
-        config_file.read(str(tmp_path / "none"), read_broker_conf)
+        config_file.read(str(tmp_path / "none"), PRODUCTS)
     path = tmp_path / "b.conf"
     path.write_text("brokerNmae=b")
     with pytest.raises(SettingsError, match="did you mean brokerName"):
-        config_file.read(str(path), read_broker_conf)
+        config_file.read(str(path), PRODUCTS)
