@@ -8,7 +8,7 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import pytest
@@ -351,7 +351,7 @@ def rooms() -> set[str]:
     return faces
 
 
-def room_of(module: str, faces: set[str]) -> str:
+def room_of(module: str, faces: Set[str]) -> str:
     """The innermost room that a module lies in; empty if in none."""
     parts = module.split(".")
     inner = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
@@ -370,6 +370,33 @@ def test_outsiders_import_a_room_by_its_face() -> None:
             room = room_of(node.module, faces)
             if room and room != node.module and not (inside + ".").startswith(room + "."):
                 found.append(f"{name(path)}:{node.lineno} {node.module}")
+    assert found == []
+
+
+def exported(face: str) -> dict[str, str]:
+    """The module that each name comes from which a face imports."""
+    path = SOURCE.joinpath(*face.split(".")[1:], "__init__.py")
+    return {
+        one.name: node.module or ""
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    }
+
+
+def test_tests_import_from_a_face_what_it_exports() -> None:
+    """So that what lies inside a room can move there without a change in a test."""
+    exports, found = {face: exported(face) for face in rooms()}, []
+    for path in (
+        p for top in ("tests", "bench", "examples") for p in ROOT.joinpath(top).rglob("*.py")
+    ):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or node.module is None:
+                continue
+            face = exports.get(room_of(node.module, exports.keys()), {})
+            names = [one.name for one in node.names if face.get(one.name) == node.module]
+            if names and node.module not in exports:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.module} {names}")
     assert found == []
 
 

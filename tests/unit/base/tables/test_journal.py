@@ -8,8 +8,8 @@ import pytest
 
 from sprocket.base.disk import Steps, read_file, replace_file, steps
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
-from sprocket.base.tables import journal
-from sprocket.base.tables.journal import SEGMENTS_MAX, Journal
+from sprocket.base.tables import Journal, journal
+from sprocket.base.tables.journal import SEGMENTS_MAX
 from sprocket.testing.disk import SimulatedDisk
 
 PATH = "/j/lines"

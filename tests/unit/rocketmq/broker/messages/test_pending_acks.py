@@ -6,8 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from sprocket.base.errors import DiskFull, StoreError
-from sprocket.rocketmq.broker.messages import pending_acks
-from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks, Ready
+from sprocket.rocketmq.broker.messages import Ready, pending_acks
+from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks
 from sprocket.rocketmq.store.log import AppendedBatch
 
 PLACES = AppendedBatch([1], [2], 3)
