@@ -80,10 +80,7 @@ class TwinDisk:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._real = RealDisk()
-        self._twin = SimulatedDisk()
-        self._lock = threading.RLock()
-        self._is_dead = False
+        self._set_up(RealDisk(), SimulatedDisk())
         self._real.make_folder(folder)
         self._twin.make_folder(folder)
         self._adopt(folder)
@@ -110,11 +107,22 @@ class TwinDisk:
     def _succeed(self, twin: SimulatedDisk) -> "TwinDisk":
         made = TwinDisk.__new__(TwinDisk)
         made.folder = self.folder
-        made._real = self._real
-        made._twin = twin
-        made._lock = threading.RLock()
-        made._is_dead = False
+        made._set_up(self._real, twin)
         return made
+
+    def _set_up(self, real: RealDisk, twin: SimulatedDisk) -> None:
+        self._real = real
+        self._twin = twin
+        self._lock = threading.RLock()
+        self._is_dead = False
+        # What only looks is asked of the real one.
+        self.exists = real.exists
+        self.is_folder = real.is_folder
+        self.size = real.size
+        self.modified_at_ms = real.modified_at_ms
+        self.list = real.list
+        self.folders = real.folders
+        self.sizes = real.sizes
 
     def _adopt(self, folder: str) -> None:
         """Give everything in a folder its twin, synced."""
@@ -161,34 +169,6 @@ class TwinDisk:
             twin = self._twin.open(path, write=write, create=create, size=size)
             real = self._real.open(path, write=write, create=create, size=size)
             return _TwinFile(self, real, twin)
-
-    def exists(self, path: str) -> bool:
-        """See `Disk.exists`."""
-        return self._real.exists(path)
-
-    def is_folder(self, path: str) -> bool:
-        """See `Disk.is_folder`."""
-        return self._real.is_folder(path)
-
-    def size(self, path: str) -> int:
-        """See `Disk.size`."""
-        return self._real.size(path)
-
-    def modified_at_ms(self, path: str) -> int:
-        """See `Disk.modified_at_ms`."""
-        return self._real.modified_at_ms(path)
-
-    def list(self, folder: str) -> list[str]:
-        """See `Disk.list`."""
-        return self._real.list(folder)
-
-    def folders(self, folder: str) -> Sequence[str]:
-        """See `Disk.folders`."""
-        return self._real.folders(folder)
-
-    def sizes(self, folder: str) -> dict[str, int]:
-        """See `Disk.sizes`."""
-        return self._real.sizes(folder)
 
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         """See `Disk.make_folder`."""
