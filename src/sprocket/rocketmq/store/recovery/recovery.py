@@ -36,7 +36,7 @@ those it loses nothing behind a damaged record, and no queue or key that the log
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -654,7 +654,8 @@ def _seal(
     parts.disk.sync_folder(parts.layout.commitlog)
     _flush_queues(parts)
     if parts.index is not None:
-        parts.index.flush()
+        with _noting_doubt(parts):
+            parts.index.flush()
     if is_table_old:
         table = queue_table(parts.queues, closing=False)
         save_queue_table(parts.disk, parts.layout, table)
@@ -677,8 +678,15 @@ def _seal(
 def _flush_queues(parts: StoreParts) -> None:
     """Make queues durable, or leave a note that they may not be."""
     parts.step("queues made durable", 0, len(parts.queues))  # by one call, if after a crash
-    try:
+    with _noting_doubt(parts):
         parts.queues.flush()
+
+
+@contextlib.contextmanager
+def _noting_doubt(parts: StoreParts) -> Iterator[None]:
+    """Leave a note, see `mark_doubtful`, if what is synced here may not be on the disk."""
+    try:
+        yield
     except StoreError:
         with contextlib.suppress(StoreError):
             mark_doubtful(parts.disk, parts.layout)

@@ -359,6 +359,28 @@ def test_the_doubt_outlives_a_recovery_that_failed() -> None:
     assert b"failed" in read_file(disk, f"{ROOT}/abort")
 
 
+@pytest.mark.parametrize("part", ["consumequeue", "index"])
+def test_a_sync_of_queues_or_index_that_fails_in_a_recovery_leaves_doubt(part: str) -> None:
+    """The next one must not take what the system gives back for what the disk has."""
+    disk = _left(clean=False)
+    synced: list[str] = []
+
+    def fail(call: str, path: str) -> None:
+        if call.startswith("sync"):
+            if f"{ROOT}/commitlog" in synced and path.startswith(f"{ROOT}/{part}"):
+                disk.fail(call)
+            synced.append(path)
+
+    disk.before = fail
+    with pytest.raises(DiskFailed):
+        open_store(disk)
+    disk.before = None
+    assert b"failed" in read_file(disk, f"{ROOT}/abort")
+    disk = disk.kill()
+    _whole(open_store(disk))
+    assert b"failed" not in read_file(disk, f"{ROOT}/abort")
+
+
 def test_store_times_go_on_from_the_last_record() -> None:
     """A clock that was set back in between does not lead the log back."""
     disk, store = filled(4)
