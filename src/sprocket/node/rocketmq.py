@@ -120,8 +120,10 @@ async def _open_nameserver(site: Site) -> Serve:
     kept = KeyValues(file.load(key_values.from_json), keep)
 
     async def serve() -> RunningNameServer:
-        nameserver = NameServer(place.clock, settings.nameserver, settings.server, kept)
-        handlers = NameServerHandlers(nameserver.routes, nameserver.lookup, kept, nameserver.config)
+        nameserver = NameServer(place.clock, settings, kept)
+        handlers = NameServerHandlers(
+            nameserver.routes, nameserver.lookup, kept, nameserver.settings
+        )
         nameserver.start()
         site.parts.push_async_callback(nameserver.stop)
         await site.listen("nameserver", _codec(settings.server), Dispatcher(handlers.rows()))

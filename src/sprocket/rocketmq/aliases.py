@@ -21,7 +21,7 @@ from sprocket.base.settings import ForeignSettings
 from sprocket.base.units import KIB
 from sprocket.rocketmq import absent_settings
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES
-from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
+from sprocket.rocketmq.settings import Settings
 
 PAGE_BYTES = 4 * KIB
 """What RocketMQ counts as a page, whatever the machine's are."""
@@ -105,12 +105,11 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
     return dict(sorted(told.items()))
 
 
-def to_nameserver_conf(nameserver: NameServerSettings, server: ServerSettings) -> dict[str, str]:
+def to_nameserver_conf(settings: Settings) -> dict[str, str]:
     """Return the settings in RocketMQ's words, as GET_NAMESRV_CONFIG 319 answers them.
 
     Where its files lie is not told.
     """
-    settings = Settings(nameserver=nameserver, server=server)
     told = dict(absent_settings.NAMESERVER)
     told |= {one.name: one.write(_value(settings, one.setting)) for one in NAMESERVER.values()}
     return dict(sorted(told.items()))

@@ -6,7 +6,7 @@ from tests.answers import recording
 from sprocket.rocketmq import absent_settings, aliases
 from sprocket.rocketmq.absent_settings import BROKER_UNREAD
 from sprocket.rocketmq.aliases import BROKER_NAMES, NAMESERVER_NAMES
-from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
+from sprocket.rocketmq.settings import Settings
 
 UNTOLD = {"configStorePath", "kvConfigPath", "rocketmqHome"}
 """Where a NameServer's files lie."""
@@ -34,7 +34,7 @@ def test_every_alias_is_a_name_of_rocketmq() -> None:
     ("request_name", "told", "untold"),
     [
         ("26", aliases.to_broker_conf(Settings(), folder="/data"), set()),
-        ("names/319", aliases.to_nameserver_conf(NameServerSettings(), ServerSettings()), UNTOLD),
+        ("names/319", aliases.to_nameserver_conf(Settings()), UNTOLD),
     ],
 )
 def test_every_setting_that_rocketmq_tells_is_told(

@@ -12,7 +12,6 @@ from sprocket.base.units import GIB, KIB
 from sprocket.rocketmq import aliases
 from sprocket.rocketmq.settings import (
     BrokerSettings,
-    NameServerSettings,
     QueueGeometry,
     RetentionSettings,
     ServerSettings,
@@ -114,7 +113,7 @@ def test_the_defaults_in_rocketmqs_words() -> None:
     assert told["enableLmq"] == told["enableMultiDispatch"] == "false"
     assert "storePathRootDir" not in told
     assert list(told) == sorted(told)
-    names = aliases.to_nameserver_conf(NameServerSettings(), ServerSettings())
+    names = aliases.to_nameserver_conf(Settings())
     assert (names["listenPort"], names["enableAllTopicList"]) == ("9876", "true")
 
 

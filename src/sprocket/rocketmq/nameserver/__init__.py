@@ -1,7 +1,6 @@
 """The NameServer: which broker serves which topic."""
 
 from sprocket.rocketmq.nameserver import key_values
-from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
 from sprocket.rocketmq.nameserver.lookup import Lookup
 from sprocket.rocketmq.nameserver.nameserver import NameServer
@@ -12,7 +11,6 @@ __all__ = [
     "KeyValues",
     "Lookup",
     "NameServer",
-    "NameServerConfig",
     "RouteTables",
     "key_values",
 ]

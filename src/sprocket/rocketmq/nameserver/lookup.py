@@ -11,9 +11,9 @@ from msgspec import structs
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, WRITE
-from sprocket.rocketmq.nameserver.config import NameServerConfig
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
 from sprocket.rocketmq.nameserver.routes import RouteTables
 
@@ -39,12 +39,10 @@ class Lookup:
     Threads: event loop only.
     """
 
-    def __init__(
-        self, tables: RouteTables, key_values: KeyValues, config: NameServerConfig
-    ) -> None:
+    def __init__(self, tables: RouteTables, key_values: KeyValues, settings: LiveSettings) -> None:
         self._tables = tables
         self._key_values = key_values
-        self._config = config
+        self._settings = settings
 
     def route(self, topic: str, *, zone: str | None = None) -> TopicRoute:
         """Return where a topic lies.
@@ -67,7 +65,7 @@ class Lookup:
             brokers = [one for one in brokers if _is_in_zone(one, zone)]
         names = {one.name for one in brokers}
         order_conf = None
-        if self._config.now.order_conf:
+        if self._settings.now.nameserver.order_conf:
             order_conf = self._key_values.get(ORDER_NAMESPACE, topic)
         return TopicRoute(
             queues=[queue for name, queue in queues.items() if name in names],
@@ -129,7 +127,7 @@ class Lookup:
         """Return a broker; its first slave in the master's place where it may act as one."""
         broker = self._tables.broker_data(queue.broker_name)
         may_act = (
-            self._config.now.acting_master
+            self._settings.now.nameserver.acting_master
             and broker.enable_acting_master
             and not queue.perm & WRITE
             and not topic.startswith(NEVER_ACTED_PREFIX)

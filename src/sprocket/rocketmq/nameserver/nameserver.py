@@ -3,11 +3,11 @@
 import asyncio
 
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.nameserver.config import NameServerConfig
+from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.nameserver.key_values import KeyValues
 from sprocket.rocketmq.nameserver.lookup import Lookup
 from sprocket.rocketmq.nameserver.routes import RouteTables
-from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
+from sprocket.rocketmq.settings import Settings
 from sprocket.runtime.tasks import Tasks
 
 SCAN_SECONDS = 5.0
@@ -17,17 +17,10 @@ SCAN_SECONDS = 5.0
 class NameServer:
     """Tables, what changes and what reads them, and the task that lets silent brokers go."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        settings: NameServerSettings,
-        server: ServerSettings,
-        key_values: KeyValues,
-    ) -> None:
-        self.key_values = key_values
-        self.config = NameServerConfig(settings, server)
-        self.routes = RouteTables(clock, self.config)
-        self.lookup = Lookup(self.routes, key_values, self.config)
+    def __init__(self, clock: Clock, settings: Settings, key_values: KeyValues) -> None:
+        self.settings = live_settings.of_nameserver(settings, clock)
+        self.routes = RouteTables(clock, self.settings)
+        self.lookup = Lookup(self.routes, key_values, self.settings)
         self._tasks = Tasks("nameserver")
 
     def start(self) -> None:

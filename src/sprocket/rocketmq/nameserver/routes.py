@@ -29,9 +29,9 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.codec.headers import RegisterBroker
+from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
-from sprocket.rocketmq.nameserver.config import NameServerConfig
 
 _log = log.get_logger(__name__)
 
@@ -97,14 +97,14 @@ class RouteTables:
     Threads: event loop only.
     """
 
-    def __init__(self, clock: Clock, config: NameServerConfig) -> None:
+    def __init__(self, clock: Clock, settings: LiveSettings) -> None:
         self.topics: dict[str, dict[str, QueueData]] = {}
         """Topic → broker name → its queues there."""
         self.brokers: dict[str, BrokerEntry] = {}
         self.live: dict[tuple[str, str], LiveEntry] = {}
         """Cluster and address → the process."""
         self._clock = clock
-        self._config = config
+        self._settings = settings
 
     def broker_data(self, name: str) -> BrokerData:
         """Return a broker as routes tell it."""
@@ -257,7 +257,11 @@ class RouteTables:
         is_writable = is_master or not broker.enable_acting_master
         before = self.live.get((header.cluster_name, header.broker_addr))
         is_changed = is_first or before is None or before.version != body.version
-        if is_changed and self._config.now.forget_missing_topics and len(body.topics) > 1:
+        if (
+            is_changed
+            and self._settings.now.nameserver.forget_missing_topics
+            and len(body.topics) > 1
+        ):
             kept = {topic.name for topic in body.topics}
             for topic in [one for one in self.topics if one not in kept]:
                 self.forget_queues(topic, name)
@@ -269,7 +273,9 @@ class RouteTables:
     def _keep_alive(
         self, link: BrokerLink, header: RegisterBroker, body: RegisterBrokerBody
     ) -> None:
-        timeout_ms = header.heartbeat_timeout_millis or self._config.now.broker_expiry_ms
+        timeout_ms = (
+            header.heartbeat_timeout_millis or self._settings.now.nameserver.broker_expiry_ms
+        )
         self.live[header.cluster_name, header.broker_addr] = LiveEntry(
             broker=header.broker_name,
             broker_id=header.broker_id,

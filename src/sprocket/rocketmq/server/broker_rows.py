@@ -1,6 +1,7 @@
 """Every request that a broker answers: makes the handlers with the parts that each needs."""
 
-from sprocket.rocketmq.broker.admin import BrokerConfig, Room, RuntimeInfo, WaitingRequests
+from sprocket.rocketmq import live_settings
+from sprocket.rocketmq.broker.admin import Room, RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
@@ -140,9 +141,9 @@ def of_administrators(
         registration.identity.address,
         clock,
     )
-    config = BrokerConfig(settings, place.folder, clock, broker.settings_users())
+    live = live_settings.of_broker(settings, place.folder, clock, broker.settings_users())
     status = StatusHandlers(
-        store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster, config
+        store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster, live
     )
     return [
         *topics.rows(reads, slices),

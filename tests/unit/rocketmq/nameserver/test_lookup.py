@@ -6,12 +6,13 @@ import pytest
 from tests.unit.rocketmq.nameserver.test_routes import FakeLink
 
 from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.model.route import QueueData
-from sprocket.rocketmq.nameserver import KeyValues, Lookup, NameServerConfig, RouteTables
+from sprocket.rocketmq.nameserver import KeyValues, Lookup, RouteTables
 from sprocket.rocketmq.nameserver.lookup import SystemTopics
 from sprocket.rocketmq.nameserver.routes import BrokerEntry, LiveEntry
-from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
+from sprocket.rocketmq.settings import NameServerSettings, Settings
 from sprocket.testing.clock import FakeClock
 
 ORDER = {"ORDER_TOPIC_CONFIG": {"X": "a:4"}}
@@ -24,13 +25,15 @@ def queues(broker: str, *, perm: int = 6, flag: int = 0) -> QueueData:
 
 def lookup(tables: RouteTables, **settings: Any) -> Lookup:
     """Return the reading side of tables."""
-    config = NameServerConfig(NameServerSettings(**settings), ServerSettings())
-    return Lookup(tables, KeyValues(ORDER, lambda _: None), config)
+    live = live_settings.of_nameserver(
+        Settings(nameserver=NameServerSettings(**settings)), FakeClock()
+    )
+    return Lookup(tables, KeyValues(ORDER, lambda _: None), live)
 
 
 def empty() -> RouteTables:
     """Return tables that hold nothing."""
-    return RouteTables(FakeClock(), NameServerConfig(NameServerSettings(), ServerSettings()))
+    return RouteTables(FakeClock(), live_settings.of_nameserver(Settings(), FakeClock()))
 
 
 def two_brokers() -> RouteTables:

@@ -8,7 +8,7 @@ from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver import KeyValues, NameServer
-from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
+from sprocket.rocketmq.settings import NameServerSettings, Settings
 from sprocket.testing.clock import FakeClock
 
 
@@ -17,12 +17,8 @@ def test_the_watch_lets_silent_brokers_go() -> None:
 
     async def main() -> None:
         clock = FakeClock()
-        nameserver = NameServer(
-            clock,
-            NameServerSettings(broker_expiry_ms=1000),
-            ServerSettings(),
-            KeyValues({}, lambda _: None),
-        )
+        settings = Settings(nameserver=NameServerSettings(broker_expiry_ms=1000))
+        nameserver = NameServer(clock, settings, KeyValues({}, lambda _: None))
         nameserver.start()
         header = RegisterBroker(
             broker_name="a", broker_addr="1.1.1.1:1", cluster_name="C", broker_id=0

@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
 from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.nameserver import KeyValues, Lookup, NameServerConfig, RouteTables
+from sprocket.rocketmq.nameserver import KeyValues, Lookup, RouteTables
 from sprocket.rocketmq.nameserver.routes import BrokerEntry, Freshness, Registered
-from sprocket.rocketmq.settings import NameServerSettings, ServerSettings
+from sprocket.rocketmq.settings import NameServerSettings, Settings
 from sprocket.testing.clock import FakeClock
 
 V1, V2 = DataVersion(1, 1), DataVersion(2, 2)
@@ -35,9 +36,11 @@ class Both:
     """The tables of one NameServer from both sides."""
 
     def __init__(self, clock: FakeClock | None = None, **settings: Any) -> None:
-        config = NameServerConfig(NameServerSettings(**settings), ServerSettings())
-        self.writing = RouteTables(clock or FakeClock(), config)
-        self.lookup = Lookup(self.writing, KeyValues({}, lambda _: None), config)
+        live = live_settings.of_nameserver(
+            Settings(nameserver=NameServerSettings(**settings)), FakeClock()
+        )
+        self.writing = RouteTables(clock or FakeClock(), live)
+        self.lookup = Lookup(self.writing, KeyValues({}, lambda _: None), live)
         self.unregister = self.writing.unregister
         self.links: dict[str, FakeLink] = {}
         self.topics, self.cluster_info = self.lookup.topics, self.lookup.cluster_info
@@ -331,7 +334,7 @@ def test_the_tables_agree_after_any_of_it() -> None:
 
 def tables_of() -> RouteTables:
     """Return tables that hold nothing."""
-    return RouteTables(FakeClock(), NameServerConfig(NameServerSettings(), ServerSettings()))
+    return RouteTables(FakeClock(), live_settings.of_nameserver(Settings(), FakeClock()))
 
 
 def queues_on(broker: str) -> QueueData:

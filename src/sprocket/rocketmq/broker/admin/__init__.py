@@ -1,13 +1,12 @@
-"""What operators and upkeep ask of a broker: figures, settings, deletions, cleaning.
+"""What operators and upkeep ask of a broker: figures, deletions, cleaning.
 
-`runtime_info` tells figures, `config` the settings, `removal` deletes topics and groups,
-`upkeep` makes derived files durable and deletes what is old.
+`runtime_info` tells figures, `removal` deletes topics and groups, `upkeep` makes derived files
+durable and deletes what is old.
 """
 
-from sprocket.rocketmq.broker.admin.config import BrokerConfig
 from sprocket.rocketmq.broker.admin.folding import fold
 from sprocket.rocketmq.broker.admin.removal import Removal
 from sprocket.rocketmq.broker.admin.runtime_info import Room, RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.admin.upkeep import Upkeep
 
-__all__ = ["BrokerConfig", "Removal", "Room", "RuntimeInfo", "Upkeep", "WaitingRequests", "fold"]
+__all__ = ["Removal", "Room", "RuntimeInfo", "Upkeep", "WaitingRequests", "fold"]

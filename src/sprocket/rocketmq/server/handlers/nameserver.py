@@ -38,12 +38,12 @@ from sprocket.rocketmq.codec.headers import (
     ValueAnswer,
     WipeAnswer,
 )
+from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.nameserver import (
     ORDER_NAMESPACE,
     KeyValues,
     Lookup,
-    NameServerConfig,
     RouteTables,
 )
 from sprocket.rocketmq.remoting import Answer, Request, Row, row
@@ -56,7 +56,7 @@ class NameServerHandlers:
     _routes: RouteTables
     _lookup: Lookup
     _key_values: KeyValues
-    _config: NameServerConfig
+    _settings: LiveSettings
 
     def rows(self) -> list[Row]:
         """Return the table."""
@@ -98,7 +98,7 @@ class NameServerHandlers:
         request.peer.when_closed(self._routes.drop)
         registered = self._routes.register(request.peer, header, body)
         order = None
-        if self._config.now.order_conf_to_brokers:
+        if self._settings.now.nameserver.order_conf_to_brokers:
             order = self._key_values.namespace(ORDER_NAMESPACE)
         return Answer(
             header=RegisterBrokerAnswer(
@@ -169,7 +169,7 @@ class NameServerHandlers:
 
     def topics(self, _: Request, _header: NoFields) -> Answer:
         """Answer the name of every topic."""
-        if not self._config.now.list_all_topics:
+        if not self._settings.now.nameserver.list_all_topics:
             raise _disabled()
         return _list(self._lookup.topics())
 
@@ -195,7 +195,7 @@ class NameServerHandlers:
         return answer
 
     def _check_lists(self) -> None:
-        if not self._config.now.list_topics:
+        if not self._settings.now.nameserver.list_topics:
             raise _disabled()
 
     def put(self, _: Request, header: KeyValue) -> Answer:
@@ -228,12 +228,12 @@ class NameServerHandlers:
 
     def update(self, request: Request, _header: NoFields) -> Answer:
         """Change settings."""
-        self._config.update(java_properties.read(request.body))
+        self._settings.update(java_properties.read(request.body))
         return Answer()
 
     def told(self, _: Request, _header: NoFields) -> Answer:
         """Answer all settings."""
-        return Answer(body=(java_properties.write(self._config.told()),))
+        return Answer(body=(java_properties.write(self._settings.told()),))
 
 
 def _list(names: Iterable[str]) -> Answer:

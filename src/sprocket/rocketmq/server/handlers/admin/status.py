@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.admin import BrokerConfig, Removal, RuntimeInfo, Upkeep
+from sprocket.rocketmq.broker.admin import Removal, RuntimeInfo, Upkeep
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import KeyValueTable, ReplicaStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import BrokerConfigAnswer, NoFields, ViewStats
+from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
@@ -25,7 +26,7 @@ class StatusHandlers:
     _upkeep: Upkeep
     _removal: Removal
     _cluster: str
-    _config: BrokerConfig
+    _settings: LiveSettings
 
     def rows(self, reads: ColdReads) -> list[Row]:
         """Return the table."""
@@ -42,15 +43,15 @@ class StatusHandlers:
 
     def update(self, request: Request, _header: NoFields) -> Answer:
         """Change settings; no body is a success, as in RocketMQ."""
-        self._config.update(java_properties.read(request.body))
+        self._settings.update(java_properties.read(request.body))
         return Answer()
 
     def told(self, _: Request, _header: NoFields) -> Answer:
         """Answer all settings, in RocketMQ's words."""
-        version = bodies.encode(self._config.version).decode()
+        version = bodies.encode(self._settings.version).decode()
         return Answer(
             header=BrokerConfigAnswer(version=version),
-            body=(java_properties.write(self._config.told()),),
+            body=(java_properties.write(self._settings.told()),),
         )
 
     def runtime(self, _: Request, _header: NoFields) -> Answer:

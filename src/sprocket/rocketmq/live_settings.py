@@ -1,10 +1,11 @@
-"""The settings of a running broker, which tools may change (25) and ask for (26).
+"""The settings of a running broker or NameServer, which tools may change and ask for.
 
-A change lasts until the broker stops; to keep it, put it into the settings file.
+A change lasts until the server stops; to keep it, put it into the settings file.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -12,40 +13,72 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import aliases
+from sprocket.rocketmq.aliases import Alias
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.settings import Settings
 
-BLACK_LIST = frozenset({"configBlackList", "brokerConfigPath", "rocketmqHome"})
-"""What may not be changed over the wire, as RocketMQ has it."""
-
 _log = log.get_logger(__name__)
 
+Users = Mapping[str, Callable[[Settings], None]]
+"""By the name of a group of settings, what takes it up when it has changed; the other groups cannot
+be changed while the server runs."""
 
-class BrokerConfig:
-    """The settings as they are now.
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """What broker and NameServer have each of its own."""
+
+    rows: Mapping[str, Alias]
+    told: Callable[[Settings], dict[str, str]]
+    refusal: str
+    """What a change of a name on the black list is refused with."""
+
+
+def of_broker(settings: Settings, folder: str, clock: Clock, users: Users) -> "LiveSettings":
+    """Return those that a broker was started with: requests 25 and 26.
 
     Args:
-        settings: As the broker was started with.
+        settings: All groups.
         folder: Of the store.
         clock: For the version.
-        users: By the name of a group of settings, what takes it up when it has changed; the other
-            groups cannot be changed while the broker runs.
+        users: Who takes up what.
+    """
+    told = partial(aliases.to_broker_conf, folder=folder)
+    server = _Server(aliases.BROKER, told, "Can not update config in black list.")
+    return LiveSettings(settings, clock, users, server)
+
+
+def of_nameserver(settings: Settings, clock: Clock) -> "LiveSettings":
+    """Return those that a NameServer was started with: requests 318 and 319.
+
+    Whoever uses its group `nameserver` reads it from here each time.
+    """
+    refusal = "Can not update config in black list: {name}"
+    server = _Server(aliases.NAMESERVER, aliases.to_nameserver_conf, refusal)
+    return LiveSettings(settings, clock, {"nameserver": lambda _: None}, server)
+
+
+class LiveSettings:
+    """The settings as they are now.
+
+    Attributes:
+        now: All groups.
+        version: Rises with each change.
+
     Threads: event loop only.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        folder: str,
-        clock: Clock,
-        users: Mapping[str, Callable[[Settings], None]],
-    ) -> None:
+    def __init__(self, settings: Settings, clock: Clock, users: Users, server: _Server) -> None:
         self.now = settings
         self.version = DataVersion.new(clock.now_ms())
-        self._folder = folder
         self._clock = clock
         self._users = users
+        self._server = server
+
+    def told(self) -> dict[str, str]:
+        """Return all settings in RocketMQ's words."""
+        return self._server.told(self.now)
 
     def update(self, texts: Mapping[str, str]) -> None:
         """Change what can be changed while running; all else is named in the log.
@@ -54,24 +87,21 @@ class BrokerConfig:
             texts: By RocketMQ's name, in its units, or by ours, such as `pull.hold_count_max`.
 
         Raises:
-            RequestRefused: NO_PERMISSION; a name is on the black list.
+            RequestRefused: NO_PERMISSION; a name is on RocketMQ's black list.
         Source: the real 5.3.3 answers success to whatever it ignores, and takes a text that is
         neither true nor false for false.
         """
+        black_list = self.told()["configBlackList"].split(";")
         for name in texts:
-            if name in BLACK_LIST:
+            if name in black_list:
                 raise RequestRefused(
-                    ResponseCode.NO_PERMISSION, "Can not update config in black list."
+                    ResponseCode.NO_PERMISSION, self._server.refusal.format(name=name)
                 )
         for name, text in texts.items():
             self._change(name, text)
 
-    def told(self) -> dict[str, str]:
-        """Return all settings in RocketMQ's words."""
-        return aliases.to_broker_conf(self.now, folder=self._folder)
-
     def _change(self, name: str, text: str) -> None:
-        alias = aliases.BROKER.get(name)
+        alias = self._server.rows.get(name)
         setting = name if alias is None else alias.setting
         group, _, member = setting.partition(".")
         members = asdict(getattr(self.now, group)) if group in self._users else {}
