@@ -115,7 +115,8 @@ class _Context:
     def begin(self, descriptor: int) -> None:
         """Have a file synced; raises OSError."""
         self._request.descriptor = descriptor
-        self._ask(self._numbers.submit, self._id, self._one, self._requests)
+        if self._ask(self._numbers.submit, self._id, self._one, self._requests) != 1:
+            raise OSError(errno.EAGAIN, "not taken")  # nobody may wait for what was not begun
 
     def result(self, seconds: float | None) -> int | None:
         """Return how it ended, 0 or an error number; None if it has not."""

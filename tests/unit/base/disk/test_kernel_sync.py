@@ -30,12 +30,14 @@ class FakeKernel:
         errors: The number of the error with which a call fails, by the call's number.
         results: How requests end, the first first; None for one that has not ended yet.
         calls: The numbers of the calls that were made.
+        taken: How many requests it takes.
     """
 
     def __init__(self) -> None:
         self.errors: dict[int, int] = {}
         self.results: list[int | None] = []
         self.calls: list[int] = []
+        self.taken = 1
 
     def __call__(self, number: int, *arguments: Any) -> int:
         """Answer."""
@@ -44,7 +46,7 @@ class FakeKernel:
             ctypes.set_errno(self.errors[number])
             return -1
         if number != NUMBERS.getevents:
-            return 1 if number == NUMBERS.submit else 0
+            return self.taken if number == NUMBERS.submit else 0
         result = self.results.pop(0)
         if result is None:
             return 0
@@ -87,6 +89,19 @@ def test_a_descriptor_that_cannot_be_synced_is_left_to_who_says_why() -> None:
         os.close(reading)
         os.close(writing)
     assert syncs is None or syncs.start(writing, refuse) is None
+
+
+def test_a_request_that_the_kernel_does_not_take_is_not_waited_for() -> None:
+    """Nor one that a signal has kept from it; the thread syncs then."""
+    kernel = FakeKernel()
+    kernel.taken = 0
+    syncs = KernelSyncs(kernel, NUMBERS)
+    assert syncs.start(5, refuse) is None
+    kernel.errors[NUMBERS.submit] = errno.EINTR
+    assert syncs.start(5, refuse) is None
+    kernel.taken = 1
+    kernel.errors.clear()
+    assert syncs.start(5, refuse) is not None
 
 
 def test_an_end_that_is_late_is_waited_for_again() -> None:
