@@ -3,7 +3,8 @@
 import sys
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +28,48 @@ LINE = "line "
 """How errors begin to call a line of stdin."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Given:
+    """What is to be sent.
+
+    Attributes:
+        blank_count: Lines of stdin that were left out, as a message needs a body.
+    """
+
+    body: Annotated[
+        str | None, typer.Argument(help="The body; without it each line of stdin is a message.")
+    ] = None
+    file: Annotated[str | None, typer.Option(help="Send the content of this file.")] = None
+    count: Annotated[int, typer.Option(min=1, help="Send each message this many times.")] = 1
+    blank_count: int = field(default=0, init=False)
+
+    def check(self) -> None:
+        """Raise SettingsError if two things were given."""
+        if self.body is not None and self.file is not None:
+            raise SettingsError("a body and a --file were given: send one of them")
+
+    def bodies(self) -> Iterator[tuple[str, bytes]]:
+        """Give what errors call each, and its bytes, as often as it is to be sent."""
+        for one in self._different():
+            yield from repeat(one, self.count)
+
+    def _different(self) -> Iterator[tuple[str, bytes]]:
+        """Give the argument, the file, or stdin by lines."""
+        if self.body is not None:
+            yield "the message", self.body.encode()
+        elif self.file is not None:
+            from sprocket.base.disk import RealDisk, read_file
+
+            yield self.file, read_file(RealDisk(), self.file)
+        else:
+            for number, line in enumerate(sys.stdin.buffer, 1):
+                data = line.rstrip(b"\r\n")
+                if data:
+                    yield f"{LINE}{number:,}", data
+                else:
+                    self.blank_count += 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,16 +109,12 @@ class Marks:
 def produce(
     remote: Remote,
     topic: TopicName,
-    body: Annotated[
-        str | None, typer.Argument(help="The body; without it each line of stdin is a message.")
-    ] = None,
-    file: Annotated[str | None, typer.Option(help="Send the content of this file.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="Send each message this many times.")] = 1,
     timeout_ms: Annotated[
         int, typer.Option(min=1, help="Give up a message that is not stored within this time.")
     ] = 10_000,
     as_json: AsJson = False,
     *,
+    given: Given,
     marks: Marks,
     log: logs.LogOptions,
 ) -> None:
@@ -85,13 +124,11 @@ def produce(
     is read; what was sent is told, and the exit code is 1.
     """
     output.pairs(marks.prop or [], "property")  # before anything is read or sent
-    if body is not None and file is not None:
-        raise SettingsError("a body and a --file were given: send one of them")
-    given, sending = Given(), Sending(topic, as_json=as_json)
+    given.check()
+    sending = Sending(topic, as_json=as_json)
     with log.told():
         made = _made_by_this(remote, topic)
-        bodies = (one for one in given.bodies(body, file) for _ in range(count))
-        _send(remote, sending, bodies, marks, timeout_ms)
+        _send(remote, sending, given.bodies(), marks, timeout_ms)
     if not sending.goes_on:
         output.say(sending.told())
         raise typer.Exit(1)
@@ -129,33 +166,6 @@ def _send(
             sending.finish()
             output.say(f"{sending.told()}; ended by Ctrl-C")
             raise typer.Exit(INTERRUPTED) from None
-
-
-class Given:
-    """What is to be sent.
-
-    Attributes:
-        blank_count: Lines of stdin that were left out, as a message needs a body.
-    """
-
-    def __init__(self) -> None:
-        self.blank_count = 0
-
-    def bodies(self, body: str | None, file: str | None) -> Iterator[tuple[str, bytes]]:
-        """Give what errors call it, and its bytes: the argument, the file, or stdin by lines."""
-        if body is not None:
-            yield "the message", body.encode()
-        elif file is not None:
-            from sprocket.base.disk import RealDisk, read_file
-
-            yield file, read_file(RealDisk(), file)
-        else:
-            for number, line in enumerate(sys.stdin.buffer, 1):
-                data = line.rstrip(b"\r\n")
-                if data:
-                    yield f"{LINE}{number:,}", data
-                else:
-                    self.blank_count += 1
 
 
 @dataclass(frozen=True, slots=True)
