@@ -60,6 +60,26 @@ def test_every_file_touched_is_synced() -> None:
     assert disk.calls["sync"] == before + 2
 
 
+def test_the_system_syncs_by_itself_what_lies_in_one_file_only() -> None:
+    """What it syncs is durable; where a group goes over a roll, both files have to be."""
+    disk, log, flush = _make()
+    _write(log, SEGMENT - 1000)
+    within = flush.begin_sync()
+    assert within is not None
+    before = disk.calls["sync"]
+    pending = within.start()
+    assert pending is not None
+    assert pending.wait()
+    assert disk.calls["sync"] == before + 1
+    flush.finish_sync(within, None)
+    _write(log, 300)
+    _write(log, 3000)
+    over = flush.begin_sync()
+    assert over is not None
+    assert len(over.ranges) == 2
+    assert over.start() is None
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 def test_a_failed_sync_is_for_good(number: int) -> None:
     """`synced` never moves again, by whatever way the error came."""
