@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from sprocket.base.errors import SettingsError
@@ -38,98 +39,25 @@ class Where(Enum):
     LIVE = "live"
 
 
+_OPTION = "option"
+"""Under which name a field of `Options` has its `Option`."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
     """One option.
 
     Args:
+        name: As Spark's users write it.
         where: Which source takes it.
         read: Makes its value from text; raises ValueError with what was expected.
-        default: Its value when it is not given.
         note: What it does and costs.
     """
 
+    name: str
     where: Where
     read: Callable[[str], Any]
-    default: Any
     note: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """All options, read. Those of the other source have their defaults."""
-
-    path: str
-    name_server: str
-    tls: bool
-    tls_trust_path: str
-    tls_cert_path: str
-    tls_key_path: str
-    tls_key_password: str
-    columns: tuple[str, ...]
-    view: str
-    topics: tuple[str, ...]
-    include_internal_topics: bool
-    decompress: bool
-    verify_crc: bool
-    mode: Mode
-    fail_on_data_loss: bool
-    split_mode: str
-    partition_bytes_max: int
-    starting_offsets: StartingOffsets
-    offsets_per_trigger_max: int
-    retries_max: int
-    retry_wait_ms: int
-    pull_timeout_ms: int
-    pull_count_max: int
-
-
-def read_directory(given: Mapping[str, str]) -> Options:
-    """Read the options of `spark.read.format("rocketmq").load(path)`.
-
-    Raises:
-        SettingsError: One is unknown, unreadable, or belongs to the stream.
-    """
-    options = _read(given, Where.DIRECTORY, "spark.read of a store directory")
-    if not options.path:
-        raise SettingsError("say which store to read: .load('<store directory>')")
-    return options
-
-
-def read_live(given: Mapping[str, str]) -> Options:
-    """Read the options of `spark.readStream.format("rocketmq")`.
-
-    Raises:
-        SettingsError: One is unknown, unreadable, missing, or belongs to directories.
-    """
-    options = _read(given, Where.LIVE, "spark.readStream")
-    if not options.name_server:
-        raise SettingsError("say where the cluster is: .option('nameServer', 'host:port')")
-    if not options.topics:
-        raise SettingsError("say what to read: .option('subscribe', 'topic')")
-    return options
-
-
-def _read(given: Mapping[str, str], source: Where, called: str) -> Options:
-    values: dict[str, Any] = {}
-    declared = {name.lower(): name for name in OPTIONS}
-    for lower, text in given.items():
-        name = declared.get(lower.lower())
-        name = ALIASES.get(lower.lower(), name)
-        if name is None:
-            meant = hint(lower, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
-            raise SettingsError(f"unknown option {lower!r}{meant}")
-        option = OPTIONS[name]
-        if option.where not in (source, Where.BOTH):
-            raise SettingsError(f"option {name!r} does not go with {called}")
-        if name in values:
-            raise SettingsError(f"option {name!r} is given twice, under two names")
-        try:
-            values[name] = option.read(text)
-        except ValueError as error:
-            raise SettingsError(f"option {name!r} is {text!r}: {error}") from error
-    fields = {_FIELDS[name]: values.get(name, option.default) for name, option in OPTIONS.items()}
-    return Options(**fields)
 
 
 def _bool(text: str) -> bool:
@@ -204,108 +132,154 @@ def _offsets(text: str) -> StartingOffsets:
     return queues
 
 
-OPTIONS: dict[str, Option] = {
-    "path": Option(Where.DIRECTORY, _path, "", "the store directory; what `load` is given"),
-    "nameServer": Option(
-        Where.LIVE, str, "", "`host:port` of the NameServer, several with `;` between"
-    ),
-    "tls": Option(
-        Where.LIVE, _bool, False, "encrypt every connection; so does each of the files below"
-    ),
-    "tlsTrustPath": Option(
-        Where.LIVE,
+def _option(where: Where, name: str, read: Callable[[str], Any], default: Any, note: str) -> Any:
+    """Declare an option of `Options`; `default` is its value when it is not given."""
+    return dataclasses.field(default=default, metadata={_OPTION: Option(name, where, read, note)})
+
+
+_both = partial(_option, Where.BOTH)
+_of_directories = partial(_option, Where.DIRECTORY)
+_live = partial(_option, Where.LIVE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """All options, read. Those of the other source have their defaults."""
+
+    path: str = _of_directories("path", _path, "", "the store directory; what `load` is given")
+    name_server: str = _live(
+        "nameServer", str, "", "`host:port` of the NameServer, several with `;` between"
+    )
+    tls: bool = _live(
+        "tls", _bool, False, "encrypt every connection; so does each of the files below"
+    )
+    tls_trust_path: str = _live(
+        "tlsTrustPath",
         str,
         "",
         "PEM file of the authorities that servers must be signed by, on every machine that runs a "
         "task, as the other files; without it servers are not checked",
-    ),
-    "tlsCertPath": Option(
-        Where.LIVE, str, "", "PEM file of our own certificate, where one is asked for"
-    ),
-    "tlsKeyPath": Option(Where.LIVE, str, "", "PEM file of its key"),
-    "tlsKeyPassword": Option(Where.LIVE, str, "", "of the key; Spark hides it in its UI"),
-    "subscribe": Option(
-        Where.BOTH, _names, (), "topics, commas between; a directory gives all without it"
-    ),
-    "columns": Option(Where.BOTH, _names, (), "names of the columns wanted, commas between"),
-    "view": Option(
-        Where.BOTH,
+    )
+    tls_cert_path: str = _live(
+        "tlsCertPath", str, "", "PEM file of our own certificate, where one is asked for"
+    )
+    tls_key_path: str = _live("tlsKeyPath", str, "", "PEM file of its key")
+    tls_key_password: str = _live("tlsKeyPassword", str, "", "of the key; Spark hides it in its UI")
+    topics: tuple[str, ...] = _both(
+        "subscribe", _names, (), "topics, commas between; a directory gives all without it"
+    )
+    columns: tuple[str, ...] = _both(
+        "columns", _names, (), "names of the columns wanted, commas between"
+    )
+    view: str = _both(
+        "view",
         _one_of("full", "meta", "raw"),
         "full",
         "`meta` leaves out body and properties, `raw` gives the stored bytes",
-    ),
-    "decompress": Option(Where.BOTH, _bool, True, "unpack bodies that the producer packed"),
-    "verifyCrc": Option(
-        Where.BOTH, _bool, False, "compare each body with its checksum, 0.3 to 0.5 µs each"
-    ),
-    "mode": Option(
-        Where.BOTH,
+    )
+    decompress: bool = _both("decompress", _bool, True, "unpack bodies that the producer packed")
+    verify_crc: bool = _both(
+        "verifyCrc", _bool, False, "compare each body with its checksum, 0.3 to 0.5 µs each"
+    )
+    mode: Mode = _both(  # noqa: RUF009 - a field, and no value that all share
+        "mode",
         _mode,
         Mode.FAILFAST,
         "damage fails the query; `PERMISSIVE` gives a row with `corruption`, "
         "`DROPMALFORMED` leaves it out",
-    ),
-    "failOnDataLoss": Option(
-        Where.BOTH, _bool, True, "fail if what should be read was cleaned away meanwhile"
-    ),
-    "includeInternalTopics": Option(
-        Where.DIRECTORY, _bool, False, "also system, retry and half-message topics"
-    ),
-    "splitMode": Option(
-        Where.DIRECTORY,
+    )
+    fail_on_data_loss: bool = _both(
+        "failOnDataLoss", _bool, True, "fail if what should be read was cleaned away meanwhile"
+    )
+    include_internal_topics: bool = _of_directories(
+        "includeInternalTopics", _bool, False, "also system, retry and half-message topics"
+    )
+    split_mode: str = _of_directories(
+        "splitMode",
         _one_of("resync", "chain"),
         "resync",
         "how to find places to cut at; `chain` walks every record, 0.2 to 0.7 s a GiB",
-    ),
-    "maxPartitionBytes": Option(
-        Where.DIRECTORY, _bytes, 0, "bytes of the log per task; by default 64 to 256 MiB"
-    ),
-    "startingOffsets": Option(
-        Where.LIVE,
+    )
+    partition_bytes_max: int = _of_directories(
+        "maxPartitionBytes", _bytes, 0, "bytes of the log per task; by default 64 to 256 MiB"
+    )
+    starting_offsets: StartingOffsets = _live(  # noqa: RUF009 - as above
+        "startingOffsets",
         _offsets,
         EARLIEST,
         'where a new query starts: `earliest`, `latest` or `{"topic":{"broker":{"0":23}}}`',
-    ),
-    "maxOffsetsPerTrigger": Option(
-        Where.LIVE, _count, 0, "messages per micro-batch at most; no limit without it"
-    ),
-    "fetchOffset.numRetries": Option(
-        Where.LIVE, _count_or_none, 120, "tries after a network error, when planning and reading"
-    ),
-    "fetchOffset.retryIntervalMs": Option(
-        Where.LIVE, _count, 500, "wait between two tries; with 120 tries a minute in all"
-    ),
-    "pullTimeoutMs": Option(Where.LIVE, _count, 10_000, "how long one request may take"),
-    "pullBatchSize": Option(
-        Where.LIVE, _count, 1024, "messages asked for at once; a broker may give fewer"
-    ),
-}
+    )
+    offsets_per_trigger_max: int = _live(
+        "maxOffsetsPerTrigger", _count, 0, "messages per micro-batch at most; no limit without it"
+    )
+    retries_max: int = _live(
+        "fetchOffset.numRetries",
+        _count_or_none,
+        120,
+        "tries after a network error, when planning and reading",
+    )
+    retry_wait_ms: int = _live(
+        "fetchOffset.retryIntervalMs",
+        _count,
+        500,
+        "wait between two tries; with 120 tries a minute in all",
+    )
+    pull_timeout_ms: int = _live("pullTimeoutMs", _count, 10_000, "how long one request may take")
+    pull_count_max: int = _live(
+        "pullBatchSize", _count, 1024, "messages asked for at once; a broker may give fewer"
+    )
 
+
+OPTIONS: dict[str, Option] = {
+    field.metadata[_OPTION].name: field.metadata[_OPTION] for field in dataclasses.fields(Options)
+}
 ALIASES = {"topic": "subscribe"}
 """Names that the old connector had, in lower case."""
 
-_FIELDS = {
-    "path": "path",
-    "nameServer": "name_server",
-    "tls": "tls",
-    "tlsTrustPath": "tls_trust_path",
-    "tlsCertPath": "tls_cert_path",
-    "tlsKeyPath": "tls_key_path",
-    "tlsKeyPassword": "tls_key_password",
-    "subscribe": "topics",
-    "columns": "columns",
-    "view": "view",
-    "decompress": "decompress",
-    "verifyCrc": "verify_crc",
-    "mode": "mode",
-    "failOnDataLoss": "fail_on_data_loss",
-    "includeInternalTopics": "include_internal_topics",
-    "splitMode": "split_mode",
-    "maxPartitionBytes": "partition_bytes_max",
-    "startingOffsets": "starting_offsets",
-    "maxOffsetsPerTrigger": "offsets_per_trigger_max",
-    "fetchOffset.numRetries": "retries_max",
-    "fetchOffset.retryIntervalMs": "retry_wait_ms",
-    "pullTimeoutMs": "pull_timeout_ms",
-    "pullBatchSize": "pull_count_max",
-}
+
+def read_directory(given: Mapping[str, str]) -> Options:
+    """Read the options of `spark.read.format("rocketmq").load(path)`.
+
+    Raises:
+        SettingsError: One is unknown, unreadable, or belongs to the stream.
+    """
+    options = _read(given, Where.DIRECTORY, "spark.read of a store directory")
+    if not options.path:
+        raise SettingsError("say which store to read: .load('<store directory>')")
+    return options
+
+
+def read_live(given: Mapping[str, str]) -> Options:
+    """Read the options of `spark.readStream.format("rocketmq")`.
+
+    Raises:
+        SettingsError: One is unknown, unreadable, missing, or belongs to directories.
+    """
+    options = _read(given, Where.LIVE, "spark.readStream")
+    if not options.name_server:
+        raise SettingsError("say where the cluster is: .option('nameServer', 'host:port')")
+    if not options.topics:
+        raise SettingsError("say what to read: .option('subscribe', 'topic')")
+    return options
+
+
+def _read(given: Mapping[str, str], source: Where, called: str) -> Options:
+    values: dict[str, Any] = {}
+    declared = {
+        field.metadata[_OPTION].name.lower(): field for field in dataclasses.fields(Options)
+    }
+    for lower, text in given.items():
+        field = declared.get(ALIASES.get(lower.lower(), lower.lower()))
+        if field is None:
+            meant = hint(lower, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
+            raise SettingsError(f"unknown option {lower!r}{meant}")
+        option: Option = field.metadata[_OPTION]
+        if option.where not in (source, Where.BOTH):
+            raise SettingsError(f"option {option.name!r} does not go with {called}")
+        if field.name in values:
+            raise SettingsError(f"option {option.name!r} is given twice, under two names")
+        try:
+            values[field.name] = option.read(text)
+        except ValueError as error:
+            raise SettingsError(f"option {option.name!r} is {text!r}: {error}") from error
+    return Options(**values)
