@@ -4,6 +4,7 @@ A broker that is killed and started again cannot be reached for some seconds, an
 does not know it. Whatever fails for such a reason is tried again with new connections.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -12,17 +13,24 @@ import numpy as np
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, DataLost, NotConnected, RequestTimeout
 from sprocket.base.units import MIB
+from sprocket.rocketmq.client import ClientSettings, tls_context
+from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.blocking import Portal
 from sprocket.spark.rocketmq.batches import Batches
 from sprocket.spark.rocketmq.offsets import QueueSlice, name
+from sprocket.spark.rocketmq.options import Options
 
 _log = log.get_logger(__name__)
 T = TypeVar("T")
 
+GROUP = "sprocket-spark"
+"""Under which name brokers see the pulls; no group is joined and nothing is committed."""
+_CONNECT_MS_MAX = 3_000
 DECODED_BYTES = 4 * MIB
 """Answers are put together up to this size before they are decoded."""
 
@@ -56,16 +64,6 @@ class Cluster(Protocol):
         """Close all connections."""
 
 
-class ClusterDoor(Protocol):
-    """What opens clusters; `cluster.Door` is the real one."""
-
-    def connect(self) -> Cluster:
-        """Return a cluster with connections of its own."""
-
-    def wait(self, seconds: float) -> None:
-        """Block for so long."""
-
-
 class _NotYet(ClientError):
     """The broker does not have what it had; it may be on its way up."""
 
@@ -74,13 +72,22 @@ class Live:
     """A cluster whose passing failures are waited out.
 
     Args:
-        door: Opens connections, and waits.
+        connect: Returns a cluster with connections of its own.
         retries_max: Tries after the first, for one question.
         retry_wait_ms: Pause before each.
+        wait: Blocks for so many seconds.
     """
 
-    def __init__(self, door: ClusterDoor, *, retries_max: int, retry_wait_ms: int) -> None:
-        self._door = door
+    def __init__(
+        self,
+        connect: Callable[[], Cluster],
+        *,
+        retries_max: int,
+        retry_wait_ms: int,
+        wait: Callable[[float], None],
+    ) -> None:
+        self._connect = connect
+        self._wait = wait
         self._retries_max = retries_max
         self._retry_wait_ms = retry_wait_ms
         self._cluster: Cluster | None = None
@@ -100,7 +107,7 @@ class Live:
         while True:
             try:
                 if self._cluster is None:
-                    self._cluster = self._door.connect()
+                    self._cluster = self._connect()
                 return question(self._cluster)
             except (NotConnected, RequestTimeout, NoRoute, BrokerRefused, _NotYet) as error:
                 if isinstance(error, BrokerRefused) and error.code not in _PASSING:
@@ -113,13 +120,51 @@ class Live:
                     raise
                 if failures == 1:
                     _log.warning("cluster does not answer; trying again", error=str(error))
-                self._door.wait(self._retry_wait_ms / 1000)
+                self._wait(self._retry_wait_ms / 1000)
 
     def close(self) -> None:
         """Close the connections; another question opens them again."""
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
+
+
+def open_live(options: Options) -> Live:
+    """Return the cluster that the options name; connections are opened when they are needed.
+
+    Raises:
+        SettingsError: A file for TLS cannot be used.
+    """
+    tls = None
+    if options.tls or options.tls_trust_path or options.tls_cert_path or options.tls_key_path:
+        tls = tls_context(
+            trust_path=options.tls_trust_path,
+            cert_path=options.tls_cert_path,
+            key_path=options.tls_key_path,
+            key_password=options.tls_key_password,
+        )
+    timeout_ms = options.pull_timeout_ms
+    client = ClientSettings(
+        tls=tls,
+        request_timeout_ms=timeout_ms,
+        connect_timeout_ms=min(timeout_ms, _CONNECT_MS_MAX),
+    )
+
+    def connect() -> Puller:
+        # It asks once: how often to ask again is for `Live` to say.
+        puller = Puller(options.name_server, group=GROUP, patience_ms=0, client=client)
+        puller.start()
+        return puller
+
+    return Live(
+        connect, retries_max=options.retries_max, retry_wait_ms=options.retry_wait_ms, wait=wait
+    )
+
+
+def wait(seconds: float) -> None:
+    """Block for so long."""
+    with Portal("sprocket-wait") as portal:
+        portal.call(asyncio.sleep, seconds)
 
 
 def read_range(

@@ -46,14 +46,6 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         return option_table.read_directory(self.options)
 
 
-class LogPartition(InputPartition):  # type: ignore[misc]
-    """What one task reads of a log."""
-
-    def __init__(self, spans: list[Span]) -> None:
-        super().__init__(spans)
-        self.spans = spans
-
-
 class DirectoryReader(DataSourceReader):  # type: ignore[misc]
     """Reads a store directory: a live broker's or a dead one's, ours or RocketMQ's."""
 
@@ -68,12 +60,11 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
         require_topics(RealDisk(), options.path, options.topics)
         by_chain = options.split_mode == "chain"
         groups = plan(RealDisk(), options.path, options.partition_bytes_max, by_chain=by_chain)
-        return [LogPartition(spans) for spans in groups]
+        return [InputPartition(spans) for spans in groups]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one task."""
-        # Spark stands a bare partition in for an empty list.
-        spans = getattr(partition, "spans", [])
+        spans: list[Span] = partition.value or []  # Spark gives None in place of an empty list
         batches = Batches(self._schema, self._options)
         loss = self._options.fail_on_data_loss
         return scan(RealDisk(), spans, batches, fail_on_data_loss=loss)

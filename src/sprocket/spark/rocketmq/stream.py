@@ -27,13 +27,11 @@ from pyspark.sql.streaming.datasource import (
 
 from sprocket.base import log
 from sprocket.base.errors import DataLost, SettingsError
-from sprocket.rocketmq.client import tls_context
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq import offsets
 from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.cluster import Door
-from sprocket.spark.rocketmq.live import Cluster, Live, read_range
+from sprocket.spark.rocketmq.live import Cluster, Live, open_live, read_range
 from sprocket.spark.rocketmq.offsets import Offsets, QueueSlice
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, Options
 
@@ -42,14 +40,6 @@ _log = log.get_logger(__name__)
 UNKNOWN_TOPIC_TRIES = 10
 """How often a new query asks again for a topic that nobody knows: 5 s by default, in which a broker
 that is started registers. A query that runs waits for as long as for anything else."""
-
-
-class QueuePartition(InputPartition):  # type: ignore[misc]
-    """What one task reads of one queue."""
-
-    def __init__(self, wanted: QueueSlice) -> None:
-        super().__init__(wanted)
-        self.wanted = wanted
 
 
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -116,11 +106,11 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         first, last = offsets.decode(start), offsets.decode(end)
         loss = self._options.fail_on_data_loss
         ranges = offsets.between(first, last, fail_on_data_loss=loss)
-        return [QueuePartition(wanted) for wanted in ranges]
+        return [InputPartition(wanted) for wanted in ranges]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one partition; runs in a worker."""
-        wanted: QueueSlice = partition.wanted
+        wanted: QueueSlice = partition.value
         options = self._options
         live = open_live(options)
         try:
@@ -223,24 +213,3 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
                     raise DataLost(f"{text}. failOnDataLoss=false goes on at the new end")
                 _log.warning("queue went backwards", queue=offsets.name(queue), end=end)
         return ends
-
-
-def open_live(options: Options) -> Live:
-    """Return the cluster that the options name; connections are opened when they are needed.
-
-    Raises:
-        SettingsError: A file for TLS cannot be used.
-    """
-    tls = None
-    if options.tls or options.tls_trust_path or options.tls_cert_path or options.tls_key_path:
-        tls = tls_context(
-            trust_path=options.tls_trust_path,
-            cert_path=options.tls_cert_path,
-            key_path=options.tls_key_path,
-            key_password=options.tls_key_password,
-        )
-    return Live(
-        Door(options.name_server, options.pull_timeout_ms, tls),
-        retries_max=options.retries_max,
-        retry_wait_ms=options.retry_wait_ms,
-    )

@@ -1,24 +1,33 @@
 """Reading ranges of queues: whole, in order, through failures, and loud when messages are gone."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import certificates
 from tests.unit.spark.samples import FakeCluster, FakeDoor, directory, encoded, plain_rows, schema
 
 from sprocket.base.errors import (
     BrokerRefused,
+    ClientError,
     CorruptRecord,
     DataLost,
     NotConnected,
     RequestTimeout,
+    SettingsError,
 )
+from sprocket.rocketmq.client import ClientSettings, blocking, tls_context
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.settings import TlsSettings
 from sprocket.spark.rocketmq import live as module
 from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.live import Live, read_range
+from sprocket.spark.rocketmq.live import Live, open_live, read_range
 from sprocket.spark.rocketmq.offsets import QueueSlice
+from sprocket.spark.rocketmq.options import read_live
+from sprocket.testing.local_broker import LocalBroker, small_settings
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -35,7 +44,7 @@ def read(
     """Return the offsets read, and the door."""
     options = directory(columns="queueOffset,brokerName", **given)
     door = FakeDoor(fake)
-    live = Live(door, retries_max=4, retry_wait_ms=500)
+    live = Live(door.connect, retries_max=4, retry_wait_ms=500, wait=door.wait)
     batches = Batches(schema(options), options, "broker-a")
     wanted = QueueSlice(QUEUE, start, end)
     made = read_range(live, wanted, batches, count_max=count, fail_on_data_loss=loss)
@@ -99,14 +108,13 @@ def test_a_new_query_does_not_wait_for_an_unknown_topic_as_for_a_broker() -> Non
     for tries, failures in ((1, 2), (None, 4)):
         fake.failures = [NoSuchTopic("no topic 'order'; did you mean orders?")] * 9
         door = FakeDoor(fake)
-        live = Live(door, retries_max=3, retry_wait_ms=1)
+        live = Live(door.connect, retries_max=3, retry_wait_ms=1, wait=door.wait)
         with pytest.raises(NoSuchTopic, match="did you mean orders"):
             live.ask(lambda asked: asked.queues("order"), unknown_tries_max=tries)
         assert len(door.waits) == failures - 1
     fake.failures = [NotConnected("gone")] * 3
-    found = Live(FakeDoor(fake), retries_max=3, retry_wait_ms=1).ask(
-        lambda asked: asked.queues("orders"), unknown_tries_max=1
-    )
+    live = Live(door.connect, retries_max=3, retry_wait_ms=1, wait=door.wait)
+    found = live.ask(lambda asked: asked.queues("orders"), unknown_tries_max=1)
     assert found == [QUEUE]
 
 
@@ -144,7 +152,7 @@ def test_an_end_that_comes_back() -> None:
     door = FakeDoor(fake)
     door.on_wait = lambda: fake.records[QUEUE].extend(rest)
     options = directory(columns="queueOffset")
-    live = Live(door, retries_max=4, retry_wait_ms=1)
+    live = Live(door.connect, retries_max=4, retry_wait_ms=1, wait=door.wait)
     made: Any = read_range(
         live,
         QueueSlice(QUEUE, 0, 9),
@@ -163,3 +171,48 @@ def test_rubbish_in_an_answer() -> None:
         read(fake, 0, 6)
     assert read(fake, 0, 6, mode="DROPMALFORMED")[0] == [0, 3, 4, 5]
     assert read(fake, 0, 6, mode="PERMISSIVE")[0] == [0, None, 3, 4, 5]
+
+
+ONCE = {"subscribe": "orders", "fetchOffset.numRetries": "0", "pullTimeoutMs": "500"}
+"""Options of a stream that asks once."""
+
+
+def test_nobody_there_is_said_at_once() -> None:
+    """A question where nobody listens fails with a client's error, so that it can be put again."""
+    live = open_live(read_live(ONCE | {"nameServer": "127.0.0.1:1"}))
+    with pytest.raises(ClientError):
+        live.ask(lambda cluster: cluster.queues("orders"))
+
+
+def test_an_address_that_cannot_be_read() -> None:
+    """It is an error of the settings, which no waiting mends."""
+    live = open_live(read_live(ONCE | {"nameServer": "nowhere", "fetchOffset.numRetries": "9"}))
+    with pytest.raises(SettingsError):
+        live.ask(lambda cluster: cluster.queues("orders"))
+
+
+def test_wait_comes_back() -> None:
+    """Waiting blocks and ends."""
+    module.wait(0.001)
+
+
+@pytest.mark.slow
+def test_a_stream_speaks_tls(tmp_path: Path) -> None:
+    """By the options alone, which are what workers get; without them the error names TLS."""
+    made = certificates.make(tmp_path)
+    tls = TlsSettings(mode="enforcing", cert_path=made.cert, key_path=made.key)
+    with LocalBroker(settings=replace(small_settings(), tls=tls)) as broker:
+        settings = ClientSettings(tls=tls_context())
+        with blocking.Admin(broker.nameserver, client=settings) as admin:
+            admin.create_topic("orders", queues=2)
+        given = ONCE | {"nameServer": broker.nameserver}
+        for more in ({"tls": "true"}, {"tlsTrustPath": made.cert}):
+            live = open_live(read_live(given | more))
+            assert len(live.ask(lambda cluster: cluster.queues("orders"))) == 2
+            live.close()
+        plain = open_live(read_live(given))
+        with pytest.raises(ClientError, match="if it wants TLS"):
+            plain.ask(lambda cluster: cluster.queues("orders"))
+        plain.close()
+        with pytest.raises(SettingsError, match=r"none\.crt cannot be used"):
+            open_live(read_live({**given, "tlsTrustPath": "/none.crt"}))

@@ -33,7 +33,8 @@ def reader(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, **given: str) -> 
     """Return a reader of that cluster."""
     options = read_live({"nameserver": "n:1", "subscribe": "orders", **given})
     door = FakeDoor(fake)
-    monkeypatch.setattr(module, "open_live", lambda _: Live(door, retries_max=2, retry_wait_ms=1))
+    live = Live(door.connect, retries_max=2, retry_wait_ms=1, wait=door.wait)
+    monkeypatch.setattr(module, "open_live", lambda _: live)
     return LiveReader(schema(options), options)
 
 
@@ -127,7 +128,7 @@ def test_batches_are_planned_purely(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = cluster()
     stream = reader(monkeypatch, fake)
     partitions = stream.partitions(at(1, 3), at(5, 3))
-    assert [(p.wanted.queue, p.wanted.start, p.wanted.end) for p in partitions] == [(ONE, 1, 5)]
+    assert [(p.value.queue, p.value.start, p.value.end) for p in partitions] == [(ONE, 1, 5)]
     assert isinstance(partitions, list)
     assert fake.asked == []
     rows = plain_rows(list(stream.read(pickle.loads(pickle.dumps(partitions[0])))))  # noqa: S301
@@ -153,7 +154,7 @@ def test_new_queues_are_read_from_the_beginning(monkeypatch: pytest.MonkeyPatch)
     grow_to = cluster().records[TWO]
     fake.records[TWO] = grow_to
     end = stream.latestOffset(start, ALL)
-    found = {p.wanted.queue: (p.wanted.start, p.wanted.end) for p in stream.partitions(start, end)}
+    found = {p.value.queue: (p.value.start, p.value.end) for p in stream.partitions(start, end)}
     assert found == {ONE: (0, 5), TWO: (0, 3)}
 
 
