@@ -17,6 +17,7 @@ How a cut is found, and why it can be trusted
 import dataclasses
 import itertools
 import os
+from contextlib import closing
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
@@ -128,11 +129,8 @@ def log_files(disk: Disk, layout: StoreLayout) -> list[LogFile]:
 
 
 def _head(disk: Disk, file: LogFile, size: int) -> bytes:
-    opened = disk.open(file.path)
-    try:
+    with closing(disk.open(file.path)) as opened:
         return opened.read(0, size)
-    finally:
-        opened.close()
 
 
 def _refuse_foreign(disk: Disk, file: LogFile) -> None:
@@ -159,31 +157,25 @@ def _newest(disk: Disk, layout: StoreLayout, file: LogFile) -> tuple[int, list[i
 
 def _chain(disk: Disk, file: LogFile) -> tuple[int, list[int]]:
     """Walk a file from its start; return where its records end, and places to cut."""
-    opened = disk.open(file.path)
     cuts, end = [], 0
-    try:
+    with closing(disk.open(file.path)) as opened:
         for piece in slices(opened, file.start, 0, file.end - file.start):
             cuts.append(file.start + piece.start)
             end = piece.end
-    finally:
-        opened.close()
     return file.start + end, cuts[1:]
 
 
 def _trusted_end(disk: Disk, file: LogFile, end: int, cuts: list[int]) -> int:
     """Return where the records end that are whole, looking at the last part of the file."""
     start = max((cut for cut in cuts if cut <= end - DOUBTED_BYTES), default=file.start)
-    opened = disk.open(file.path)
     last: Records | None = None
-    try:
+    with closing(disk.open(file.path)) as opened:
         for piece in slices(opened, file.start, start - file.start, end - file.start):
             bad = piece.records.bad_bodies()
             if bad.any():
                 return file.start + piece.start + int(piece.records.start[bad][0])
             if len(piece.records):
                 last = piece.records.part(len(piece.records) - 1, len(piece.records))
-    finally:
-        opened.close()
     return end - int(last.end[0] - last.start[0]) if last and _is_torn(last) else end
 
 
@@ -200,15 +192,12 @@ def _is_torn(last: Records) -> bool:
 def _resynced(disk: Disk, file: LogFile, target: int, no_cut_bytes: int) -> list[int]:
     """Return places to cut a sealed file, a target apart, found by what records say."""
     size = file.end - file.start
-    opened = disk.open(file.path)
     cuts: list[int] = []
-    try:
+    with closing(disk.open(file.path)) as opened:
         for wished in range(target, size - no_cut_bytes, target):
             found = resync(opened, file.start, wished, size - no_cut_bytes)
             if found >= 0 and file.start + found not in cuts:
                 cuts.append(file.start + found)
-    finally:
-        opened.close()
     return cuts
 
 

@@ -42,7 +42,8 @@ class Properties:
         self._distinct = coded.dictionary
         self._codes = codes
         kinds = max(len(self._distinct), 1)
-        owner = self._owners()
+        sizes = np.diff(self.offsets)
+        owner = np.repeat(np.arange(len(sizes)), sizes)  # of each pair the number of its record
         cell = owner * kinds + codes
         cells = (len(self.offsets) - 1) * kinds
         if cells <= _COUNTED_MAX:
@@ -57,11 +58,6 @@ class Properties:
         self.names, self.values = self.names.take(take), self.values.take(take)
         self._codes = codes[kept]
         self.offsets = np.searchsorted(kept, self.offsets).astype(np.int64)
-
-    def _owners(self) -> Ints:
-        """Return for each pair the number of its record."""
-        sizes = np.diff(self.offsets)
-        return np.repeat(np.arange(len(sizes)), sizes)
 
     def map(self) -> Any:
         """Return one map a record."""

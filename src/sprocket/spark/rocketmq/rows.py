@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sprocket.rocketmq.codec.columns import Ints, Records, gather
+from sprocket.rocketmq.codec.columns import Ints, Mask, Records, gather
 from sprocket.rocketmq.codec.record import (
     BORN_HOST_AT,
     HOST_V4_BYTES,
@@ -73,26 +73,32 @@ class RecordRows:
     def offset_ids(self) -> Any:
         """The offset message ids."""
         records = self.records
-        wide = records.is_wide(STORE_HOST_V6)
         host, place = records.store_host_start, records.start + PHYSICAL_OFFSET_AT
-        narrow = _offset_ids(records.data, HOST_V4_BYTES, host[~wide], place[~wide])
-        if not wide.any():
-            return narrow
-        return _merge(
-            wide, narrow, _offset_ids(records.data, HOST_V6_BYTES, host[wide], place[wide])
+        return self._by_width(
+            STORE_HOST_V6,
+            lambda size, chosen: _offset_ids(records.data, size, host[chosen], place[chosen]),
         )
-
-    def number(self, name: str) -> Any:
-        """Return a field of the header as an Arrow array."""
-        return pa.array(self.records.number(name))
 
     def hosts(self, start: Ints, flag: int) -> Any:
         """Return the addresses at `start` as `ip:port`; `flag` marks the IPv6 ones."""
+        return self._by_width(
+            flag, lambda size, chosen: _hosts(self.records.data, size, start[chosen])
+        )
+
+    def _by_width(self, flag: int, make: Callable[[int, Mask], Any]) -> Any:
+        """Return what `make` gives for the hosts of either width, in the order of the records.
+
+        Args:
+            flag: Marks the IPv6 ones.
+            make: Gets the bytes of a host, and which records have one of so many.
+        """
         wide = self.records.is_wide(flag)
-        narrow = _hosts(self.records.data, HOST_V4_BYTES, start[~wide])
+        narrow = make(HOST_V4_BYTES, ~wide)
         if not wide.any():
             return narrow
-        return _merge(wide, narrow, _hosts(self.records.data, HOST_V6_BYTES, start[wide]))
+        both = pa.concat_arrays([narrow, make(HOST_V6_BYTES, wide)])
+        order = np.where(wide, len(narrow) + np.cumsum(wide) - 1, np.cumsum(~wide) - 1)
+        return both.take(pa.array(order))
 
     def message_ids(self) -> Any:
         """Return what users know the messages by: the producer's unique key, else the offset id."""
@@ -120,12 +126,15 @@ class SourceColumn:
     note: str
 
 
+def _number(kind: str, name: str, note: str) -> SourceColumn:
+    """Return a column that is a field of the records' header."""
+    return SourceColumn(kind, lambda rows: pa.array(rows.records.number(name)), note)
+
+
 COLUMNS: dict[str, SourceColumn] = {
     "topic": SourceColumn("string", lambda rows: topics(rows.records), "topic of the message"),
-    "queueId": SourceColumn("int", lambda rows: rows.number("queue_id"), "queue within the topic"),
-    "queueOffset": SourceColumn(
-        "bigint", lambda rows: rows.number("queue_offset"), "place within the queue, from 0"
-    ),
+    "queueId": _number("int", "queue_id", "queue within the topic"),
+    "queueOffset": _number("bigint", "queue_offset", "place within the queue, from 0"),
     "body": SourceColumn("binary", lambda rows: rows.bodies, "unpacked, unless `decompress=false`"),
     "tags": SourceColumn(
         "string", lambda rows: rows.properties.value(TAGS), "the tag; null for none"
@@ -160,19 +169,13 @@ COLUMNS: dict[str, SourceColumn] = {
         lambda rows: rows.hosts(rows.records.store_host_start, STORE_HOST_V6),
         "broker, `ip:port`",
     ),
-    "flag": SourceColumn("int", lambda rows: rows.number("flag"), "the producer's own 32 bits"),
-    "sysFlag": SourceColumn(
-        "int", lambda rows: rows.number("sys_flag"), "bits: packed body, transaction, IPv6, batch"
-    ),
-    "bodyCRC": SourceColumn(
-        "int", lambda rows: rows.number("body_crc"), "of the stored body, 31 bits"
-    ),
-    "reconsumeTimes": SourceColumn(
-        "int", lambda rows: rows.number("reconsume_times"), "deliveries before this one"
-    ),
-    "preparedTransactionOffset": SourceColumn(
+    "flag": _number("int", "flag", "the producer's own 32 bits"),
+    "sysFlag": _number("int", "sys_flag", "bits: packed body, transaction, IPv6, batch"),
+    "bodyCRC": _number("int", "body_crc", "of the stored body, 31 bits"),
+    "reconsumeTimes": _number("int", "reconsume_times", "deliveries before this one"),
+    "preparedTransactionOffset": _number(
         "bigint",
-        lambda rows: rows.number("prepared_transaction_offset"),
+        "prepared_transaction_offset",
         "physical offset of a committed transaction's half message",
     ),
     "transactionState": SourceColumn(
@@ -182,10 +185,8 @@ COLUMNS: dict[str, SourceColumn] = {
         ),
         "`none`, `prepared`, `commit` or `rollback`",
     ),
-    "physicalOffset": SourceColumn(
-        "bigint", lambda rows: rows.number("physical_offset"), "bytes from the log's beginning"
-    ),
-    "size": SourceColumn("int", lambda rows: rows.number("size"), "bytes of the whole record"),
+    "physicalOffset": _number("bigint", "physical_offset", "bytes from the log's beginning"),
+    "size": _number("int", "size", "bytes of the whole record"),
     "offsetMsgId": SourceColumn(
         "string", lambda rows: rows.offset_ids, "store host and physical offset in hex"
     ),
@@ -235,9 +236,3 @@ def _offset_ids(data: Any, host_size: int, host: Ints, place: Ints) -> Any:
     offsets = np.arange(count + 1, dtype=np.int32) * (2 * size)
     texts = [None, pa.py_buffer(offsets), pa.py_buffer(_HEX[raw].tobytes())]
     return pa.Array.from_buffers(pa.string(), count, texts)
-
-
-def _merge(choose: Any, when_false: Any, when_true: Any) -> Any:
-    """Put two arrays together in the order in which the mask `choose` takes from them."""
-    order = np.where(choose, len(when_false) + np.cumsum(choose) - 1, np.cumsum(~choose) - 1)
-    return pa.concat_arrays([when_false, when_true]).take(pa.array(order))

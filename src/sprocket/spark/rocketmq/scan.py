@@ -1,6 +1,7 @@
 """Rows of a partition of a store directory."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 from sprocket.base import log
@@ -35,10 +36,8 @@ def scan(
                 raise FileMissing(text) from error
             _log.warning("file cleaned away while the query ran", path=span.path)
             continue
-        try:
+        with closing(file):
             yield from _scan(file, span, batches)
-        finally:
-            file.close()
 
 
 def _scan(file: File, span: Span, batches: Batches) -> Iterator[Any]:
