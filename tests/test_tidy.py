@@ -248,30 +248,39 @@ def test_repository_stands_alone(what: str) -> None:
 
 
 NEED_NUMPY = {
-    "rocketmq/codec/record/batch_rows.py": "sprocket.rocketmq.codec.record.batch_rows",
-    "rocketmq/codec/columns/__init__.py": "sprocket.rocketmq.codec.columns",
-    "rocketmq/codec/columns/columns.py": "sprocket.rocketmq.codec.columns.columns",
-    "rocketmq/codec/columns/record_batch.py": "sprocket.rocketmq.codec.columns.record_batch",
+    "rocketmq.codec.columns",
+    "rocketmq.codec.columns.columns",
+    "rocketmq.codec.columns.record_batch",
+    "rocketmq.codec.record.batch_rows",
+    "rocketmq.store.queue.unit_batch",
 }
 """Whoever imports these looks whether numpy is there, as for numpy itself."""
 
 
-def test_no_numpy_at_module_level_below_the_store() -> None:
-    """`base`, `model` and `codec` import without numpy, which the light install does not have."""
-    layers = ("base", "rocketmq/model", "rocketmq/codec")
-    found = []
-    for path in (p for layer in layers for p in SOURCE.joinpath(layer).rglob("*.py")):
-        if name(path) in NEED_NUMPY:
-            continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            found += [
-                f"{name(path)}: {n}"
-                for n in names
-                if n.split(".")[0] == "numpy" or n in NEED_NUMPY.values()
-            ]
-    assert found == []
+def test_the_light_install_imports_without_numpy() -> None:
+    """Only what is named above needs it, and Spark's; nothing else, by a face or another module."""
+    imports = {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): set(
+            imported(path)
+        )
+        for path in modules()
+    }
+    found = {"numpy"}
+    while more := {one for one, names in imports.items() if names & found} - found:
+        found |= more
+    assert {one for one in found if not one.startswith("spark")} == NEED_NUMPY | {"numpy"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """What a module cannot be imported without: not what it tries, nor what only types need."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (one.name.split(".")[0] for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            parts = node.module.split(".")
+            names = [".".join(parts[: n + 1]) for n in range(len(parts))]
+            names += [f"{node.module}.{one.name}" for one in node.names]
+            yield from (one.removeprefix("sprocket.") for one in names)
 
 
 def test_src_prints_nothing() -> None:

@@ -7,7 +7,6 @@ messages that travel together; `properties` and `ids` are parts of them. Source:
 
 from sprocket.rocketmq.codec.record import (
     batch,
-    batch_rows,
     extra,
     ids,
     inner_batch,
@@ -116,7 +115,6 @@ __all__ = [
     "ScanStop",
     "UniqueIds",
     "batch",
-    "batch_rows",
     "claims_to_fit",
     "encoded_size",
     "extra",

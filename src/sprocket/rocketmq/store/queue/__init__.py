@@ -5,7 +5,7 @@ in a RocksDB, and `engines` knows which a store has. `UnitAssigner` says which u
 They are made from the log, and made again if they are lost.
 """
 
-from sprocket.rocketmq.store.queue import engines, unit_batch
+from sprocket.rocketmq.store.queue import engines
 from sprocket.rocketmq.store.queue.batch_queue import BATCH_UNIT, BatchQueue
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
@@ -53,5 +53,4 @@ __all__ = [
     "is_address",
     "is_database",
     "read_all",
-    "unit_batch",
 ]
