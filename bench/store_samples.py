@@ -15,16 +15,14 @@ from sprocket.base.checksum import crc31
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import File, RealDisk
 from sprocket.base.units import GIB
-from sprocket.rocketmq.codec.record import (
+from sprocket.rocketmq.codec.record import Entry, properties, record
+from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     CRC_TAIL_BYTES,
     PHYSICAL_OFFSET_AT,
     QUEUE_ID_AT,
     QUEUE_OFFSET_AT,
     STORED_AT_MS_AT,
-    Entry,
-    properties,
-    record,
 )
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Engine, Geometry, IndexGeometry, QueueGeometry, StoreSettings

@@ -461,7 +461,7 @@ OWN_SELF = {"self", "cls", "super()"}
 
 
 LAYOUTS: dict[str, dict[object, str]] = {
-    "rocketmq/codec/record/record_layout.py": {
+    "rocketmq/codec/record_layout.py": {
         ">iI": "HEAD",
         ">iI4xi4xqq": "PLACE",
         0xDAA320A7: "MAGIC_V1",

@@ -7,7 +7,8 @@ index, 14 what lies behind the end.
 import struct
 
 from sprocket.base.disk import Disk, read_file
-from sprocket.rocketmq.codec.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Entry, record
+from sprocket.rocketmq.codec.record import Entry, record
+from sprocket.rocketmq.codec.record_layout import MAGIC_BLANK, MAGICS
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.settings import Geometry
 
@@ -35,7 +36,7 @@ def log(disk: Disk, root: str, geometry: Geometry) -> tuple[list[Entry], int]:
         position = 0
         while True:
             size, magic = struct.unpack_from(">iI", data, position)
-            if magic not in (MAGIC_V1, MAGIC_V2):
+            if magic not in MAGICS:
                 break
             message = record.decode(data, position, check_tail=True)
             assert message.physical_offset == start + position

@@ -17,15 +17,8 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk, SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.cli.terminal.message import as_json
-from sprocket.rocketmq.codec.record import (
-    Entry,
-    ScanStop,
-    batch,
-    properties,
-    record,
-    record_layout,
-    record_scan,
-)
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import Entry, ScanStop, batch, properties, record, record_scan
 from sprocket.rocketmq.model.message import INNER_BATCH, StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.index import Indexes, index_file, key_index, key_string

@@ -15,8 +15,8 @@ from tests.recorded import CASES, Recorded
 from tests.stores import ROOT, SMALL, batch_of, new
 
 from sprocket.base.errors import StoreError, WireError
-from sprocket.rocketmq.codec.record import CRC_NAME, CRC_TAIL_BYTES, record, record_scan
-from sprocket.rocketmq.codec.record.record_layout import parts
+from sprocket.rocketmq.codec.record import record, record_scan
+from sprocket.rocketmq.codec.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.repair.check import check

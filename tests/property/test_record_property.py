@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 from tests import strategies
 
 from sprocket.base.errors import StoreError, WireError
-from sprocket.rocketmq.codec.record import (
-    ScanStop,
-    batch,
-    properties,
-    record,
-    record_layout,
-    record_scan,
-)
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import ScanStop, batch, properties, record, record_scan
 from sprocket.rocketmq.codec.record.batch import Part
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewBatch, NewRecord, StoredMessage

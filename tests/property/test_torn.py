@@ -12,7 +12,8 @@ import pytest
 from tests.stores import ROOT, SMALL, new
 
 from sprocket.base.disk import read_file
-from sprocket.rocketmq.codec.record import record, record_layout
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
 from sprocket.rocketmq.store.config_file import ConfigFile

@@ -11,8 +11,9 @@ from sprocket.base.disk import RealDisk, read_file
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record, record_layout
+from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, IndexGeometry, QueueGeometry, TopicSettings

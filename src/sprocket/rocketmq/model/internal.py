@@ -37,6 +37,8 @@ RETRY_PREFIX = "%RETRY%"
 """Before a group's name: the topic of messages that it is to get again."""
 DEAD_LETTER_PREFIX = "%DLQ%"
 """Before a group's name: the topic of messages that it was given too often."""
+LIGHT_PREFIX = "%LMQ%"
+"""Begins the name of every light queue; its queue id is 0."""
 _REPLY_SUFFIX = "_REPLY_TOPIC"
 
 SYSTEM_GROUPS = (

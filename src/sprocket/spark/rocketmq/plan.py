@@ -23,7 +23,8 @@ from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Records
-from sprocket.rocketmq.codec.record import BLANK_BYTES, MAGIC_AT, record
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.rocketmq.slices import MAGICS, resync, slices
 

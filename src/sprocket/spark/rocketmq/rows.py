@@ -10,15 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sprocket.rocketmq.codec.columns import Ints, Mask, Records, gather
-from sprocket.rocketmq.codec.record import (
+from sprocket.rocketmq.codec.record import ids, properties
+from sprocket.rocketmq.codec.record_layout import (
     BORN_HOST_AT,
     HOST_V4_BYTES,
     HOST_V6_BYTES,
-    KEYS,
     PHYSICAL_OFFSET_AT,
-    TAGS,
-    UNIQ_KEY,
-    ids,
 )
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
 from sprocket.spark.rocketmq.decode import cut, topics
@@ -102,7 +99,7 @@ class RecordRows:
 
     def message_ids(self) -> Any:
         """Return what users know the messages by: the producer's unique key, else the offset id."""
-        unique = self.properties.value(UNIQ_KEY)
+        unique = self.properties.value(properties.UNIQ_KEY)
         return pc.coalesce(unique, self.offset_ids) if unique.null_count else unique
 
     def corruption_texts(self) -> Any:
@@ -137,10 +134,12 @@ COLUMNS: dict[str, SourceColumn] = {
     "queueOffset": _number("bigint", "queue_offset", "place within the queue, from 0"),
     "body": SourceColumn("binary", lambda rows: rows.bodies, "unpacked, unless `decompress=false`"),
     "tags": SourceColumn(
-        "string", lambda rows: rows.properties.value(TAGS), "the tag; null for none"
+        "string", lambda rows: rows.properties.value(properties.TAGS), "the tag; null for none"
     ),
     "keys": SourceColumn(
-        "string", lambda rows: rows.properties.value(KEYS), "keys, blanks between; null for none"
+        "string",
+        lambda rows: rows.properties.value(properties.KEYS),
+        "keys, blanks between; null for none",
     ),
     "properties": SourceColumn(
         "map<string,string>", lambda rows: rows.properties.map(), "all properties, system's too"

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 from sprocket.base.disk import File
 from sprocket.base.units import MIB
+from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
-from sprocket.rocketmq.codec.record import (
+from sprocket.rocketmq.codec.record_layout import (
     MAGIC_AT,
-    MAGIC_V1,
-    MAGIC_V2,
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
 )
@@ -17,7 +16,7 @@ from sprocket.rocketmq.codec.record import (
 SLICE_BYTES = 4 * MIB
 """How much of a file is read at once: fits into a core's cache; a longer record is read whole."""
 
-MAGICS = tuple(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
+MAGICS = tuple(magic.to_bytes(4, "big") for magic in record_layout.MAGICS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from sprocket.rocketmq.broker.admin.upkeep import Done, Upkeep
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.record import LIGHT_PREFIX
-from sprocket.rocketmq.model.internal import RETRY_PREFIX
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.store.store import Store
 
 _log = log.get_logger(__name__)

@@ -7,7 +7,8 @@ back waits, or becomes a dead letter, as a copy of the one that was consumed.
 from msgspec import Struct
 
 from sprocket.base.disk import Buffer
-from sprocket.rocketmq.codec.record import properties, record, record_layout
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 
 

@@ -31,7 +31,7 @@ from sprocket.rocketmq.client.producer.send_request import SendRequests
 from sprocket.rocketmq.client.producer.validation import check_message, check_timeout
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
-from sprocket.rocketmq.codec.record import UniqueIds, host_bytes
+from sprocket.rocketmq.codec.record import UniqueIds, ids
 from sprocket.rocketmq.errors import NoRoute, ReplyTimeout
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
@@ -110,7 +110,7 @@ class Producer:
             instance=instance,
             post=SendRequests(self._group, self._settings, instance.clock, self._ended),
             dialer=Dialer(instance.connections, instance.routes, lease.tasks, instance.settings),
-            ids=UniqueIds(instance.clock, host_bytes(instance.ip, 0)[:-4]),
+            ids=UniqueIds(instance.clock, ids.host_bytes(instance.ip, 0)[:-4]),
             requests=Requests(instance.client_id, instance.clock),
             faults=BrokerFaults(instance.clock) if self._settings.avoid_slow_brokers else None,
         )

@@ -22,21 +22,13 @@ from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import PushReply
-from sprocket.rocketmq.codec.record import (
-    ARRIVE_TIME,
-    CLUSTER,
-    CORRELATION_ID,
-    MSG_TYPE,
-    REPLY_TO_CLIENT,
-    TTL,
-    properties,
-)
+from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import Message, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.driver import Peer
 
 _REPLY_TOPIC = "{}_REPLY_TOPIC"
-_OWN = (CORRELATION_ID, REPLY_TO_CLIENT, TTL)
+_OWN = (properties.CORRELATION_ID, properties.REPLY_TO_CLIENT, properties.TTL)
 """What a reply takes over from its request."""
 
 
@@ -63,15 +55,15 @@ def reply_to(
         InvalidMessage: The message is no request, or does not say from which cluster it came.
     """
     told = request.properties
-    missing = [name for name in (*_OWN, CLUSTER) if not told.get(name)]
+    missing = [name for name in (*_OWN, properties.CLUSTER) if not told.get(name)]
     if missing:
         raise InvalidMessage(
             f"message {request.message_id} of topic {request.topic} cannot be replied to: it has no"
             f" property {', '.join(missing)}; was it sent with `request`?"
         )
-    pairs = {**(own_properties or {}), MSG_TYPE: REPLY}
+    pairs = {**(own_properties or {}), properties.MSG_TYPE: REPLY}
     pairs |= {name: told[name] for name in _OWN}
-    return Message(_REPLY_TOPIC.format(told[CLUSTER]), body, tag, properties=pairs)
+    return Message(_REPLY_TOPIC.format(told[properties.CLUSTER]), body, tag, properties=pairs)
 
 
 class Requests:
@@ -95,10 +87,16 @@ class Requests:
         Raises:
             InvalidMessage: The message is a request already.
         """
-        if CORRELATION_ID in message.properties:
-            raise InvalidMessage(f"property {CORRELATION_ID} is given to a request by the client")
+        if properties.CORRELATION_ID in message.properties:
+            raise InvalidMessage(
+                f"property {properties.CORRELATION_ID} is given to a request by the client"
+            )
         number = str(uuid.uuid4())
-        marks = {CORRELATION_ID: number, REPLY_TO_CLIENT: self._client_id, TTL: str(timeout_ms)}
+        marks = {
+            properties.CORRELATION_ID: number,
+            properties.REPLY_TO_CLIENT: self._client_id,
+            properties.TTL: str(timeout_ms),
+        }
         reply: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
         self._waiting[number] = reply
         return number, replace(message, properties={**message.properties, **marks}), reply
@@ -115,12 +113,12 @@ class Requests:
             peer.send(response(command, wrong.code, None, wrong.remark))
             return True
         pairs = properties.decode(header.properties)
-        reply = self._waiting.pop(pairs.get(CORRELATION_ID, ""), None)
+        reply = self._waiting.pop(pairs.get(properties.CORRELATION_ID, ""), None)
         if reply is None:
             return False
         peer.send(response(command, ResponseCode.SUCCESS))
         if not reply.done():
-            pairs[ARRIVE_TIME] = str(self._clock.now_ms())
+            pairs[properties.ARRIVE_TIME] = str(self._clock.now_ms())
             reply.set_result(_received(header, pairs, command.body))
         return True
 

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sprocket.base.checksum import crc32
-from sprocket.rocketmq.codec.record import (
+from sprocket.rocketmq.codec.record import places
+from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     BODY_CRC_AT,
     BORN_AT_MS_AT,
@@ -40,6 +41,7 @@ from sprocket.rocketmq.codec.record import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    MAGICS,
     PHYSICAL_OFFSET_AT,
     QUEUE_ID_AT,
     QUEUE_OFFSET_AT,
@@ -47,7 +49,6 @@ from sprocket.rocketmq.codec.record import (
     SIZE_AT,
     STORED_AT_MS_AT,
     SYS_FLAG_AT,
-    places,
 )
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6
 
@@ -143,7 +144,7 @@ def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> Record
     if at > end - BLANK_BYTES:
         return RecordPlaces(positions, at, Stop.PARTIAL)
     size, magic = HEAD.unpack_from(data, at)
-    if magic in (MAGIC_V1, MAGIC_V2) and size >= RECORD_BYTES_MIN:
+    if magic in MAGICS and size >= RECORD_BYTES_MIN:
         return RecordPlaces(positions, at, Stop.PARTIAL, size)
     is_blank = magic == MAGIC_BLANK and size >= BLANK_BYTES
     return RecordPlaces(positions, at, Stop.BLANK if is_blank else Stop.BROKEN)

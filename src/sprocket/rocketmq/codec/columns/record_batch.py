@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sprocket.rocketmq.codec.columns.columns import Buffer, Ints, Mask, Records, gather
-from sprocket.rocketmq.codec.record import MARK, Entry, properties, record
+from sprocket.rocketmq.codec.record import Entry, extra, properties, record
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import (
@@ -155,7 +155,7 @@ class RecordBatch:
         if (self.sys_flag & INNER_BATCH).any() or SCHEDULE_TOPIC in self.topic_names:
             return False
         data = self.pieces.data.tobytes()
-        return MARK not in data or _LIGHT not in data
+        return extra.MARK not in data or _LIGHT not in data
 
     def next_offset(self, number: int) -> int:
         """Return the queue offset behind one record."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sprocket.base.checksum import crc32
-from sprocket.rocketmq.codec.record.record_layout import (
+from sprocket.rocketmq.codec.record_layout import (
     BODY_CRC_AT,
     CRC_TAIL_BYTES,
     FLAG_AT,

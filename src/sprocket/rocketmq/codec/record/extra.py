@@ -11,11 +11,13 @@ Source: RocketMQ `CommitLog.checkMessageAndReturnSize`, `ConsumeQueue.multiDispa
 from msgspec import Struct
 
 from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.model.internal import RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
+from sprocket.rocketmq.model.internal import (
+    LIGHT_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_PREFIX,
+)
 from sprocket.rocketmq.model.message import INNER_BATCH
-
-LIGHT_PREFIX = "%LMQ%"
-"""Begins the name of every light queue; its queue id is 0."""
 
 COUNT_MAX = 32_767
 """Most messages in an inner batch: a unit counts them in an i16."""

@@ -7,6 +7,7 @@ name; a value may hold 0x01. See `docs/formats/properties.md`.
 from collections.abc import Mapping
 
 from sprocket.base.errors import InvalidMessage
+from sprocket.rocketmq.codec.record_layout import CRC_PROPERTY
 
 KEYS = "KEYS"
 TAGS = "TAGS"
@@ -34,7 +35,7 @@ INNER_BASE = "INNER_BASE"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
-CRC32 = "__CRC32#"
+CRC32 = CRC_PROPERTY
 
 PROPERTIES_BYTES_MAX = 32_767
 """The length is an i16; the CRC tail and the separator before it count as well."""

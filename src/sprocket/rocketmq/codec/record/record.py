@@ -33,7 +33,7 @@ from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import extra, ids, properties
 from sprocket.rocketmq.codec.record.extra import Extra
 from sprocket.rocketmq.codec.record.properties import PROPERTIES_BYTES_MAX
-from sprocket.rocketmq.codec.record.record_layout import (
+from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     CRC_MARK,
     CRC_NAME,

@@ -7,7 +7,7 @@ from itertools import repeat
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.record.record_layout import (
+from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     HEAD,
     I64,

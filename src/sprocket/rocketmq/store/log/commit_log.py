@@ -31,7 +31,8 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.base.units import KIB
-from sprocket.rocketmq.codec.record import BLANK_BYTES, Entry, record, record_scan
+from sprocket.rocketmq.codec.record import Entry, record, record_scan
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.tail import Run, Tail

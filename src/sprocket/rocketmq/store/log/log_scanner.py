@@ -33,7 +33,9 @@ from msgspec import Struct
 from sprocket.base.disk import Segment, SegmentReader, Unreadable
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec.record import (
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import Entry, ScanStop, record, record_scan
+from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     FIXED_BYTES,
     HEAD,
@@ -42,16 +44,10 @@ from sprocket.rocketmq.codec.record import (
     I64,
     MAGIC_AT,
     MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
+    MAGICS,
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
-    Entry,
-    ScanStop,
     claims_to_fit,
-    record,
-    record_layout,
-    record_scan,
 )
 
 try:
@@ -83,9 +79,7 @@ _SEAM_BYTES = MAGIC_AT + 3
 _NOWHERE = 1 << 62
 _T = TypeVar("_T")
 
-_MAGICS = re.compile(
-    b"|".join(re.escape(m.to_bytes(4, "big")) for m in (MAGIC_V1, MAGIC_V2)), re.DOTALL
-)
+_MAGICS = re.compile(b"|".join(re.escape(m.to_bytes(4, "big")) for m in MAGICS), re.DOTALL)
 
 
 class Damage(Struct, frozen=True):
@@ -456,7 +450,7 @@ def _bring_record(reader: SegmentReader, position: int, size: int) -> int:
     at = reader.bring(position, max(size, _HEAD_BYTES_MAX))
     if len(reader.data) - at >= RECORD_BYTES_MIN:
         whole, magic = HEAD.unpack_from(reader.data, at)
-        if magic in (MAGIC_V1, MAGIC_V2) and claims_to_fit(reader.data, at):
+        if magic in MAGICS and claims_to_fit(reader.data, at):
             at = reader.bring(position, whole)
     return at
 
@@ -507,7 +501,7 @@ def _is_cut(data: memoryview, at: int) -> bool:
     if len(data) - at < BLANK_BYTES:
         return True
     size, magic = HEAD.unpack_from(data, at)
-    return magic in (MAGIC_V1, MAGIC_V2) and at + size > len(data)
+    return magic in MAGICS and at + size > len(data)
 
 
 def _is_followed(segment: Segment, position: int) -> bool:
@@ -548,7 +542,7 @@ def glance(reader: SegmentReader, position: int) -> Glance | None:
         return None
     (size, magic) = HEAD.unpack_from(reader.data, at)
     (offset,) = I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
-    if magic not in (MAGIC_V1, MAGIC_V2) or offset != segment.start + position:
+    if magic not in MAGICS or offset != segment.start + position:
         return None
     if size < RECORD_BYTES_MIN or position + size > segment.size:
         return None

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from sprocket.base.disk import Segment, SegmentFiles
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN, record
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.log_scanner import Damage, LogScanner, Misplaced

@@ -13,7 +13,8 @@ from collections.abc import Container, Mapping
 from msgspec import Struct, structs
 
 from sprocket.base.errors import MessageTooLarge
-from sprocket.rocketmq.codec.record import TOPIC_BYTES_MAX_V1, Extra, extra, properties
+from sprocket.rocketmq.codec.record import Extra, extra, properties
+from sprocket.rocketmq.codec.record_layout import TOPIC_BYTES_MAX_V1
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from sprocket.base.disk import Buffer, SegmentFiles
 from sprocket.base.units import MIB
-from sprocket.rocketmq.codec.record import MAGIC_AT
+from sprocket.rocketmq.codec.record_layout import MAGIC_AT
 
 KEPT_BYTES_MAX = 16 * MIB
 """Kept of what nobody has asked to drop."""

@@ -40,8 +40,9 @@ from sprocket.base.disk import (
 )
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.base.progress import Step, unwatched
-from sprocket.rocketmq.codec.record import LIGHT_PREFIX, Entry
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import QueueGeometry

@@ -19,12 +19,13 @@ from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, record
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.settings import DELAY_LEVELS
 
 if TYPE_CHECKING:  # it needs numpy
     from sprocket.rocketmq.codec.columns import RecordBatch
 
-_PLACE_BYTES_MIN = len("%LMQ%a,")
+_PLACE_BYTES_MIN = len(f"{LIGHT_PREFIX}a,")
 """Every place in a light queue has a name in some record before; an offset that would need a longer
 log was not given by a broker."""
 

@@ -23,16 +23,16 @@ from msgspec import Struct
 from sprocket.base.disk import Missing, SegmentWindow, WouldBlock
 from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec.record import (
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
-    LIGHT_PREFIX,
     MAGIC_AT,
     MAGIC_V1,
-    MAGIC_V2,
+    MAGICS,
     PLACE,
     RECORD_BYTES_MIN,
-    record,
 )
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue, UnitRead, is_address
@@ -53,8 +53,6 @@ COLD_GAP_BYTES_MAX = 16 * KIB
 much takes as long as another call."""
 COLD_BYTES_MAX = 256 * KIB
 """Read by one such call at most, unless a record is longer."""
-
-_MAGICS = (MAGIC_V1, MAGIC_V2)
 
 _NOTHING = memoryview(b"")
 _NO_WINDOW = SegmentWindow(_NOTHING, 0, 0)
@@ -542,7 +540,7 @@ def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool
     has in another queue, and among its properties this one.
     """
     size, magic, own_queue, own_offset, own_place = head_of(stored)
-    if size != len(stored) or magic not in _MAGICS or own_place != place:
+    if size != len(stored) or magic not in MAGICS or own_place != place:
         return False
     if not queue.topic.startswith(LIGHT_PREFIX):
         return bool(own_offset == offset and own_queue == queue.queue_id)

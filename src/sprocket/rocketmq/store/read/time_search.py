@@ -7,7 +7,8 @@ from bisect import bisect_left, bisect_right
 from enum import Enum
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
-from sprocket.rocketmq.codec.record import STORED_AT_MS_END, record_layout
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record_layout import STORED_AT_MS_END
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue
 from sprocket.rocketmq.store.read.queue_reader import LogReader

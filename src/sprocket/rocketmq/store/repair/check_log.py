@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sprocket.base.disk import NAME_DIGITS, Disk, OpenFiles, Segment
-from sprocket.rocketmq.codec.record import BLANK_BYTES, PHYSICAL_OFFSET_AT, Entry, ScanStop
+from sprocket.rocketmq.codec.record import Entry, ScanStop
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
 from sprocket.rocketmq.store.log import (
     PADDING_TOPIC,

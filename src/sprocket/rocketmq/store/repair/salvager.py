@@ -21,7 +21,8 @@ from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireErro
 from sprocket.base.tables import journal
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.codec.record import BLANK_BYTES, RECORD_BYTES_MIN, Entry
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, RECORD_BYTES_MIN
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import geometry as geometries

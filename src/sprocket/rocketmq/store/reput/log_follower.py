@@ -12,14 +12,8 @@ content is the same. A part has a copy of what it needs of the log, and holds no
 from typing import NamedTuple
 
 from sprocket.base.errors import CorruptRecord, WireError
-from sprocket.rocketmq.codec.record import (
-    BLANK_BYTES,
-    MAGIC_AT,
-    MAGIC_BLANK,
-    Entry,
-    record,
-    record_scan,
-)
+from sprocket.rocketmq.codec.record import Entry, record, record_scan
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK
 from sprocket.rocketmq.store.log import Found, Tail
 
 try:

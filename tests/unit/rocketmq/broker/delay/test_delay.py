@@ -23,7 +23,8 @@ from sprocket.rocketmq.broker.messages import (
     pending_acks,
 )
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.codec.record import MAGIC_V1, properties, record
+from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.codec.record_layout import MAGIC_V1
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.settings import (
     Geometry,

@@ -13,7 +13,7 @@ from sprocket.rocketmq.broker.messages import DelayLevels, Sender, Stamp
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage
-from sprocket.rocketmq.codec.record import batch, host_text, properties
+from sprocket.rocketmq.codec.record import batch, ids, properties
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -126,7 +126,7 @@ def test_a_message_without_unique_key_gets_one() -> None:
 class Peer:
     """Where a request came from."""
 
-    address = host_text(THERE)
+    address = ids.host_text(THERE)
 
 
 def sends(*headers: SendMessage, body: bytes = b"x") -> list[Any]:

@@ -5,7 +5,8 @@ from msgspec import structs
 from tests.unit.rocketmq.codec.given import PAIRS, new_record, stored
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.record import ids, properties, record, record_layout
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 
 RECORD_A = bytes.fromhex(

@@ -6,7 +6,8 @@ from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.base.checksum import crc32
 from sprocket.base.errors import MessageTooLarge, WireError
-from sprocket.rocketmq.codec.record import ids, properties, record, record_layout
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import NewBatch
 

@@ -3,7 +3,8 @@
 import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
 
-from sprocket.rocketmq.codec.record import ScanStop, record, record_layout, record_scan
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import ScanStop, record, record_scan
 from sprocket.rocketmq.codec.record.record_scan import Scan
 
 

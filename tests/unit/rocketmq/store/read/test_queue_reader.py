@@ -9,8 +9,9 @@ from tests.unit.rocketmq.store.logs import HOST, Log, batches, filled, log_size,
 
 from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import DiskFailed
+from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import Entry, Extra, record, record_layout
+from sprocket.rocketmq.codec.record import Entry, Extra, record
 from sprocket.rocketmq.codec.record.record import tags_code
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset

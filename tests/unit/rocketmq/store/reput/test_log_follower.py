@@ -15,7 +15,8 @@ from tests.stores import (
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import CorruptRecord, OffsetTooSmall
-from sprocket.rocketmq.codec.record import PHYSICAL_OFFSET_AT, Entry
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.codec.record_layout import PHYSICAL_OFFSET_AT
 from sprocket.rocketmq.store.log import Tail
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart

@@ -24,10 +24,9 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import NoFields
-from sprocket.rocketmq.codec.record import LIGHT_PREFIX
 from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING
-from sprocket.rocketmq.model.internal import RETRY_PREFIX
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Answer, Request, Row, row
 

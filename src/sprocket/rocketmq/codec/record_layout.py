@@ -9,11 +9,11 @@ from typing import TypeAlias
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
+MAGICS = MAGIC_V1, MAGIC_V2
 MAGIC_BLANK = 0xCBD43194
 
 SIZE_AT = 0
@@ -62,7 +62,8 @@ FIXED = tuple(
 FIXED_V4 = FIXED[0]
 HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 
-CRC_NAME = properties.CRC32.encode() + b"\x01"
+CRC_PROPERTY = "__CRC32#"
+CRC_NAME = CRC_PROPERTY.encode() + b"\x01"
 CRC_MARK = ord("#")
 """Looked for first, since one byte is found faster than a name; few properties hold it."""
 CRC_TAIL_BYTES = len(CRC_NAME) + 10 + 1

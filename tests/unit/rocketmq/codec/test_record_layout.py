@@ -4,8 +4,9 @@ import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.record import ids, record_layout
-from sprocket.rocketmq.codec.record.record_layout import parts
+from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.record import ids
+from sprocket.rocketmq.codec.record_layout import parts
 
 
 def test_parts_follow_each_other() -> None:
