@@ -12,6 +12,7 @@ anew. What lies between the calls sees the world as it is then: it may have chan
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from sprocket.base.clock import Clock
@@ -34,27 +35,18 @@ WORKS_MAX = 100
 """How much may be under way; each has a large answer in the making."""
 
 
+@dataclass(slots=True, eq=False)
 class _Work(Generic[T_co]):
-    """Some work, and what its last call gave; any is a `_Work[object]`.
+    """Some work, and what its last call gave; any is a `_Work[object]`."""
 
-    Attributes:
-        is_called: The last call has ended; if not, it waits for the disk.
-    """
-
-    __slots__ = ("done", "error", "failed", "is_called", "is_parked", "pieces", "result")
-
-    def __init__(
-        self,
-        pieces: Sliced[T_co],
-        done: Callable[[T_co], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self.pieces = pieces
-        self.done = done
-        self.failed = failed
-        self.result: object = None
-        self.error: Exception | None = None
-        self.is_called, self.is_parked = True, False
+    pieces: Sliced[T_co]
+    done: Callable[[T_co], None]
+    failed: Callable[[Exception], None]
+    result: object = None
+    error: Exception | None = None
+    is_called: bool = True
+    """The last call has ended; if not, it waits for the disk."""
+    is_parked: bool = False
 
 
 class Slices:
@@ -154,18 +146,3 @@ class Slices:
             self._reads.run(attempt, lambda error: end(None, error))
         except Exception as error:  # the work may catch it
             end(None, error)
-
-
-def whole(work: Sliced[T]) -> T:
-    """Do all of some work here and now, and return what came of it."""
-    result, error = None, None
-    while True:
-        try:
-            call = work.send(result) if error is None else work.throw(error)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        result = error = None
-        try:
-            result = call()
-        except Exception as caught:  # it goes on in the work, and through it to the caller
-            error = caught

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -180,17 +179,3 @@ def test_stopped_work_is_closed_and_nobody_is_told() -> None:
             bench.begin(work())
 
     run(scenario)
-
-
-def test_all_of_it_may_be_done_at_once() -> None:
-    """Errors pass through it as well."""
-
-    def work() -> Sliced[list[Any]]:
-        found: list[Any] = [(yield lambda: 1)]
-        try:
-            yield partial(int, "x")
-        except ValueError:
-            found.append((yield lambda: 2))
-        return found
-
-    assert slices.whole(work()) == [1, 2]

@@ -50,13 +50,17 @@ def advance(
         return None
 
 
-def run(steps: Generator[Call, Any, object]) -> None:
-    """Do all of the work here and now; it raises what the work raises."""
-    call = advance(steps)
-    while call is not None:
+def run(steps: StepsTo[T]) -> T:
+    """Do all of the work here and now; return what it returns, and raise what it raises."""
+    result, error = None, None
+    while True:
+        try:
+            call = steps.send(result) if error is None else steps.throw(error)
+        except StopIteration as end:
+            returned: T = end.value
+            return returned
         result, error = None, None
         try:
             result = call()
         except BaseException as caught:  # it goes on in the generator, and through it to the caller
             error = caught
-        call = advance(steps, result, error)

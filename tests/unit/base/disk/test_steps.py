@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sprocket.base.disk import Steps, steps
+from sprocket.base.disk import Steps, StepsTo, steps
 
 
 def _fails() -> None:
@@ -53,3 +53,17 @@ def test_work_without_a_call_is_done_at_once() -> None:
     assert not seen
     assert steps.advance(undriven) is None
     assert seen == [1]
+
+
+def test_what_the_work_returns_is_returned() -> None:
+    """After an error that it caught, too."""
+
+    def work() -> StepsTo[list[int]]:
+        found = [(yield lambda: 1)]
+        try:
+            yield _fails
+        except ValueError:
+            found.append((yield lambda: 2))
+        return found
+
+    assert steps.run(work()) == [1, 2]

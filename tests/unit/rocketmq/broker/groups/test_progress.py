@@ -3,6 +3,7 @@
 import pytest
 from tests.stores import filled
 
+from sprocket.base.disk import steps
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Progress
 from sprocket.rocketmq.broker.groups.progress import QUEUES_A_CALL
 from sprocket.rocketmq.broker.stats import Stats
@@ -12,7 +13,6 @@ from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
-from sprocket.runtime.slices import whole
 from sprocket.testing.clock import FakeClock
 
 START_MS = 1_700_000_000_000
@@ -62,7 +62,7 @@ def test_offsets_are_held_against_queues(scene: Scene) -> None:
     """Lag, what is in flight, and when the last message consumed was stored."""
     scene.offsets.commit("g", "topic", 0, 4)
     scene.stats.pulled("topic", "g", 0, 7, 3, 300)
-    found = whole(scene.progress.of_group("g"))
+    found = steps.run(scene.progress.of_group("g"))
     assert found.queues == {
         QUEUES[0]: QueueProgress(
             broker_offset=10,
@@ -76,21 +76,23 @@ def test_offsets_are_held_against_queues(scene: Scene) -> None:
     assert found.consume_tps == 0.0
     scene.clock.advance(10_000)
     scene.stats.sample()
-    assert whole(scene.progress.of_group("g")).consume_tps == pytest.approx(0.3)
+    assert steps.run(scene.progress.of_group("g")).consume_tps == pytest.approx(0.3)
 
 
 def test_only_what_is_there_and_consumed_counts(scene: Scene) -> None:
     """Groups and topics that nobody knows, and topics the group has left, have nothing."""
-    assert whole(scene.progress.of_group("nobody")).queues == {}
-    assert whole(scene.progress.of_group("g", "none")).queues == {}
-    assert set(whole(scene.progress.of_group("g", topics=["topic", "none"])).queues) == set(QUEUES)
+    assert steps.run(scene.progress.of_group("nobody")).queues == {}
+    assert steps.run(scene.progress.of_group("g", "none")).queues == {}
+    assert set(steps.run(scene.progress.of_group("g", topics=["topic", "none"])).queues) == set(
+        QUEUES
+    )
     scene.offsets.commit("g", "topic", 0, 4)
     scene.subscribe("g", "other")
-    assert whole(scene.progress.of_group("g")).queues == {}
-    assert whole(scene.progress.of_group("g", "topic")).queues == {}
-    assert set(whole(scene.progress.of_group("g", topics=["topic"])).queues) == set(QUEUES)
+    assert steps.run(scene.progress.of_group("g")).queues == {}
+    assert steps.run(scene.progress.of_group("g", "topic")).queues == {}
+    assert set(steps.run(scene.progress.of_group("g", topics=["topic"])).queues) == set(QUEUES)
     scene.subscribe("g", "topic")
-    assert set(whole(scene.progress.of_group("g")).queues) == set(QUEUES)
+    assert set(steps.run(scene.progress.of_group("g")).queues) == set(QUEUES)
 
 
 def test_every_group_is_told(scene: Scene) -> None:
@@ -99,12 +101,12 @@ def test_every_group_is_told(scene: Scene) -> None:
     scene.offsets.commit("g", "topic", 0, 10)
     scene.offsets.commit("g", "gone", 0, 10)
     found = {
-        group: whole(scene.progress.by_topic(group, ordered_only=False))
+        group: steps.run(scene.progress.by_topic(group, ordered_only=False))
         for group in scene.progress.groups()
     }
     assert [stats.lag for stats in found["g"]] == [10]
     assert found["TOOLS_CONSUMER"] == []
-    assert whole(scene.progress.by_topic("g", ordered_only=True)) == []
+    assert steps.run(scene.progress.by_topic("g", ordered_only=True)) == []
 
 
 def test_a_group_is_looked_at_some_queues_at_a_time(scene: Scene) -> None:
