@@ -135,15 +135,6 @@ class NodeEncryption:
         return times
 
 
-def client_context(settings: EncryptionSettings) -> ssl.SSLContext:
-    """Return what a server's own connections to other servers use, if they are encrypted.
-
-    Raises:
-        SettingsError: A file is missing or is none, or they do not fit each other.
-    """
-    return tls_files.client_context(**_files(settings))
-
-
 def _server_context(settings: EncryptionSettings) -> ssl.SSLContext:
     if not settings.cert_path and settings.mode == "enforcing":
         raise SettingsError("tls.cert_path: a certificate is needed for tls.mode=enforcing")
@@ -152,14 +143,5 @@ def _server_context(settings: EncryptionSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_mode = _AUTH[settings.client_auth]
-    tls_files.load(context, **_files(settings))
+    tls_files.load(context, settings)
     return context
-
-
-def _files(settings: EncryptionSettings) -> dict[str, str]:
-    return {
-        "trust_path": settings.trust_path,
-        "cert_path": settings.cert_path,
-        "key_path": settings.key_path,
-        "key_password": settings.key_password,
-    }

@@ -260,10 +260,10 @@ def _nameservers(settings: Settings, site: Site) -> list[str]:
 
 def nameserver_tls(settings: TlsSettings) -> "SSLContext | None":
     """Return what the broker's connections to NameServers use, None if they are plain."""
-    from sprocket.node.encryption import client_context
+    from sprocket.runtime.tls_files import context_towards_servers
 
     is_wanted = settings.to_nameservers or settings.mode == "enforcing"
-    return client_context(settings) if is_wanted else None
+    return context_towards_servers(settings) if is_wanted else None
 
 
 def _refuse_foreign(place: Place, lodgers: frozenset[str]) -> None:

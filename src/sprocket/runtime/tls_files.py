@@ -3,6 +3,7 @@
 import ssl
 
 from sprocket.base.errors import SettingsError
+from sprocket.runtime.settings import EncryptionSettings
 
 
 def client_context(
@@ -23,24 +24,32 @@ def client_context(
     Raises:
         SettingsError: A file is missing or is none, or they do not fit each other.
     """
-    if key_path and not cert_path:
-        raise SettingsError(f"tls: the key {key_path} was given without its certificate")
+    return context_towards_servers(
+        EncryptionSettings(
+            trust_path=trust_path,
+            cert_path=cert_path,
+            key_path=key_path,
+            key_password=key_password,
+        )
+    )
+
+
+def context_towards_servers(files: EncryptionSettings) -> ssl.SSLContext:
+    """Return what one that has its files in settings encrypts its connections to servers with.
+
+    Raises:
+        SettingsError: See `client_context`.
+    """
+    if files.key_path and not files.cert_path:
+        raise SettingsError(f"tls: the key {files.key_path} was given without its certificate")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_REQUIRED if trust_path else ssl.CERT_NONE
-    load(
-        context,
-        trust_path=trust_path,
-        cert_path=cert_path,
-        key_path=key_path,
-        key_password=key_password,
-    )
+    context.verify_mode = ssl.CERT_REQUIRED if files.trust_path else ssl.CERT_NONE
+    load(context, files)
     return context
 
 
-def load(
-    context: ssl.SSLContext, *, trust_path: str, cert_path: str, key_path: str, key_password: str
-) -> None:
+def load(context: ssl.SSLContext, files: EncryptionSettings) -> None:
     """Have a context read files; those that are empty texts are left out.
 
     Raises:
@@ -48,11 +57,13 @@ def load(
     """
     path = ""
     try:
-        if cert_path:
-            path = f"{cert_path} with the key {key_path}" if key_path else cert_path
-            context.load_cert_chain(cert_path, key_path or None, lambda: key_password)
-        if trust_path:
-            path = trust_path
-            context.load_verify_locations(trust_path)
+        if files.cert_path:
+            path, key_path = files.cert_path, files.key_path or None
+            if key_path:
+                path += f" with the key {key_path}"
+            context.load_cert_chain(files.cert_path, key_path, lambda: files.key_password)
+        if files.trust_path:
+            path = files.trust_path
+            context.load_verify_locations(path)
     except (OSError, ssl.SSLError, ValueError) as error:
         raise SettingsError(f"tls: {path} cannot be used: {error}") from error
