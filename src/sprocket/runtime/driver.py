@@ -283,7 +283,7 @@ class Peer(asyncio.Protocol):
         self._carrier.remove(self)
         self._peers.discard(self)
         if self._pressure is not None:
-            self._pressure.forget(self)
+            self._pressure.forget(self.read_on)
         if exc is not None:
             _log.info("connection lost", peer=self.address, error=str(exc))
         callbacks, self.on_close = self.on_close, []
@@ -323,7 +323,7 @@ class Peer(asyncio.Protocol):
         self._unanswered_bytes += read_bytes
         if self._unanswered_bytes > pressure.connection_bytes_max and self.is_open:
             self._hold()
-            pressure.keep(self)
+            pressure.keep(self.read_on)
 
     def _count_slow(self) -> None:
         """Tell the carrier what waits for a peer that does not read; it may cut one off."""

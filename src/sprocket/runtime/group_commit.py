@@ -213,7 +213,7 @@ class JobThread(Protocol):
     def submit(
         self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
     ) -> None:
-        """Run `job` on the thread, then `done` on the loop."""
+        """See `DiskThread.submit`."""
 
     def run_within(
         self,
@@ -223,11 +223,7 @@ class JobThread(Protocol):
         beside: Callable[[], None] | None = None,
         start: Callable[[], PendingSync | None] = lambda: None,
     ) -> None:
-        """Do so before this returns, unless that takes longer than `seconds`.
-
-        `beside` is called meanwhile. Where `start` returns something, that is waited for instead,
-        and `done` is given no result.
-        """
+        """See `DiskThread.run_within`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,10 @@ class DiskThread:
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[_Job[object] | Callable[[], None]] = SimpleQueue()
         self._jobs_max = jobs_max
-        self._waiting_count = 0
-        self._is_stopped = False
+        self.waiting_count = 0
+        """Jobs that were given and not handed back yet."""
+        self.is_stopped = False
+        """Whether it takes no more jobs."""
         self._threads = [
             threading.Thread(target=self._run, name=name, daemon=True) for _ in range(threads)
         ]
@@ -105,19 +107,9 @@ class DiskThread:
             thread.start()
 
     @property
-    def waiting_count(self) -> int:
-        """Jobs that were given and not handed back yet."""
-        return self._waiting_count
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it takes no more jobs."""
-        return self._is_stopped
-
-    @property
     def has_room(self) -> bool:
         """Whether another job may be given."""
-        return self._waiting_count < self._jobs_max and not self._is_stopped
+        return self.waiting_count < self._jobs_max and not self.is_stopped
 
     def submit(self, job: Callable[[], T], done: Done[T]) -> None:
         """Run `job` in the thread, then `done` on the loop.
@@ -204,16 +196,16 @@ class DiskThread:
         self._hand_back(one)
 
     def _give(self, one: _Job[object]) -> None:
-        if self._is_stopped:
+        if self.is_stopped:
             raise RuntimeError("the disk thread is stopped")
-        if self._waiting_count >= self._jobs_max:
+        if self.waiting_count >= self._jobs_max:
             raise RuntimeError(f"{self._jobs_max} jobs wait for the disk thread already")
-        self._waiting_count += 1
+        self.waiting_count += 1
         self._jobs.put(one)
 
     def end(self) -> None:
         """Take no more jobs; the threads end by themselves behind those that were given."""
-        self._is_stopped = True
+        self.is_stopped = True
         for _ in self._threads:
             self._jobs.put(lambda: None)
 
@@ -227,7 +219,7 @@ class DiskThread:
         """
 
         def go_on(result: object, error: BaseException | None) -> None:
-            if self._is_stopped:
+            if self.is_stopped:
                 work.close()
                 return
             try:
@@ -244,9 +236,9 @@ class DiskThread:
 
     async def stop(self) -> None:
         """Let the jobs that were given run to their end, hand them back, and end the threads."""
-        if self._is_stopped:
+        if self.is_stopped:
             return
-        self._is_stopped = True
+        self.is_stopped = True
         all_ended: asyncio.Future[None] = self._loop.create_future()
         running = len(self._threads)
 
@@ -282,5 +274,5 @@ class DiskThread:
         self._loop.call_soon_threadsafe(one)
 
     def _hand_back(self, one: _Job[object]) -> None:
-        self._waiting_count -= 1
+        self.waiting_count -= 1
         one.done(one.result, one.error)

@@ -8,18 +8,11 @@ refuse requests that would add to it.
 While there is no pressure this costs one look at a flag for each read of a socket.
 """
 
-from typing import Protocol
+from collections.abc import Callable
 
 from sprocket.base import log
 
 _log = log.get_logger(__name__)
-
-
-class Reader(Protocol):
-    """A connection that can be kept from reading; `runtime.driver.Peer` is one."""
-
-    def read_on(self) -> None:
-        """Read again."""
 
 
 class Pressure:
@@ -39,7 +32,7 @@ class Pressure:
         self.connection_bytes_max = connection_bytes_max
         self.is_high = False
         self.is_full = False
-        self._held: set[Reader] = set()
+        self._held: set[Callable[[], None]] = set()
 
     def weigh(self, waiting_bytes: int) -> None:
         """Note how many bytes wait to be finished."""
@@ -53,13 +46,13 @@ class Pressure:
         self.is_high = waiting_bytes >= self.bytes_max // 2
         if not self.is_high and self._held:
             held, self._held = self._held, set()
-            for reader in held:
-                reader.read_on()
+            for read_on in held:
+                read_on()
 
-    def keep(self, reader: Reader) -> None:
-        """Have a reader that stopped read on when the pressure is over."""
-        self._held.add(reader)
+    def keep(self, read_on: Callable[[], None]) -> None:
+        """Have a connection that stopped reading read on when the pressure is over."""
+        self._held.add(read_on)
 
-    def forget(self, reader: Reader) -> None:
-        """Let go of a reader that is gone."""
-        self._held.discard(reader)
+    def forget(self, read_on: Callable[[], None]) -> None:
+        """Let go of a connection that is gone."""
+        self._held.discard(read_on)

@@ -37,9 +37,9 @@ def test_who_was_kept_reads_on_once() -> None:
     pressure = Pressure(100, 10)
     kept, gone = Reader(), Reader()
     pressure.weigh(60)
-    pressure.keep(kept)
-    pressure.keep(gone)
-    pressure.forget(gone)
+    pressure.keep(kept.read_on)
+    pressure.keep(gone.read_on)
+    pressure.forget(gone.read_on)
     pressure.weigh(55)
     assert kept.count == 0
     pressure.weigh(0)
