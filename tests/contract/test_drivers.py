@@ -12,8 +12,7 @@ from tests import pipe
 
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver
-from sprocket.runtime.carrier import carrier
-from sprocket.runtime.driver import ConnectionSettings, Peer
+from sprocket.runtime.driver import ConnectionSettings, Peer, carrier
 from sprocket.runtime.pressure import Pressure
 
 HOST = "127.0.0.1"

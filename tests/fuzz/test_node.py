@@ -33,7 +33,7 @@ from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.settings import Geometry, Settings
 from sprocket.rocketmq.store.repair import check
 from sprocket.runtime import driver
-from sprocket.runtime.carrier import carrier
+from sprocket.runtime.driver import carrier
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260118"))
 SENT_COUNT = 50_000

@@ -45,7 +45,7 @@ from sprocket.rocketmq.settings import (
 )
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.runtime.blocking import Portal
-from sprocket.runtime.carrier import carrier
+from sprocket.runtime.driver import carrier
 from sprocket.testing import quiet
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.quiet import NotQuiet

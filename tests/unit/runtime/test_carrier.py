@@ -4,16 +4,15 @@ import asyncio
 import gc
 import weakref
 
-from sprocket.runtime import carrier
-from sprocket.runtime.carrier import Carrier
+from sprocket.runtime.driver import Carrier, carrier
 
 
 def test_what_connections_share_goes_with_their_loop() -> None:
     """A process that makes many loops, as tests do, does not keep them."""
 
     async def main() -> "weakref.ref[Carrier]":
-        assert carrier.carrier() is carrier.carrier()
-        return weakref.ref(carrier.carrier())
+        assert carrier() is carrier()
+        return weakref.ref(carrier())
 
     found = asyncio.run(main())
     gc.collect()

@@ -10,7 +10,7 @@ import structlog
 
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.remoting import Connection
-from sprocket.runtime import carrier, driver
+from sprocket.runtime import driver
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_idle_connections_are_looked_for_without_being_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The sweep runs by itself while there are connections."""
-    monkeypatch.setattr(carrier, "SWEEP_SECONDS", 0.001)
+    monkeypatch.setattr(driver, "SWEEP_SECONDS", 0.001)
 
     async def main() -> None:
         settings = driver.ConnectionSettings(idle_seconds_max=0.003)
@@ -117,7 +117,7 @@ def test_all_connections_of_a_loop_can_be_cut_off() -> None:
         peer = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
         while not server.peers:
             await asyncio.sleep(0)
-        carrier.carrier().abort_all("the test ends")
+        driver.carrier().abort_all("the test ends")
         while server.peers:
             await asyncio.sleep(0)
         left = len(server.peers), peer.is_open
