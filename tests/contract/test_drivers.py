@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests import pipe
+from tests import pipe, sockets
 
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver
@@ -72,8 +72,8 @@ def _run_asyncio(main: Any) -> None:
 
 
 CARRIERS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
-    "sockets-uvloop": (lambda: driver, _run_uvloop),
-    "sockets-asyncio": (lambda: driver, _run_asyncio),
+    "sockets-uvloop": (lambda: sockets, _run_uvloop),
+    "sockets-asyncio": (lambda: sockets, _run_asyncio),
     "pipe": (lambda: pipe.PipeNetwork(), _run_asyncio),
     "pipe-pieces": (lambda: pipe.PipeNetwork(chunk_bytes=500), _run_asyncio),
 }

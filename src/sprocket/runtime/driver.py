@@ -93,7 +93,7 @@ _SocketName: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
 
 
 class Peer(asyncio.Protocol):
-    """One connection to somebody; made by `serve` and `connect` only.
+    """One connection to somebody; made by `listen` and `connect` only.
 
     Threads: event loop only.
     """
@@ -449,7 +449,7 @@ def carrier() -> Carrier:
 
 
 class Server:
-    """Something that listens; made by `serve`.
+    """Something that listens; made by `listen`.
 
     `host` and `port` say where, `peers` are its open connections.
     """
@@ -591,31 +591,6 @@ async def listen(
             one.close()
         raise
     return Server(host, port, peers, close)
-
-
-async def serve(
-    factory: Callable[[], Carried[E]],
-    on_event: OnEvent[E],
-    host: str,
-    port: int,
-    *,
-    settings: ConnectionSettings | None = None,
-    pressure: Pressure | None = None,
-    greet: Greet | None = None,
-) -> Server:
-    """Take an address and listen on it at once; see `bind` and `listen`.
-
-    Raises:
-        OSError: The address cannot be listened on.
-    """
-    return await listen(
-        await bind(host, port),
-        factory,
-        on_event,
-        settings=settings,
-        pressure=pressure,
-        greet=greet,
-    )
 
 
 async def connect(

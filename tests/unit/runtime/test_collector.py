@@ -4,6 +4,8 @@ import asyncio
 import gc
 import weakref
 
+from tests import sockets
+
 from sprocket.rocketmq.codec.command import request
 from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import collector, driver
@@ -69,7 +71,7 @@ def test_a_connection_that_closed_needs_no_collector() -> None:
         peer.close()
 
     async def connect() -> None:
-        server = await driver.serve(Connection, serve, "127.0.0.1", 0)
+        server = await sockets.serve(Connection, serve, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.writelines(request(34, 1))
         assert await reader.read() == b""

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import structlog
+from tests import sockets
 
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.remoting import Connection
@@ -60,9 +61,9 @@ def test_an_address_in_use_cannot_be_listened_on() -> None:
     """The caller learns of it."""
 
     async def main() -> None:
-        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        server = await sockets.serve(Connection, lambda *_: None, "127.0.0.1", 0)
         with pytest.raises(OSError, match="in use"):
-            await driver.serve(Connection, lambda *_: None, "127.0.0.1", server.port)
+            await sockets.serve(Connection, lambda *_: None, "127.0.0.1", server.port)
         await server.close()
 
     asyncio.run(main())
@@ -76,7 +77,7 @@ def test_idle_connections_are_looked_for_without_being_asked(
 
     async def main() -> None:
         settings = driver.ConnectionSettings(idle_seconds_max=0.003)
-        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0, settings=settings)
+        server = await sockets.serve(Connection, lambda *_: None, "127.0.0.1", 0, settings=settings)
         peer = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
         closed = asyncio.Event()
         peer.on_close.append(lambda _: closed.set())
@@ -91,7 +92,7 @@ def test_a_connection_that_is_reset_is_lost_with_a_reason() -> None:
     """It is noted in the log, and the close callbacks run."""
 
     async def main() -> None:
-        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        server = await sockets.serve(Connection, lambda *_: None, "127.0.0.1", 0)
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             while not server.peers:
                 await asyncio.sleep(0)
@@ -113,7 +114,7 @@ def test_all_connections_of_a_loop_can_be_cut_off() -> None:
     """Both ends, at once, and what was queued is dropped."""
 
     async def main() -> tuple[int, bool]:
-        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        server = await sockets.serve(Connection, lambda *_: None, "127.0.0.1", 0)
         peer = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
         while not server.peers:
             await asyncio.sleep(0)
@@ -151,7 +152,7 @@ def test_who_asks_twice_to_be_told_of_the_end_is_told_once() -> None:
 
     async def main() -> None:
         gone: list[driver.Peer] = []
-        server = await driver.serve(Connection, lambda *_: None, "127.0.0.1", 0)
+        server = await sockets.serve(Connection, lambda *_: None, "127.0.0.1", 0)
         first = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
         second = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
         for peer in (first, first, second):

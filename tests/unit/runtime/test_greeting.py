@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests import sockets
 from tests.contract.test_drivers import HOST, Lines, until
 
 from sprocket.runtime import driver
@@ -45,7 +46,7 @@ def run(
     """Run a test against a server that greets."""
 
     async def main() -> None:
-        server = await driver.serve(
+        server = await sockets.serve(
             Lines, name, HOST, 0, greet=lambda peer: Greeter(peer, encryption, believes)
         )
         async with asyncio.timeout(30):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests import certificates
+from tests import certificates, sockets
 from tests.certificates import Certificate
 from tests.contract.test_drivers import HOST, Lines, Side, until
 
@@ -79,7 +79,7 @@ def run(
     context = server_context(certificate)
 
     async def main() -> None:
-        server = await driver.serve(
+        server = await sockets.serve(
             Something,
             echo,
             HOST,

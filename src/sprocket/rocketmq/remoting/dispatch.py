@@ -213,7 +213,7 @@ class Dispatcher:
         self._answered = answered
 
     def __call__(self, peer: Peer, command: Command) -> None:
-        """Handle one command; what `runtime.driver.serve` wants for its events."""
+        """Handle one command; what `runtime.driver.listen` wants for its events."""
         if command.flag & RESPONSE_FLAG:
             if self._answered is not None:
                 self._answered(peer, command)

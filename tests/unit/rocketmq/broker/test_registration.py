@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests import sockets
 
 from sprocket.base.errors import RequestRefused, SettingsError
 from sprocket.rocketmq.broker import registration
@@ -37,7 +38,7 @@ class FakeNameServer:
 
     async def start(self, port: int = 0) -> None:
         """Listen."""
-        self.server = await driver.serve(Connection, self.on_command, "127.0.0.1", port)
+        self.server = await sockets.serve(Connection, self.on_command, "127.0.0.1", port)
 
     @property
     def address(self) -> str:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tests import sockets
+
 from sprocket.rocketmq.broker.route_lookup import FRESH_SECONDS, RouteLookup
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.command import Command, response
@@ -47,7 +49,7 @@ async def opened(port: int, clock: FakeClock) -> Channel:
     """Return a connection to a port; one that nobody listens on is lost by now."""
     if port:
         return await open_channel(f"127.0.0.1:{port}", clock)
-    server = await driver.serve(Connection, Names(), "127.0.0.1", 0)
+    server = await sockets.serve(Connection, Names(), "127.0.0.1", 0)
     channel = await open_channel(f"127.0.0.1:{server.port}", clock)
     channel.close()
     await server.close()
@@ -59,7 +61,7 @@ def run(scenario: Callable[[RouteLookup, Names, FakeClock], Any], *before: int) 
 
     async def main() -> None:
         names, clock = Names(), FakeClock()
-        server = await driver.serve(Connection, names, "127.0.0.1", 0)
+        server = await sockets.serve(Connection, names, "127.0.0.1", 0)
         channels = [await opened(port, clock) for port in [*before, server.port]]
         lookup = RouteLookup(lambda: channels, clock)
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests import sockets
 from tests.pipe import PipeNetwork
 
 from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
@@ -185,7 +186,7 @@ def test_frames_that_are_none_close_the_connection_and_the_server_goes_on() -> N
     """Over a real socket."""
 
     async def main() -> None:
-        server = await driver.serve(
+        server = await sockets.serve(
             lambda: Connection(frame_bytes_max=1000), Dispatcher(table({10: ok})), "127.0.0.1", 0
         )
         for bad in (b"\xff" * 12, b"GET / HTTP/1.1\r\n", (997).to_bytes(4, "big") + b"\0" * 8):

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests import sockets
 
-from sprocket.runtime import driver
 from sprocket.runtime.blocking import Portal
 
 
@@ -13,7 +13,7 @@ from sprocket.runtime.blocking import Portal
 def names(world: Any) -> Iterator[str]:
     """Serve the cluster over real sockets in a thread; return the NameServer's address."""
     cluster = world.cluster
-    cluster.serve = driver.serve
+    cluster.serve = sockets.serve
     with Portal() as portal:
         world.portal = portal
 
