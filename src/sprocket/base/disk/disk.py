@@ -21,8 +21,8 @@ import platform
 import re
 import shutil
 import stat
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from sprocket.base.disk import file_lock
 from sprocket.base.disk.kernel_sync import PendingSync, system_kernel_syncs
@@ -259,20 +259,26 @@ class Disk(Protocol):
         """Return how much can still be written to the file system that holds `path`."""
 
 
+def _c_function(name: str) -> Any:
+    """Return a function of the C library, which sets `errno`; None where it has none."""
+    if ctypes is None:
+        return None
+    try:
+        return getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (AttributeError, OSError, TypeError):  # as on macOS and Windows
+        return None
+
+
 def system_fallocate() -> Callable[[int, int, int, int], int] | None:
     """Return the system's `fallocate`, None where it has none.
 
     Where a file system cannot, `os.posix_fallocate` writes zeros by itself, and might write them
     over what another thread has just written there.
     """
-    if ctypes is None:
-        return None
-    try:
-        call = ctypes.CDLL(None, use_errno=True).fallocate
-    except (AttributeError, OSError, TypeError):  # as on macOS and Windows
-        return None
-    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
-    return call
+    call = _c_function("fallocate")
+    if call is not None:
+        call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
+    return call  # type: ignore[no-any-return]
 
 
 _fallocate = system_fallocate()
@@ -283,17 +289,12 @@ def system_syncfs() -> Callable[[int], int] | None:
 
     Linux's did not before 5.8.
     """
-    if ctypes is None or platform.system() != "Linux":
+    if platform.system() != "Linux":
         return None
     version = re.match(r"(\d+)\.(\d+)", platform.release())
     if version is None or tuple(map(int, version.groups())) < _SYNCFS_TELLS_SINCE:
         return None
-    try:
-        call = ctypes.CDLL(None, use_errno=True).syncfs
-    except (AttributeError, OSError, TypeError):
-        return None
-    call.argtypes = (ctypes.c_int,)
-    return call
+    return _c_function("syncfs")  # type: ignore[no-any-return]
 
 
 _SYNCFS_TELLS_SINCE = 5, 8
@@ -358,6 +359,15 @@ def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     raise DiskFailed(text, path) from error
 
 
+@contextlib.contextmanager
+def _refusing(call: str, path: str) -> Iterator[None]:
+    """Make a StoreError of what the system says of a call; for those that are not made often."""
+    try:
+        yield
+    except OSError as error:
+        _refuse(error, call, path)
+
+
 class _RealFile:
     """A file descriptor and, once asked for, one mapping."""
 
@@ -369,10 +379,8 @@ class _RealFile:
         self._mapping: mmap.mmap | None = None
 
     def size(self) -> int:
-        try:
+        with _refusing("fstat", self.path):
             return os.fstat(self._descriptor).st_size
-        except OSError as error:
-            _refuse(error, "fstat", self.path)
 
     def data_end(self) -> int:
         if _SEEK_DATA is None or _SEEK_HOLE is None:
@@ -422,10 +430,8 @@ class _RealFile:
         if size == 0:
             return memoryview(b"")
         if self._mapping is None or len(self._mapping) != size:
-            try:
+            with _refusing("mmap", self.path):
                 self._mapping = mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ)
-            except OSError as error:
-                _refuse(error, "mmap", self.path)
         return memoryview(self._mapping)
 
     def write(self, buffers: Sequence[Buffer], position: int) -> int:
@@ -479,10 +485,8 @@ class _RealFile:
                 _refuse(OSError(code, os.strerror(code)), "fallocate", self.path)
 
     def resize(self, size: int) -> None:
-        try:
+        with _refusing("ftruncate", self.path):
             os.ftruncate(self._descriptor, size)
-        except OSError as error:
-            _refuse(error, "ftruncate", self.path)
 
     def sync(self) -> None:
         try:
@@ -558,10 +562,8 @@ class RealDisk:
         return self._stat(path).st_mtime_ns // 1_000_000
 
     def _stat(self, path: str) -> os.stat_result:
-        try:
+        with _refusing("stat", path):
             return os.stat(path)
-        except OSError as error:
-            _refuse(error, "stat", path)
 
     def list(self, folder: str) -> list[str]:
         """See `Disk.list`."""
@@ -578,11 +580,9 @@ class RealDisk:
 
     def sizes(self, folder: str) -> dict[str, int]:
         """See `Disk.sizes`."""
-        try:
+        with _refusing("stat in", folder):
             files = [entry for entry in self._scan(folder) if not entry.is_dir()]
             return dict(sorted([(entry.name, entry.stat().st_size) for entry in files]))
-        except OSError as error:
-            _refuse(error, "stat in", folder)
 
     def _scan(self, folder: str) -> "Sequence[os.DirEntry[str]]":
         try:
@@ -602,48 +602,38 @@ class RealDisk:
             self.make_folder(parent, durable=durable)
         try:
             os.mkdir(path)
-        except FileExistsError as error:
-            if not self.is_folder(path):
-                _refuse(error, "mkdir", path)
         except OSError as error:
-            _refuse(error, "mkdir", path)
+            if not isinstance(error, FileExistsError) or not self.is_folder(path):
+                _refuse(error, "mkdir", path)
         if durable:
             self.sync_folder(parent or ".")
 
     def remove(self, path: str) -> None:
         """See `Disk.remove`."""
-        try:
+        with _refusing("unlink", path):
             os.unlink(path)
-        except OSError as error:
-            _refuse(error, "unlink", path)
 
     def remove_tree(self, path: str) -> None:
         """See `Disk.remove_tree`."""
         if self.exists(path):
-            try:
+            with _refusing("rmtree", path):
                 shutil.rmtree(path)
-            except OSError as error:
-                _refuse(error, "rmtree", path)
 
     def rename(self, source: str, target: str) -> None:
         """See `Disk.rename`."""
-        try:
+        with _refusing("rename", source):
             os.replace(source, target)
-        except OSError as error:
-            _refuse(error, "rename", source)
 
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""
         if _FOLDER_FLAGS is None:
             return
-        try:
+        with _refusing("fsync", path):
             descriptor = os.open(path, _FOLDER_FLAGS)
             try:
                 _FOLDER_SYNC(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            _refuse(error, "fsync", path)
 
     def sync_tree(self, path: str) -> None:
         """See `Disk.sync_tree`. One call for the whole file system, where that tells of errors."""
@@ -652,10 +642,8 @@ class RealDisk:
         if _syncfs is None or _FOLDER_FLAGS is None:
             self._sync_each(path)
             return
-        try:
+        with _refusing("open", path):
             descriptor = os.open(path, _FOLDER_FLAGS)
-        except OSError as error:
-            _refuse(error, "open", path)
         try:
             if _syncfs(descriptor) != 0:
                 code = ctypes.get_errno()
@@ -679,25 +667,19 @@ class RealDisk:
 
     def lock(self, path: str) -> Lock:
         """See `Disk.lock`."""
-        try:
+        with _refusing("lock", path):
             return file_lock.take(path)
-        except OSError as error:
-            _refuse(error, "lock", path)
 
     def used_ratio(self, path: str) -> float:
         """See `Disk.used_ratio`. Space kept for root counts neither as used nor as free."""
-        status = self._statvfs(path)
+        with _refusing("statvfs", path):
+            status = os.statvfs(path)
         used = status.f_blocks - status.f_bfree
         whole = used + status.f_bavail
         return used / whole if whole else 0.0
 
     def free_bytes(self, path: str) -> int:
         """See `Disk.free_bytes`."""
-        status = self._statvfs(path)
+        with _refusing("statvfs", path):
+            status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
-
-    def _statvfs(self, path: str) -> os.statvfs_result:
-        try:
-            return os.statvfs(path)
-        except OSError as error:
-            _refuse(error, "statvfs", path)
