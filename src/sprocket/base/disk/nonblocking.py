@@ -24,7 +24,8 @@ nothing, or only what may be done twice.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeAlias, TypeVar, TypeVarTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 from sprocket.base.disk.disk import Disk, Extent, File
 from sprocket.base.disk.scratch import Scratch
@@ -46,13 +47,10 @@ Follow: TypeAlias = Callable[[bytes], tuple[int, int] | None]
 """Says which position and size of a file will be read next, given what was read; None: none."""
 
 
-class _Answer:
+class _Answer(NamedTuple):
     """What a call gave."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: object
 
 
 class Missing(Protocol):
@@ -140,28 +138,15 @@ class Attempt:
         """Keep what was fetched for the next attempt."""
         self.fetched |= fetched
 
-    def bytes_at(self, file: "_NonblockingFile", position: int, size: int) -> bytes | None:
-        """Return what was fetched of a file; None if that was not.
+    def found(self, key: Key) -> Any:
+        """Return what was fetched; None if that was not.
 
         Raises:
             StoreError: It could not be.
         """
-        found = self.fetched.get((file, (position, size)))
-        assert found is None or isinstance(found, bytes | StoreError)
-        if isinstance(found, StoreError):
-            raise found.with_traceback(None)
-        return found
-
-    def answer(self, key: Key) -> "_Answer | None":
-        """Return what a call gave that was made; None if it was not.
-
-        Raises:
-            StoreError: What it raised.
-        """
         found = self.fetched.get(key)
         if isinstance(found, StoreError):
             raise found.with_traceback(None)
-        assert found is None or isinstance(found, _Answer)
         return found
 
     def opened(
@@ -184,10 +169,10 @@ class Attempt:
         known = self._opened.get(key)
         if known is not None and not known.is_closed:
             return known
-        found = self.fetched.pop(key, None)
-        assert not isinstance(found, bytes | _Answer)
-        if isinstance(found, StoreError):
-            raise found.with_traceback(None)
+        try:
+            found = self.found(key)
+        finally:
+            self.fetched.pop(key, None)
         if found is None:
             return None
         known = self._opened[key] = wrap(found)
@@ -228,7 +213,7 @@ class NonblockingDisk:
     """
 
     def __init__(self, disk: Disk) -> None:
-        self.below = self._disk = disk
+        self.below = disk
         self.current: Attempt | None = None
         self.scratch = Scratch()
         self.exists = disk.exists
@@ -279,11 +264,12 @@ class NonblockingDisk:
         attempt = None if create else self.attempt_here()
         if attempt is None:
             return _NonblockingFile(
-                self, self._disk.open(path, write=write, create=create, size=size)
+                self, self.below.open(path, write=write, create=create, size=size)
             )
         found = attempt.opened(path, lambda file: _NonblockingFile(self, file), write=write)
         if found is None:
-            raise WouldBlock([_MissingFile(self._disk, path, write=write)])
+            opening = partial(self.below.open, path, write=write)
+            raise WouldBlock([_MissingCall((path, write), opening)])
         return found
 
     def ask(self, key: Key, call: Callable[[], T]) -> T:
@@ -300,15 +286,11 @@ class NonblockingDisk:
         attempt = self.attempt_here()
         if attempt is None:
             return call()
-        answer = attempt.answer(key)
+        answer = attempt.found(key)
         if answer is None:
-            raise WouldBlock([_MissingAnswer(key, call)])
+            raise WouldBlock([_MissingCall(key, lambda: _Answer(call()))])
         found: T = answer.value
         return found
-
-    def missing_bytes(self, file: "_NonblockingFile", position: int, size: int) -> Missing:
-        """Return a part of a file that is to be fetched."""
-        return _MissingBytes(self._disk, file, position, size)
 
 
 def outside(disk: Disk, work: Callable[[], T]) -> T:
@@ -359,7 +341,7 @@ class _NonblockingFile:
         attempt = self._disk.attempt_here()
         if attempt is None:
             return self._file.read(position, size)
-        found = attempt.bytes_at(self, position, size)
+        found: bytes | None = attempt.found((self, (position, size)))
         return bytes(self._lent(position, size)) if found is None else found
 
     def read_view(self, position: int, size: int) -> memoryview:
@@ -371,7 +353,7 @@ class _NonblockingFile:
         attempt = self._disk.current
         if attempt is None or attempt.this_thread() != attempt.thread:
             return self._file.read_view(position, size)
-        found = attempt.bytes_at(self, position, size) if attempt.fetched else None
+        found = attempt.found((self, (position, size))) if attempt.fetched else None
         return self._lent(position, size) if found is None else memoryview(found)
 
     def _lent(self, position: int, size: int) -> memoryview:
@@ -380,7 +362,7 @@ class _NonblockingFile:
         done = self._file.read_nowait(position, view)
         if done is None:
             del view  # or the error would keep it
-            raise WouldBlock([self._disk.missing_bytes(self, position, size)])
+            raise WouldBlock([_MissingBytes(self._disk.below, self, position, size)])
         return view.toreadonly() if done == size else view[:done].toreadonly()
 
 
@@ -422,37 +404,18 @@ class _MissingBytes:
         return found
 
 
-class _MissingAnswer:
-    """What a library says that opens its own files."""
+class _MissingCall:
+    """A file that is not open, or what a library says that opens its own files."""
 
     size = 0
 
-    def __init__(self, key: Key, call: Callable[[], object]) -> None:
+    def __init__(self, key: Key, call: "Callable[[], File | _Answer]") -> None:
         self._key = key
         self._call = call
 
     def fetch(self) -> Fetched:
         """Make the call."""
         try:
-            return {self._key: _Answer(self._call())}
+            return {self._key: self._call()}
         except StoreError as error:
             return {self._key: error}
-
-
-class _MissingFile:
-    """A file that is not open."""
-
-    size = 0
-
-    def __init__(self, disk: Disk, path: str, *, write: bool) -> None:
-        self._disk = disk
-        self._path = path
-        self._write = write
-
-    def fetch(self) -> Fetched:
-        """Open it."""
-        key = self._path, self._write
-        try:
-            return {key: self._disk.open(self._path, write=self._write)}
-        except StoreError as error:
-            return {key: error}
