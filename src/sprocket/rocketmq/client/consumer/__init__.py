@@ -4,13 +4,16 @@
 common. Rooms: `queues` that `rebalance` gives a member, and `delivery` of their messages.
 """
 
-from sprocket.rocketmq.client.consumer.core import ConsumerOptions, PushOptions
 from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater
-from sprocket.rocketmq.client.consumer.group_membership import OnRebalance
 from sprocket.rocketmq.client.consumer.lite_pull import LitePullConsumer
+from sprocket.rocketmq.client.consumer.plan import (
+    ConsumerOptions,
+    OnRebalance,
+    PushOptions,
+    Start,
+)
 from sprocket.rocketmq.client.consumer.puller import Puller
 from sprocket.rocketmq.client.consumer.push import PushConsumer
-from sprocket.rocketmq.client.consumer.queues import Start
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 
 __all__ = [

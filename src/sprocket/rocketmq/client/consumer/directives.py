@@ -9,9 +9,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from types import FrameType
 
+from sprocket import __version__
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.client.consumer.delivery import DeliverLater, Listener, call
+from sprocket.rocketmq.client.consumer.delivery import DeliverLater, call
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Listener
 from sprocket.rocketmq.client.consumer.queues import NEVER, Assignment, Offsets, ProcessQueue
 from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -40,36 +42,24 @@ _log = log.get_logger(__name__)
 
 
 class Directives:
-    """Answers for one consumer.
-
-    Args:
-        lease: Clock and tasks.
-        wake: Has the queues shared out anew.
-        assignment: The queues, and what is held of them.
-        offsets: How far the group is.
-        subscriptions: By topic.
-        properties: What an operator may want to know of the consumer, under RocketMQ's names.
-        listener: Given a message that is to be tried; None where there is none.
-    """
+    """Answers for one consumer; `wake` has its queues shared out anew."""
 
     def __init__(
         self,
+        plan: ConsumerPlan,
         lease: Lease,
         wake: Callable[[], None],
         assignment: Assignment,
         offsets: Offsets,
         subscriptions: Mapping[str, Subscription],
-        properties: Mapping[str, str],
-        listener: Listener | None,
     ) -> None:
+        self._plan = plan
         self._clock = lease.instance.clock
         self._tasks = lease.tasks
-        self._wake = wake
         self._assignment = assignment
         self._offsets = offsets
         self._subscriptions = subscriptions
-        self._properties = properties
-        self._listener = listener
+        self._properties = _properties(plan, lease)
         self._known: dict[int, Callable[[Peer, Command], None]] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: lambda _peer, _command: wake(),
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
@@ -142,12 +132,13 @@ class Directives:
         return self._clock.now_ms() - int((self._clock.monotonic() - at) * 1000)
 
     def _consume(self, peer: Peer, command: Command) -> None:
-        if self._listener is None:
+        listener = self._plan.listener
+        if listener is None or self._plan.is_loop:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "this consumer has no listener")
         header = command.header(ConsumeMessageDirectly)
         stored = record.decode(command.body)
         queue = MessageQueue(stored.topic, header.broker_name or "", stored.queue_id)
-        trial = self._try(peer, command, self._listener, ReceivedMessage(stored, queue))
+        trial = self._try(peer, command, listener, ReceivedMessage(stored, queue))
         self._tasks.spawn(trial, f"try {stored.message_id}")
 
     async def _try(
@@ -164,11 +155,28 @@ class Directives:
             remark = "".join(traceback.format_exception_only(failure.error)).strip()
         outcome = DirectOutcome(
             result=result,
-            orderly=self._properties.get("PROP_CONSUMEORDERLY") == "true",
+            orderly=self._plan.is_orderly,
             spent_ms=int((self._clock.monotonic() - began) * 1000),
             remark=remark,
         )
         peer.send(response(command, 0, body=[bodies.encode(outcome)]))
+
+
+def _properties(plan: ConsumerPlan, lease: Lease) -> dict[str, str]:
+    """Return what an operator may want to know of a consumer, under RocketMQ's names."""
+    properties = {
+        "PROP_CLIENT_VERSION": f"SPROCKET_{__version__}",
+        "PROP_CONSUMER_START_TIMESTAMP": str(lease.instance.clock.now_ms()),
+        "PROP_CONSUME_TYPE": plan.consume_type,
+        "PROP_NAMESERVER_ADDR": ";".join(lease.instance.names.addresses),
+    }
+    if not plan.is_polled:
+        properties |= {
+            "PROP_CONSUMEORDERLY": "true" if plan.is_orderly else "false",
+            "PROP_THREADPOOL_CORE_SIZE": str(plan.settings.call_count_max),
+            "messageModel": plan.message_model,
+        }
+    return properties
 
 
 def _stacks() -> str:

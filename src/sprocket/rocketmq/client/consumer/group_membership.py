@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import Assignment
-from sprocket.rocketmq.client.consumer.rebalance import Strategy, allocate
+from sprocket.rocketmq.client.consumer.rebalance import allocate
 from sprocket.rocketmq.client.network import Lease
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.internal import RETRY_PREFIX, TEMPLATE_TOPIC
@@ -22,9 +22,6 @@ _UNBALANCED_S = 1.0
 _SETTLE_S = 0.05
 """Pause after a wake-up, in which others come too: several members that start together."""
 
-OnRebalance = Callable[[Sequence[MessageQueue]], None]
-"""Called with the queues that a consumer reads from now on, whenever they have changed."""
-
 _log = log.get_logger(__name__)
 
 
@@ -32,37 +29,21 @@ class GroupMember:
     """Shares out queues, in rounds: at wake-ups, and every `rebalance_ms`.
 
     A round changes nothing of a topic about which it cannot learn everything: the route, and a
-    list of members that has us in it.
-
-    Args:
-        group: The consumer group.
-        lease: Routes, brokers, and news of them.
-        subscriptions: The topics; may change.
-        assignment: Takes and gives up queues.
-        settings: Intervals.
-        strategy: How to share out; None gives every member every queue.
-        on_rebalance: The user's.
+    list of members that has us in it. Where members broadcast, each has every queue.
     """
 
     def __init__(
         self,
-        group: str,
+        plan: ConsumerPlan,
         lease: Lease,
         subscriptions: Mapping[str, Subscription],
         assignment: Assignment,
-        settings: ConsumerSettings,
-        *,
-        strategy: Strategy | None,
-        on_rebalance: OnRebalance | None = None,
     ) -> None:
-        self._group = group
+        self._plan = plan
         self._lease = lease
         self._instance = lease.instance
         self._subscriptions = subscriptions
         self._assignment = assignment
-        self._settings = settings
-        self._strategy = strategy
-        self._on_rebalance = on_rebalance
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -108,13 +89,13 @@ class GroupMember:
             self._woken.set()
 
     async def _rounds(self) -> None:
-        wait_s = self._settings.rebalance_ms / 1000
+        usual_s = wait_s = self._plan.settings.rebalance_ms / 1000
         while True:
             if await is_set_within(wait_s, self._woken):
                 await asyncio.sleep(_SETTLE_S)
             self._woken.clear()
             is_balanced = await self.round()
-            wait_s = self._settings.rebalance_ms / 1000 if is_balanced else _UNBALANCED_S
+            wait_s = usual_s if is_balanced else _UNBALANCED_S
 
     async def round(self) -> bool:
         """Share out the queues of every topic; say whether all are as they should be."""
@@ -125,7 +106,8 @@ class GroupMember:
                 is_balanced &= await self._share_out(topic)
             except InvalidMessage as error:  # a strategy is a user's code; its queues stay
                 is_balanced = False
-                _log.error("the strategy failed", topic=topic, group=self._group, exc_info=error)
+                group = self._plan.group
+                _log.error("the strategy failed", topic=topic, group=group, exc_info=error)
             except ClientError as error:
                 is_balanced = False
                 _log.debug("queues not shared out", topic=topic, error=str(error))
@@ -139,12 +121,12 @@ class GroupMember:
         return is_balanced
 
     def _tell(self, queues: Sequence[MessageQueue]) -> None:
-        if self._on_rebalance is None:
+        if self._plan.on_rebalance is None:
             return
         try:
-            self._on_rebalance(queues)
+            self._plan.on_rebalance(queues)
         except BaseException:  # a user's code; the queues are shared out anyway
-            _log.exception("on_rebalance failed", group=self._group)
+            _log.exception("on_rebalance failed", group=self._plan.group)
 
     async def _share_out(self, topic: str) -> bool:
         routes = self._instance.routes
@@ -159,18 +141,18 @@ class GroupMember:
         if not queues:
             return False
         wanted = queues
-        if self._strategy is not None:
+        if not self._plan.is_broadcast:
             members = await self._members(queues)
             if self._instance.client_id not in members:
                 return False
-            wanted = allocate(self._strategy, queues, members, self._instance.client_id)
+            wanted = allocate(self._plan.strategy, queues, members, self._instance.client_id)
         return await self._assignment.change(topic, wanted, queues)
 
     async def _members(self, queues: list[MessageQueue]) -> list[str]:
         """Return the group's members as a broker of the topic knows them, us among them."""
         broker_name = random.choice(queues).broker_name  # noqa: S311 - balance, no secret
-        members = await self._instance.brokers.members(self._group, broker_name)
+        members = await self._instance.brokers.members(self._plan.group, broker_name)
         if self._instance.client_id in members:
             return members
         await self._instance.heartbeat_all()
-        return await self._instance.brokers.members(self._group, broker_name)
+        return await self._instance.brokers.members(self._plan.group, broker_name)

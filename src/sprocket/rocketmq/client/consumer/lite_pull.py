@@ -6,12 +6,11 @@ from typing import Self, Unpack
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerOptions, ConsumerPlan
+from sprocket.rocketmq.client.consumer.core import ConsumerCore
+from sprocket.rocketmq.client.consumer.plan import ConsumerOptions, ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import ProcessQueue
-from sprocket.rocketmq.client.consumer.rebalance import averagely
 from sprocket.rocketmq.client.network import BrokerCalls, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
@@ -62,14 +61,7 @@ class LitePullConsumer:
         auto_commit: bool = True,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        plan = ConsumerPlan(
-            group=group,
-            is_auto_commit=auto_commit,
-            start=options.get("start", "last"),
-            strategy=options.get("strategy", averagely),
-            on_rebalance=options.get("on_rebalance"),
-            settings=options.get("settings") or ConsumerSettings(),
-        )
+        plan = ConsumerPlan(group=group, is_auto_commit=auto_commit)
         self._core = ConsumerCore(plan, where, options)
         self._is_assigned: bool | None = None
         """Whether queues are assigned by hand; None while neither that nor a subscription was
@@ -227,7 +219,7 @@ class LitePullConsumer:
         parts = self._core.opened
         if offsets is None:
             parts.polling.settle()
-            parts.note_positions()
+            parts.assignment.note_positions()
         else:
             for queue, offset in offsets.items():
                 parts.offsets.overwrite(queue, QueueOffset(offset))

@@ -1,16 +1,14 @@
 """Receiving messages: the members of a group divide the queues of its topics."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Self, Unpack
 
 from sprocket.base.errors import ClientError
-from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan, PushOptions
-from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater, Handover, Listener
-from sprocket.rocketmq.client.consumer.rebalance import averagely
+from sprocket.rocketmq.client.consumer.core import ConsumerCore
+from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater, Handover
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Listener, PushOptions
 from sprocket.rocketmq.client.network import Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.group import ALL
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -67,22 +65,16 @@ class PushConsumer:
         listener: Listener | None = None,
         **options: Unpack[PushOptions],
     ) -> None:
-        settings = options.get("settings") or ConsumerSettings()
         self._handover: Handover | None = None
         if listener is None:
             self._handover = Handover(self._is_held)
             listener = self._handover.listener
-            settings = replace(settings, batch_messages_max=1)
         plan = ConsumerPlan(
             group=group,
             listener=listener,
             is_loop=self._handover is not None,
             is_orderly=options.get("orderly", False),
             is_broadcast=options.get("broadcast", False),
-            start=options.get("start", "last"),
-            strategy=options.get("strategy", averagely),
-            on_rebalance=options.get("on_rebalance"),
-            settings=settings,
         )
         self._core = ConsumerCore(plan, where, options)
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client.consumer.queues import Start
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.producer import check_topic
 from sprocket.rocketmq.codec.bodies import ConsumerData
 from sprocket.rocketmq.model.group import ALL, Subscription
@@ -60,15 +60,13 @@ class Subscriptions(Mapping[str, Subscription]):
         """Want nothing more of a topic."""
         self._by_topic.pop(topic, None)
 
-    def heartbeat(
-        self, group: str, start: Start, *, consume_type: str, message_model: str
-    ) -> ConsumerData:
+    def heartbeat(self, plan: ConsumerPlan) -> ConsumerData:
         """Return what brokers are told of a group with these subscriptions."""
         return ConsumerData(
-            group=group,
-            consume_type=consume_type,
-            message_model=message_model,
-            consume_from_where=_FROM.get(str(start), "CONSUME_FROM_TIMESTAMP"),
+            group=plan.group,
+            consume_type=plan.consume_type,
+            message_model=plan.message_model,
+            consume_from_where=_FROM.get(str(plan.start), "CONSUME_FROM_TIMESTAMP"),
             subscriptions=tuple(self._by_topic.values()),
         )
 

@@ -10,8 +10,9 @@ import pytest
 
 from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer import PushConsumer, rebalance
-from sprocket.rocketmq.client.consumer.core import ConsumerCore, ConsumerPlan
+from sprocket.rocketmq.client.consumer.core import ConsumerCore
 from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.codec import bodies, headers
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import response
@@ -368,8 +369,6 @@ def test_a_polled_queue_that_goes_is_committed_if_wanted(world: Any, automatic: 
             group="g",
             start="first",
             is_auto_commit=automatic,
-            strategy=rebalance.averagely,
-            on_rebalance=None,
             settings=ConsumerSettings(commit_ms=100_000, batch_messages_max=2),
         )
         core = ConsumerCore(plan, world.names, world.reach)
@@ -393,18 +392,12 @@ def test_pulls_for_polls_commit_nothing(world: Any) -> None:
 
     async def main() -> None:
         fill(world, 1)
-        plan = ConsumerPlan(
-            group="g",
-            start="first",
-            strategy=rebalance.averagely,
-            on_rebalance=None,
-            settings=ConsumerSettings(),
-        )
+        plan = ConsumerPlan(group="g", start="first")
         core = ConsumerCore(plan, world.names, world.reach)
         await core.start()
         await core.subscribe("t", "*")
         assert len(await core.opened.polling.poll(5)) == 1
-        core.opened.note_positions()
+        core.opened.assignment.note_positions()
         world.cluster.store("t", 0, b"1")
         assert len(await core.opened.polling.poll(5)) == 1
         await asyncio.sleep(1)

@@ -3,6 +3,7 @@
 import pytest
 
 from sprocket.base.errors import InvalidMessage
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
 from sprocket.testing.clock import FakeClock
 
@@ -89,11 +90,7 @@ def test_a_heartbeat_tells_where_a_group_begins(start: object, where: str) -> No
     """Under RocketMQ's names."""
     subscriptions = Subscriptions()
     subscriptions.add("t", "a", None)
-    data = subscriptions.heartbeat(
-        "g",
-        start,  # type: ignore[arg-type] # of a parameter
-        consume_type="CONSUME_ACTIVELY",
-        message_model="CLUSTERING",
-    )
+    plan = ConsumerPlan(group="g", start=start)  # type: ignore[arg-type] # of a parameter
+    data = subscriptions.heartbeat(plan)
     assert (data.group, data.consume_from_where) == ("g", where)
     assert [one.topic for one in data.subscriptions] == ["t"]

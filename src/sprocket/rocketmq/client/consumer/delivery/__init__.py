@@ -10,22 +10,15 @@ from sprocket.rocketmq.client.consumer.delivery.consume import (
     OrderlyConsumption,
 )
 from sprocket.rocketmq.client.consumer.delivery.handover import Handover
-from sprocket.rocketmq.client.consumer.delivery.listener import (
-    DeadLetter,
-    DeliverLater,
-    Listener,
-    call,
-)
+from sprocket.rocketmq.client.consumer.delivery.listener import DeadLetter, DeliverLater, call
 from sprocket.rocketmq.client.consumer.delivery.poll_buffer import PollBuffer
-from sprocket.rocketmq.client.consumer.delivery.send_back import RETRIES_MAX, SendBack
+from sprocket.rocketmq.client.consumer.delivery.send_back import SendBack
 
 __all__ = [
-    "RETRIES_MAX",
     "ConcurrentConsumption",
     "DeadLetter",
     "DeliverLater",
     "Handover",
-    "Listener",
     "ListenerCalls",
     "OrderlyConsumption",
     "PollBuffer",

@@ -7,13 +7,12 @@ from sprocket.base.clock import Clock
 from sprocket.rocketmq.client.consumer.delivery.listener import (
     DEAD_LETTER_LEVEL,
     Failure,
-    Listener,
     call,
     report,
 )
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Listener
 from sprocket.rocketmq.client.consumer.queues import Chunk, Offsets, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.runtime.tasks import Tasks
 
 GiveBack = Callable[[Sequence[ReceivedMessage], int], Awaitable[list[ReceivedMessage]]]
@@ -27,12 +26,7 @@ _SUSPEND_MS_MAX = 30_000
 
 
 class ListenerCalls:
-    """Calls of the listener, counted and timed.
-
-    Args:
-        listener: The user's.
-        clock: Times them.
-    """
+    """Calls of the listener, counted and timed."""
 
     def __init__(self, listener: Listener, clock: Clock) -> None:
         self._listener = listener
@@ -69,29 +63,22 @@ class ConcurrentConsumption:
 
     What fails goes back to the broker, or, where that does not take it, is handed out again after
     `redeliver_ms`; meanwhile other messages of its queue go on, but not the committed offset.
-
-    Args:
-        calls: Of the user's listener.
-        offsets: Where progress is noted.
-        give_back: Gives failed messages back.
-        tasks: Own the workers.
-        settings: Sizes and pauses.
     """
 
     def __init__(
         self,
+        plan: ConsumerPlan,
         calls: ListenerCalls,
         offsets: Offsets,
         give_back: GiveBack,
         tasks: Tasks,
-        settings: ConsumerSettings,
     ) -> None:
         self._calls = calls
         self._offsets = offsets
         self._give_back = give_back
-        self._settings = settings
+        self._settings = plan.settings
         self._ready: asyncio.Queue[tuple[ProcessQueue, Chunk]] = asyncio.Queue()
-        for number in range(settings.call_count_max):
+        for number in range(plan.settings.call_count_max):
             tasks.spawn(self._work(), f"listener {number}")
 
     def began(self, held: ProcessQueue) -> None:
@@ -162,32 +149,22 @@ class OrderlyConsumption:
 
     A chunk that fails is handed out again after `suspend_ms`, and nothing of its queue passes it.
     A message that has failed too often is given back, and only then the queue goes on.
-
-    Args:
-        calls: Of the user's listener.
-        offsets: Where progress is noted.
-        give_back: Gives messages up that have failed too often.
-        tasks: Own one worker for each queue.
-        settings: Pauses, and how often is too often.
-        needs_locks: Whether others of the group might read the same queues.
     """
 
     def __init__(
         self,
+        plan: ConsumerPlan,
         calls: ListenerCalls,
         offsets: Offsets,
         give_back: GiveBack,
         tasks: Tasks,
-        settings: ConsumerSettings,
-        *,
-        needs_locks: bool = True,
     ) -> None:
         self._calls = calls
         self._offsets = offsets
         self._give_back = give_back
         self._tasks = tasks
-        self._settings = settings
-        self._needs_locks = needs_locks
+        self._settings = plan.settings
+        self._needs_locks = plan.needs_locks
 
     def began(self, held: ProcessQueue) -> None:
         """Give the queue a worker of its own."""

@@ -2,17 +2,14 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from sprocket.base import log
+from sprocket.rocketmq.client.consumer.plan import Listener
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.runtime.tasks import is_end_of
-
-Listener = Callable[[list[ReceivedMessage]], Awaitable[None] | None]
-"""What a user gives: plain or `async`. Returning means done; raising anything at all, also
-`SystemExit` or a cancellation that nobody asked for, means deliver again."""
 
 DEAD_LETTER_LEVEL = -1
 """The delay level that stands for the dead letters."""

@@ -7,6 +7,7 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.consumer.delivery.listener import DEAD_LETTER_LEVEL
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.network import Connections, Routes
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -16,8 +17,6 @@ from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.internal import RETRY_PREFIX, TEMPLATE_TOPIC
 from sprocket.rocketmq.model.message import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS
 
-RETRIES_MAX = 16
-"""How often a concurrent consumer's message is delivered again unless the settings say another."""
 _TIMEOUT_MS = 5_000
 _RETRY_TOPIC_QUEUES = 1
 _LEVEL_OF_FIRST_RETRY = 3
@@ -33,60 +32,51 @@ class SendBack:
     """Gives failed messages to the broker, for the retry topic or the dead letters of the group.
 
     A message is named by its place in the log, and the broker copies it. Where that fails, as when
-    the record is gone, the message itself is sent.
-
-    Args:
-        group: The consumer group.
-        connections: Carry the requests.
-        routes: Say where brokers live.
-        clock: Dates the messages that are sent.
-        retries_max: How often a message may be delivered again.
+    the record is gone, the message itself is sent, as orderly consumers always do. Where members
+    broadcast it is dropped: everybody gets everything, and nobody delivers again.
     """
 
     def __init__(
-        self, group: str, connections: Connections, routes: Routes, clock: Clock, retries_max: int
+        self, plan: ConsumerPlan, connections: Connections, routes: Routes, clock: Clock
     ) -> None:
-        self._group = group
+        self._plan = plan
         self._connections = connections
         self._routes = routes
         self._clock = clock
-        self._retries_max = retries_max
 
     async def __call__(
         self, messages: Sequence[ReceivedMessage], level: int
     ) -> list[ReceivedMessage]:
-        """Give messages back; return those that no broker took.
+        """Give messages back, in the order of their queue; return those that no broker took.
 
         Args:
-            messages: In the order of their queue.
+            messages: At least one.
             level: Delay level; 0 lets the broker choose, negative is for the dead letters.
         """
+        if self._plan.is_broadcast:
+            _log.warning("messages dropped", messages=len(messages), first=messages[0].message_id)
+            return []
         rest: list[ReceivedMessage] = []
         for message in messages:
-            if rest or not (await self._name(message, level) or await self.send(message, level)):
+            if rest or not await self._is_taken(message, level):
                 rest.append(message)
         return rest
 
-    async def send_all(
-        self, messages: Sequence[ReceivedMessage], level: int
-    ) -> list[ReceivedMessage]:
-        """Send messages themselves, as orderly consumers do; return those that no broker took."""
-        rest: list[ReceivedMessage] = []
-        for message in messages:
-            if rest or not await self.send(message, level):
-                rest.append(message)
-        return rest
+    async def _is_taken(self, message: ReceivedMessage, level: int) -> bool:
+        if not self._plan.is_orderly and await self._name(message, level):
+            return True
+        return await self.send(message, level)
 
     async def _name(self, message: ReceivedMessage, level: int) -> bool:
         """Have the broker copy a message; say whether it did."""
         broker_name = message.queue.broker_name
         header = SendMessageBack(
             offset=message.stored.physical_offset,
-            group=self._group,
+            group=self._plan.group,
             delay_level=level,
             origin_msg_id=message.message_id,
             origin_topic=message.topic,
-            max_reconsume_times=self._retries_max,
+            max_reconsume_times=self._plan.retries_max,
         )
         try:
             await self._connections.call(
@@ -118,7 +108,7 @@ class SendBack:
 
     async def _destination(self) -> tuple[str, int]:
         """Return the address of a broker with the retry topic, and a queue there."""
-        topic = RETRY_PREFIX + self._group
+        topic = RETRY_PREFIX + self._plan.group
         await self._routes.find(topic)
         queues = self._routes.publish_queues(topic)
         if not queues:
@@ -138,7 +128,7 @@ class SendBack:
         pairs[properties.DELAY] = str(level if level > 0 else _LEVEL_OF_FIRST_RETRY + times)
         return SendMessageV2(
             producer_group=_INNER_GROUP,
-            topic=RETRY_PREFIX + self._group,
+            topic=RETRY_PREFIX + self._plan.group,
             default_topic=TEMPLATE_TOPIC,
             default_topic_queue_nums=_RETRY_TOPIC_QUEUES,
             queue_id=queue_id,
@@ -146,6 +136,6 @@ class SendBack:
             born_timestamp=self._clock.now_ms(),
             flag=stored.flag,
             properties=properties.encode(pairs).decode(),
-            reconsume_times=max(times, self._retries_max) + 1 if is_dead else times + 1,
-            max_reconsume_times=self._retries_max,
+            reconsume_times=max(times, self._plan.retries_max) + 1 if is_dead else times + 1,
+            max_reconsume_times=self._plan.retries_max,
         )

@@ -4,12 +4,7 @@
 written down by a ledger: at the brokers, or in a file.
 """
 
-from sprocket.rocketmq.client.consumer.queues.assignment import (
-    Assignment,
-    Locks,
-    Start,
-    StartOffsets,
-)
+from sprocket.rocketmq.client.consumer.queues.assignment import Assignment, Locks
 from sprocket.rocketmq.client.consumer.queues.consume_counts import SAMPLE_S
 from sprocket.rocketmq.client.consumer.queues.offset_file import FileLedger
 from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Ledger, Offsets
@@ -29,6 +24,4 @@ __all__ = [
     "Offsets",
     "ProcessQueue",
     "QueuePuller",
-    "Start",
-    "StartOffsets",
 ]

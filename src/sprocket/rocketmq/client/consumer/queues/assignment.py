@@ -2,36 +2,26 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Literal, TypeAlias
 
 from sprocket.base import log
 from sprocket.base.errors import ClientError, InvalidMessage
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Start
 from sprocket.rocketmq.client.consumer.queues.consume_counts import ConsumeCounts
 from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import NEVER, ProcessQueue
 from sprocket.rocketmq.client.consumer.queues.queue_puller import QueuePuller
 from sprocket.rocketmq.client.network import BrokerCalls, Lease
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
-
-Start: TypeAlias = Literal["first", "last"] | datetime | int
-"""Where a group begins that has committed nothing: at the oldest message, behind the newest, or at
-the first message stored at or after a time (a datetime, or milliseconds since 1970)."""
 
 _log = log.get_logger(__name__)
 
 
 class StartOffsets:
-    """Where the pulling of a queue begins.
-
-    Args:
-        offsets: Those committed.
-        brokers: Whom to ask for others.
-        start: For queues without a committed offset.
+    """Where the pulling of a queue begins: at the committed offset, else where `start` says.
 
     Source: `RebalancePushImpl.computePullFromWhereWithException`. Unlike it, "last" means what it
     says on a young queue too; and a queue that comes into being while we consume is read from its
@@ -48,11 +38,7 @@ class StartOffsets:
         self._start = start
 
     async def find(self, queue: MessageQueue, *, is_new: bool) -> QueueOffset:
-        """Return the offset to begin with.
-
-        Args:
-            queue: One that nobody of this process reads.
-            is_new: Whether it came into being after the subscription.
+        """Return the offset to begin with; `is_new` if the queue is younger than the subscription.
 
         Raises:
             ClientError: The broker could not be asked.
@@ -73,10 +59,7 @@ class StartOffsets:
 class Locks:
     """The locks by which an orderly consumer keeps others of its group from its queues.
 
-    Args:
-        group: The consumer group.
-        client_id: Who holds them.
-        brokers: Who keep them; a broker lets a lock expire 60 s after its last renewal.
+    A broker lets a lock expire 60 s after its last renewal.
     """
 
     def __init__(self, group: str, client_id: str, brokers: BrokerCalls) -> None:
@@ -114,41 +97,25 @@ class Assignment:
     Its offset is stored, and its lock released, after the listener has returned what it has of it;
     only then may this consumer take it again.
 
-    Args:
-        offsets: Stored when a queue goes.
-        starts: Say where to begin.
-        locks: None for a consumer that is not orderly.
-        pulling: Fills the queues.
-        lease: Its tasks own the pulling; its clock dates locks, and samples the counts.
-        settings: Limits of the queues.
-        notes_moves: Whether an offset that a queue is moved to counts as the group's; not so where
-            only the user says how far the group is.
-        on_leave: Called with a queue that is being given up, before its offset is stored.
+    Raises:
+        InvalidMessage: The plan's `start` is none of what it may be.
     """
 
     def __init__(
-        self,
-        offsets: Offsets,
-        starts: StartOffsets,
-        locks: Locks | None,
-        pulling: QueuePuller,
-        lease: Lease,
-        settings: ConsumerSettings,
-        *,
-        notes_moves: bool = True,
-        on_leave: Callable[[ProcessQueue], None] | None = None,
+        self, plan: ConsumerPlan, lease: Lease, offsets: Offsets, pulling: QueuePuller
     ) -> None:
+        instance = lease.instance
+        self._plan = plan
         self._offsets = offsets
-        self._starts = starts
-        self._locks = locks
+        self._starts = StartOffsets(offsets, instance.brokers, plan.start)
+        self._locks: Locks | None = None
+        if plan.needs_locks:
+            self._locks = Locks(plan.group, instance.client_id, instance.brokers)
         self._pulling = pulling
         self._tasks = lease.tasks
-        self._clock = lease.instance.clock
-        self._settings = settings
+        self._clock = instance.clock
         self.counts = ConsumeCounts(self._clock)
         """How the consumer does with each topic."""
-        self._notes_moves = notes_moves
-        self._on_leave = on_leave
         self._is_suspended = False
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._leaving: set[MessageQueue] = set()
@@ -230,7 +197,7 @@ class Assignment:
             self._begin(queue, start, locked_at)
 
     def _begin(self, queue: MessageQueue, start: QueueOffset, locked_at: float) -> None:
-        settings = self._settings
+        settings = self._plan.settings
         held = ProcessQueue(
             queue,
             start,
@@ -249,7 +216,7 @@ class Assignment:
 
     def _share_limits(self) -> None:
         """Give each queue its part of what all may have together."""
-        settings, count = self._settings, len(self._held)
+        settings, count = self._plan.settings, len(self._held)
         messages_max, bytes_max = settings.cached_messages_max, settings.cached_bytes_max
         if settings.all_cached_messages_max is not None:
             share = max(1, settings.all_cached_messages_max // max(count, 1))
@@ -288,7 +255,9 @@ class Assignment:
         held.stop_handing_out()
         if self._held.get(held.queue) is not held:
             return False
-        if self._notes_moves:
+        if (
+            not self._plan.is_polled
+        ):  # where the user says how far the group is, a move says nothing
             self._offsets.overwrite(held.queue, offset)
         is_paused = held.is_paused
         self._begin(held.queue, offset, held.locked_at)
@@ -299,8 +268,8 @@ class Assignment:
     def give_up(self, queue: MessageQueue) -> None:
         """Stop reading a queue."""
         held = self._held.pop(queue)
-        if self._on_leave is not None:
-            self._on_leave(held)
+        if self._plan.is_polled and self._plan.is_auto_commit:
+            self._note_position(held)
         held.is_dropped = True
         self._leaving.add(queue)
         self._share_limits()
@@ -319,6 +288,14 @@ class Assignment:
                 await self._locks.release([held.queue])
         finally:
             self._leaving.discard(held.queue)
+
+    def note_positions(self) -> None:
+        """Take as the group's offsets what is done of each queue."""
+        for held in self._held.values():
+            self._note_position(held)
+
+    def _note_position(self, held: ProcessQueue) -> None:
+        self._offsets.overwrite(held.queue, held.commit_offset)
 
     async def renew_locks(self) -> bool:
         """Renew the locks of all queues held; say whether all are locked now.

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, WireError
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
 from sprocket.rocketmq.client.network import BrokerCalls, Pull, PullResult, PullStatus
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ConsumerSettings
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.record import inner_batch
 from sprocket.rocketmq.model.group import Subscription
@@ -41,40 +41,25 @@ class Consumption(Protocol):
 
 
 class QueuePuller:
-    """Pulls for one consumer.
+    """Pulls for one consumer, whose subscriptions may change meanwhile.
 
-    Args:
-        group: The consumer group.
-        brokers: Whom to ask.
-        subscriptions: By topic; may change while pulls are under way.
-        consumption: Gets what was pulled.
-        offsets: Learn of stretches in which nothing matched.
-        settings: Sizes, pauses.
-        commits: Whether each pull tells the broker how far the group is; not so where members
-            broadcast.
-        is_lite: Whether to pull as a lite consumer, whose user says how far the group is.
+    Each pull tells the broker how far the group is, unless members broadcast, or the user says it.
     """
 
     def __init__(
         self,
-        group: str,
+        plan: ConsumerPlan,
         brokers: BrokerCalls,
         subscriptions: Mapping[str, Subscription],
         consumption: Consumption,
         offsets: Offsets,
-        settings: ConsumerSettings,
-        *,
-        commits: bool = True,
-        is_lite: bool = False,
     ) -> None:
-        self._group = group
+        self._plan = plan
         self._brokers = brokers
         self._subscriptions = subscriptions
         self._consumption = consumption
         self._offsets = offsets
-        self._settings = settings
-        self._commits = commits
-        self._is_lite = is_lite
+        self._commits = not plan.is_broadcast and not plan.is_polled
 
     async def run(
         self, held: ProcessQueue, moved: Callable[[ProcessQueue, QueueOffset], Awaitable[None]]
@@ -128,16 +113,17 @@ class QueuePuller:
                 is_failing = False
 
     async def _pull(self, held: ProcessQueue, subscription: Subscription) -> PullResult:
+        settings = self._plan.settings
         pull = Pull(
-            group=self._group,
+            group=self._plan.group,
             queue=held.queue,
             offset=held.pulled_to,
-            count_max=min(self._settings.pull_messages_max, max(held.free_messages, _COUNT_MIN)),
+            count_max=min(settings.pull_messages_max, max(held.free_messages, _COUNT_MIN)),
             expression=subscription.expression,
             version=subscription.version,
-            hold_ms=self._settings.hold_ms,
+            hold_ms=settings.hold_ms,
             commit=self._offsets.get(held.queue) if self._commits else None,
-            is_lite=self._is_lite,
+            is_lite=self._plan.is_polled,
         )
         return await self._brokers.pull(pull)
 
@@ -145,7 +131,7 @@ class QueuePuller:
         """Return how long to wait after a pull that failed."""
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
             return _SLOWED_S
-        return self._settings.pull_retry_ms / 1000
+        return self._plan.settings.pull_retry_ms / 1000
 
     def take(self, held: ProcessQueue, subscription: Subscription, result: PullResult) -> None:
         """Put what came into the queue and hand it on.
@@ -164,10 +150,10 @@ class QueuePuller:
                 and stored.queue_offset >= asked  # a batch comes whole, whatever was asked for
             ]
             held.counts.pulled += len(messages)
-        chunks = held.put(messages, result.next_offset, self._settings.batch_messages_max)
+        chunks = held.put(messages, result.next_offset, self._plan.call_messages_max)
         if chunks:
             self._consumption.pulled(held, chunks)
-        elif held.head is None and not self._is_lite:
+        elif held.head is None and not self._plan.is_polled:
             self._offsets.note(held.queue, result.next_offset)
 
 

@@ -14,6 +14,7 @@ from sprocket.rocketmq.client.consumer.delivery import (
     ListenerCalls,
     OrderlyConsumption,
 )
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import BrokerLedger, Chunk, Offsets, ProcessQueue
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
@@ -47,16 +48,14 @@ class Bench:
 
     def concurrent(self) -> ConcurrentConsumption:
         """Hand out concurrently."""
-        return ConcurrentConsumption(
-            self.calls, self.offsets, self.give_back, self.tasks, self.settings
-        )
+        plan = ConsumerPlan(group="g", settings=self.settings)
+        return ConcurrentConsumption(plan, self.calls, self.offsets, self.give_back, self.tasks)
 
     def orderly(self) -> OrderlyConsumption:
         """Hand out in order, with a lock that is good for ever."""
         self.held.locked_at = float("inf")
-        return OrderlyConsumption(
-            self.calls, self.offsets, self.give_back, self.tasks, self.settings
-        )
+        plan = ConsumerPlan(group="g", settings=self.settings, is_orderly=True)
+        return OrderlyConsumption(plan, self.calls, self.offsets, self.give_back, self.tasks)
 
     def put(self, count: int, chunk_max: int = 1) -> list[Chunk]:
         """Put messages into the cache."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client import ReceivedMessage
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer.delivery import SendBack
 from sprocket.rocketmq.client.consumer.delivery.listener import DEAD_LETTER_LEVEL
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
@@ -20,7 +21,9 @@ SEND = RequestCode.SEND_MESSAGE_V2
 Part = Callable[[SendBack, list[ReceivedMessage]], Coroutine[Any, Any, None]]
 
 
-def run(world: Any, count: int, part: Part, retries_max: int = 16, **of_all: Any) -> None:
+def run(
+    world: Any, count: int, part: Part, plan: ConsumerPlan | None = None, **of_all: Any
+) -> None:
     """Store messages, and run a part of a test with them as pulled."""
 
     async def main() -> None:
@@ -30,7 +33,8 @@ def run(world: Any, count: int, part: Part, retries_max: int = 16, **of_all: Any
         messages = [ReceivedMessage(one, world.queue(0)) for one in stored]
         instance = world.instance()
         await instance.routes.find("t")
-        back = SendBack("g", instance.connections, instance.routes, world.clock, retries_max)
+        wanted = plan or ConsumerPlan(group="g")
+        back = SendBack(wanted, instance.connections, instance.routes, world.clock)
         await part(back, messages)
         await instance.close()
 
@@ -54,7 +58,7 @@ def test_each_message_is_named_by_its_place_in_the_log(world: Any, level: int) -
         assert {(one.group, one.origin_topic) for one in named} == {("g", "t")}
         assert {(one.delay_level, one.max_reconsume_times) for one in named} == {(level, 7)}
 
-    run(world, 2, part, retries_max=7)
+    run(world, 2, part, ConsumerPlan(group="g", settings=ConsumerSettings(retries_max=7)))
 
 
 def test_what_the_broker_cannot_find_is_sent_whole(world: Any) -> None:
@@ -84,12 +88,13 @@ def test_a_hopeless_message_is_beyond_the_limit(world: Any) -> None:
 
     async def part(back: SendBack, messages: list[ReceivedMessage]) -> None:
         world.cluster.topics["%RETRY%g"] = 1
-        assert await back.send_all(messages, DEAD_LETTER_LEVEL) == []
+        assert await back(messages, DEAD_LETTER_LEVEL) == []
         (sent,) = asked(world, SEND, headers.SendMessageV2)
         assert (sent.reconsume_times, sent.max_reconsume_times) == (4, 3)
         assert world.cluster.seen.count(BACK) == 0
 
-    run(world, 1, part, retries_max=3)
+    settings = ConsumerSettings(retries_max=3)
+    run(world, 1, part, ConsumerPlan(group="g", settings=settings, is_orderly=True))
 
 
 def test_a_message_that_came_back_keeps_its_origin(world: Any) -> None:
@@ -106,7 +111,8 @@ def test_a_message_that_came_back_keeps_its_origin(world: Any) -> None:
     run(world, 1, part)
 
 
-def test_what_nobody_takes_is_returned(world: Any) -> None:
+@pytest.mark.parametrize("orderly", [False, True])
+def test_what_nobody_takes_is_returned(world: Any, orderly: bool) -> None:
     """In order: after one that failed no other is given back, so that none overtakes it."""
 
     async def part(back: SendBack, messages: list[ReceivedMessage]) -> None:
@@ -115,11 +121,10 @@ def test_what_nobody_takes_is_returned(world: Any) -> None:
             if command.header(headers.SendMessageBack).offset == 0
             else world.cluster.refuse(peer, command, ResponseCode.SYSTEM_ERROR, "no")
         )
-        assert await back(messages, 0) == messages[1:]
-        assert world.cluster.seen.count(BACK) == 2
-        assert await back.send_all(messages, 0) == messages
+        assert await back(messages, 0) == (messages if orderly else messages[1:])
+        assert world.cluster.seen.count(BACK) == (0 if orderly else 2)
         await world.cluster.stop()
         await asyncio.sleep(1)
         assert await back(messages, 0) == messages
 
-    run(world, 3, part)
+    run(world, 3, part, ConsumerPlan(group="g", is_orderly=orderly))

@@ -5,19 +5,18 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.client import ConsumerSettings
 from sprocket.rocketmq.client.consumer.delivery import (
     ConcurrentConsumption,
     ListenerCalls,
     OrderlyConsumption,
 )
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import (
     Assignment,
     BrokerLedger,
     Locks,
     Offsets,
     QueuePuller,
-    StartOffsets,
 )
 from sprocket.rocketmq.client.network import Lease
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -33,28 +32,18 @@ class Bench:
         self.lease = lease = Lease("consumer", world.names, world.reach)
         self.instance = instance = lease.begin()
         self.offsets = Offsets("g", BrokerLedger("g", instance.brokers))
-        settings = ConsumerSettings()
-        self.locks = Locks("g", "me", instance.brokers) if orderly else None
+        plan = ConsumerPlan(group="g", listener=listener, is_orderly=orderly)
 
         async def keep(messages: Any, _: int) -> Any:
             return list(messages)
 
         calls = ListenerCalls(listener, world.clock)
 
-        consumption: Any
-        if orderly:
-            consumption = OrderlyConsumption(calls, self.offsets, keep, instance.tasks, settings)
-        else:
-            consumption = ConcurrentConsumption(calls, self.offsets, keep, instance.tasks, settings)
+        kind = OrderlyConsumption if orderly else ConcurrentConsumption
+        consumption = kind(plan, calls, self.offsets, keep, instance.tasks)
         subscriptions = {"t": Subscription.parse("t", "*")}
-        self.assignment = Assignment(
-            self.offsets,
-            StartOffsets(self.offsets, instance.brokers, "last"),
-            self.locks,
-            QueuePuller("g", instance.brokers, subscriptions, consumption, self.offsets, settings),
-            lease,
-            settings,
-        )
+        pulling = QueuePuller(plan, instance.brokers, subscriptions, consumption, self.offsets)
+        self.assignment = Assignment(plan, lease, self.offsets, pulling)
         self.both = [world.queue(0), world.queue(1)]
 
     async def change(self, wanted: Any) -> bool:
@@ -80,7 +69,7 @@ def test_a_queue_goes_when_the_listener_has_returned(world: Any, orderly: bool) 
         assert await bench.change(bench.both[1:])
         await asyncio.sleep(1)
         if orderly:
-            assert world.cluster.locked["g", "t", 0] == "me"
+            assert world.cluster.locked["g", "t", 0] == bench.instance.client_id
             assert not await bench.change(bench.both)
         go.set()
         await asyncio.sleep(1)
@@ -119,9 +108,9 @@ def test_only_locked_queues_are_taken(world: Any) -> None:
         assert not await bench.change(bench.both)
         assert bench.assignment.queues() == bench.both[:1]
         await world.cluster.stop()
-        assert bench.locks is not None
-        assert await bench.locks.acquire(bench.both) == {}
-        await bench.locks.release(bench.both)
+        locks = Locks("g", "me", bench.instance.brokers)
+        assert await locks.acquire(bench.both) == {}
+        await locks.release(bench.both)
         await bench.lease.end()
 
     world.run(main)

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from sprocket.rocketmq.client import ConsumerSettings
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import (
     BrokerLedger,
     Chunk,
@@ -35,13 +36,10 @@ class Bench:
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 1000}
         self.held = ProcessQueue(world.queue(0), QueueOffset(0), **limits)
         self.subscriptions = {"t": Subscription.parse("t", expression, version=1)}
+        settings = ConsumerSettings(pull_messages_max=pull_messages_max, batch_messages_max=4)
+        plan = ConsumerPlan(group="g", listener=print, settings=settings)
         self.pulling = QueuePuller(
-            "g",
-            self.instance.brokers,
-            self.subscriptions,
-            self,
-            self.offsets,
-            ConsumerSettings(pull_messages_max=pull_messages_max, batch_messages_max=4),
+            plan, self.instance.brokers, self.subscriptions, self, self.offsets
         )
 
     def began(self, held: ProcessQueue) -> None:
