@@ -36,6 +36,7 @@ from tests.interop import link
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import StoreError
+from sprocket.base.place import Place
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
@@ -137,7 +138,7 @@ def _reading(folder: str) -> Iterator[Goal]:
         took = []
         for _ in range(READ_ROUNDS):
             began = time.process_time()
-            ConsumerOffsets(disk, folder, SystemClock())
+            ConsumerOffsets(Place(disk, folder, SystemClock()))
             took.append(time.process_time() - began)
         what = f"offsets, {name}: CPU s for 10 MB"
         yield _at_most(what, min(took) / len(text) * 10_000_000, READ_SECONDS_MAX)
@@ -329,20 +330,20 @@ def _fill(folder: str) -> None:
     disk, clock, layout = RealDisk(), SystemClock(), StoreLayout(folder)
     for path in (layout.config, layout.commitlog):
         disk.make_folder(path)
-    topics = Topics(disk, folder, clock, BrokerSettings(), TopicSettings())
+    topics = Topics(Place(disk, folder, clock), BrokerSettings(), TopicSettings())
     names = [f"topic-{number:05d}" for number in range(TOPICS)]
     topics.put_all(
         TopicConfig(name=name, read_queues=QUEUES, write_queues=QUEUES) for name in names
     )
-    topics.close()
-    groups = Groups(disk, folder, clock, GroupSettings())
+    topics.table.close()
+    groups = Groups(Place(disk, folder, clock), GroupSettings())
     groups.put([SubscriptionGroup(name=f"group-{number:05d}") for number in range(GROUPS)])
-    groups.close()
-    offsets = ConsumerOffsets(disk, folder, clock)
+    groups.table.close()
+    offsets = ConsumerOffsets(Place(disk, folder, clock))
     for number in range(OFFSETS):
         group, topic = number // QUEUES % GROUPS, number // QUEUES // 2
         offsets.commit(f"group-{group:05d}", names[topic], number % QUEUES, number)
-    offsets.close()
+    offsets.table.close()
 
 
 class _Watch:

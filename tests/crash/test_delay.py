@@ -49,7 +49,7 @@ class Life:
             elif kind < 4:
                 self.desk.timers.advance(self.random.choice((10, 500, 1010, 5000)))
             elif self.random.random() < 0.5:
-                self.desk.progress.flush()
+                self.desk.progress.table.flush()
             else:
                 self.desk.store.maintain()
         self.desk.disk.before = None

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 from sprocket.base.disk import RealDisk, advance
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import Choose, SimulatedDisk
@@ -13,7 +14,7 @@ from sprocket.testing.disk import Choose, SimulatedDisk
 
 def flush_with(offsets: ConsumerOffsets, meanwhile: Callable[[], object]) -> None:
     """Flush, and do something when the snapshot has been begun."""
-    work = offsets.flush_steps()
+    work = offsets.table.flush_steps()
     call = advance(work)
     meanwhile()
     while call is not None:
@@ -28,7 +29,7 @@ def test_journal_replaced_twice_keeps_its_name(tmp_path: Path) -> None:
     """
     disk, folder = RealDisk(), str(tmp_path)
     disk.make_folder(f"{folder}/config")
-    offsets = ConsumerOffsets(disk, folder, FakeClock(1))
+    offsets = ConsumerOffsets(Place(disk, folder, FakeClock(1)))
     offset = 0
     for _ in range(3):
         offset += 1
@@ -36,7 +37,7 @@ def test_journal_replaced_twice_keeps_its_name(tmp_path: Path) -> None:
         offset += 1
         flush_with(offsets, partial(offsets.commit, "group", "topic", 0, offset))
 
-    again = ConsumerOffsets(disk, folder, FakeClock(1))
+    again = ConsumerOffsets(Place(disk, folder, FakeClock(1)))
     assert offset == again.get("group", "topic", 0)
 
 
@@ -55,7 +56,7 @@ def commits_and_flushes(offsets: ConsumerOffsets, first: int, answered: dict[int
         offsets.commit("group", "topic", queue_id, offset)
         answered[queue_id] = offset
         if number in (2, 4):
-            offsets.flush()
+            offsets.table.flush()
 
 
 def at_each_call(disk: SimulatedDisk, run: Callable[[], None], seen: Callable[[], None]) -> None:
@@ -78,7 +79,7 @@ def test_a_kill_after_a_power_cut_loses_no_answered_commit() -> None:
     def fail_power() -> None:
         crashed.extend((name, first_disk.crash(choose)) for name, choose in OUTCOMES.items())
 
-    offsets = ConsumerOffsets(first_disk, "/s", FakeClock(1))
+    offsets = ConsumerOffsets(Place(first_disk, "/s", FakeClock(1)))
     at_each_call(first_disk, lambda: commits_and_flushes(offsets, 100, {}), fail_power)
 
     for name, disk in crashed:
@@ -94,10 +95,10 @@ def test_a_kill_after_a_power_cut_loses_no_answered_commit() -> None:
             killed.append((disk.kill(), dict(answered)))
             disk.before = before
 
-        again = ConsumerOffsets(disk, "/s", FakeClock(1))
+        again = ConsumerOffsets(Place(disk, "/s", FakeClock(1)))
         run = partial(commits_and_flushes, again, 200, answered)
         at_each_call(disk, run, kill)
         for left, promised in killed:
-            found = ConsumerOffsets(left, "/s", FakeClock(1))
+            found = ConsumerOffsets(Place(left, "/s", FakeClock(1)))
             for queue_id, offset in promised.items():
                 assert (found.get("group", "topic", queue_id) or 0) >= offset, name

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.unit.rocketmq.conftest import RawClient, message_ext
 
+from sprocket.base.place import Place
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.topics import Topics
@@ -47,8 +48,8 @@ def run(scenario: Callable[[RawClient, SimulatedDisk], Awaitable[None]]) -> None
 
 def tables(disk: SimulatedDisk) -> tuple[Topics, Groups]:
     """Open both tables on a disk."""
-    topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
-    return topics, Groups(disk, "/s", FakeClock(), GroupSettings())
+    topics = Topics(Place(disk, "/s", FakeClock()), BrokerSettings(), TopicSettings())
+    return topics, Groups(Place(disk, "/s", FakeClock()), GroupSettings())
 
 
 def topic_ext(name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tests.stores import ROOT, SMALL, new
 
 from sprocket.base.disk import read_file
 from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
@@ -251,7 +252,7 @@ def test_a_torn_table(tail: Tail) -> None:
     for cut in range(len(data)):
         torn = damaged(disk, path, tail(data, cut, len(data)))
         again = ConfigFile(torn, path)
-        assert again.load(dict) in (old, made)
-        assert read_file(torn, path) in (file.encode(old), file.encode(made))
+        assert again.load(fastjson.Members, dict) in (old, made)
+        assert read_file(torn, path) in (fastjson.write(old), fastjson.write(made))
         again.replace(made)
-        assert read_file(torn, path + ".bak") in (file.encode(old), file.encode(made))
+        assert read_file(torn, path + ".bak") in (fastjson.write(old), fastjson.write(made))

@@ -104,6 +104,7 @@ def _nameserver_ports(given: Loaded[object]) -> Mapping[str, int]:
 async def _open_nameserver(site: Site) -> Serve:
     """Read what tools have given it; routes come from the brokers."""
     from sprocket.node.listening import told_host
+    from sprocket.rocketmq.codec.config import fastjson
     from sprocket.rocketmq.nameserver import KeyValues, NameServer, key_values
     from sprocket.rocketmq.remoting import Dispatcher
     from sprocket.rocketmq.server.handlers.nameserver import NameServerHandlers
@@ -117,7 +118,7 @@ async def _open_nameserver(site: Site) -> Serve:
         place.disk.make_folder(place.folder)
         file.replace(content)
 
-    kept = KeyValues(file.load(key_values.from_json), keep)
+    kept = KeyValues(file.load(fastjson.Members, key_values.from_json), keep)
 
     async def serve() -> RunningNameServer:
         nameserver = NameServer(place.clock, settings, kept)

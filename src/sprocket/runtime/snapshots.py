@@ -6,7 +6,7 @@ serves all who wait. Callers that sync something else anyway, like the group com
 sync the journals too with `begin_sync`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError
@@ -56,7 +56,7 @@ class Snapshots:
         self,
         thread: DiskThread,
         sync_thread: DiskThread,
-        tables: dict[str, Journaled],
+        tables: Mapping[str, Journaled],
         durable: Sequence[Journaled],
     ) -> None:
         self._thread = thread

@@ -8,6 +8,7 @@ from typing import Any, cast
 from tests.stores import filled, log_files, new, overwrite
 
 from sprocket.base.disk import RealDisk, read_file
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.topics import Topics
@@ -151,22 +152,22 @@ def test_the_journals_on_their_pages() -> None:
     disk = SimulatedDisk()
     disk.make_folder("/s/config")
     log = SimpleNamespace(written=0, synced=0)
-    progress = DelayProgress(disk, "/s", FakeClock(), cast("Any", log))
+    progress = DelayProgress(Place(disk, "/s", FakeClock()), cast("Any", log))
     for log.written, level, offset in ((40960, 1, 64), (41216, 3, 1)):
         progress.note(level, offset)
-    offsets = ConsumerOffsets(disk, "/s", FakeClock())
+    offsets = ConsumerOffsets(Place(disk, "/s", FakeClock()))
     offsets.commit("dashboards", "flights", 3, 1200)
     offsets.commit("dashboards", "flights", 3, 1232)
     assert read_file(disk, "/s/config/sprocket.delays.1") == example("delay-offsets.md")
     assert read_file(disk, "/s/config/sprocket.offsets.1") == example("consumer-offsets.md")
-    topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
+    topics = Topics(Place(disk, "/s", FakeClock()), BrokerSettings(), TopicSettings())
     topics.put(TopicConfig(name="T", read_queues=3))
     topics.remove("T")
     assert read_file(disk, "/s/config/sprocket.topics.2") == example("table-journal.md")
     again = disk.kill()
     assert topic_table.read(again, StoreLayout("/s")) == {one.name: one for one in topics.all()}
-    assert ConsumerOffsets(again, "/s", FakeClock()).get("dashboards", "flights", 3) == 1232
-    found = DelayProgress(again, "/s", FakeClock(), cast("Any", log))
+    assert ConsumerOffsets(Place(again, "/s", FakeClock())).get("dashboards", "flights", 3) == 1232
+    found = DelayProgress(Place(again, "/s", FakeClock()), cast("Any", log))
     assert [found.get(level) for level in (1, 2, 3)] == [64, 0, 1]
 
 

@@ -105,6 +105,7 @@ def recover_store(
 
     from sprocket.base.clock import SystemClock
     from sprocket.base.disk import RealDisk
+    from sprocket.base.place import Place
     from sprocket.rocketmq.broker.admin import fold
     from sprocket.rocketmq.settings import StoreSettings
     from sprocket.rocketmq.store import opening
@@ -120,7 +121,7 @@ def recover_store(
         with output.steps() as step:
             store = Store.open(disk, folder, settings, clock, step=step)
         try:
-            folded = fold(disk, folder, clock, store)
+            folded = fold(Place(disk, folder, clock), store)
         finally:
             store.close()
         report = msgspec.to_builtins(store.report) | {"tables": folded}

@@ -38,6 +38,7 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import PullSettings, Settings
+from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
@@ -85,16 +86,16 @@ class Broker:
         topics_changed: Callable[[list[TopicConfig]], None],
     ) -> None:
         loop = asyncio.get_running_loop()
-        disk, folder, clock = place.disk, place.folder, place.clock
+        clock = place.clock
         self.place = place
         self.store = store
         self.reads = reads
         self.store_host = store_host
         self.stats = Stats(clock)
-        self.topics = Topics(disk, folder, clock, settings.broker, settings.topics, topics_changed)
-        self.groups = Groups(disk, folder, clock, settings.groups)
-        self.offsets = ConsumerOffsets(disk, folder, clock)
-        self.request_modes = RequestModes(disk, folder)
+        self.topics = Topics(place, settings.broker, settings.topics, topics_changed)
+        self.groups = Groups(place, settings.groups)
+        self.offsets = ConsumerOffsets(place)
+        self.request_modes = RequestModes(place.disk, place.folder)
         self.locks = QueueLocks(clock)
         self.members = ClientManager(
             clock, settings.members.expiry_ms / 1000, notify, self.groups.tells_members
@@ -103,19 +104,18 @@ class Broker:
         self.thread = DiskThread()
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
-        self.delay_progress = DelayProgress(
-            disk, folder, clock, store, is_whole=not store.report.damage
-        )
+        self.delay_progress = DelayProgress(place, store, is_whole=not store.report.damage)
+        self._tables: dict[str, ConfigTable[tuple[object, ...]]] = {
+            "topics": self.topics.table,
+            "groups": self.groups.table,
+            "offsets": self.offsets.table,
+            "delays": self.delay_progress.table,
+        }
         self.snapshots = Snapshots(
             self.thread,
             self._sync_thread,
-            {
-                "topics": self.topics,
-                "groups": self.groups,
-                "offsets": self.offsets,
-                "delays": self.delay_progress,
-            },
-            durable=[self.topics, self.groups],
+            self._tables,
+            durable=[self.topics.table, self.groups.table],
         )
         self._rounds = ReputRounds(store, loop, clock, self.hold, self.stats)
         self.commits: Commits = GroupCommit(
@@ -214,7 +214,7 @@ class Broker:
         self.upkeep.close()
         with ExitStack() as last:
             last.callback(self.store.close)
-            for table in (self.topics, self.groups, self.offsets, self.delay_progress):
+            for table in self._tables.values():
                 last.callback(table.close)
             self.store.sync()  # so that the progress of delays is safe to note
 

@@ -263,7 +263,7 @@ class Registration:
             cluster_name=self.identity.cluster,
             broker_id=self.identity.broker_id,
         )
-        version = bodies.encode(self._topics.version)
+        version = bodies.encode(self._topics.table.version)
         try:
             answer = await _call(link, RequestCode.QUERY_DATA_VERSION, header, version)
         except RegistrationRefused:
@@ -302,7 +302,7 @@ class Registration:
             ha_server_addr="",
             broker_id=identity.broker_id,
         )
-        body = RegisterBrokerBody(version=self._topics.version, topics=topics)
+        body = RegisterBrokerBody(version=self._topics.table.version, topics=topics)
         encoded = tables.encode_register_broker(body)
         await _call(link, RequestCode.REGISTER_BROKER, header, encoded)
 

@@ -532,7 +532,7 @@ def _group(value: Any) -> SubscriptionGroup:
     found = values.mapping(value, "a group")
     if found.get("groupName") is None:
         raise WireError("a group without groupName")
-    return tables.group_from_json("", found)
+    return tables.GROUPS.one("", found)
 
 
 # How far groups are in their queues

@@ -98,7 +98,7 @@ def of_administrators(
     delays, snapshots, reads = broker.delay_progress, broker.snapshots, broker.reads
 
     def delay_offsets() -> DelayOffsets:
-        return DelayOffsets(version=delays.version, levels=delays.all())
+        return DelayOffsets(version=delays.table.version, levels=delays.all())
 
     def delay_ranges() -> dict[int, tuple[int, int]]:
         return {

@@ -34,11 +34,7 @@ class ConfigFile:
         self._file = BackedFile(disk, path)
         self._missing = missing
 
-    def load(self, interpret: Callable[[JsonObject], T]) -> T:
-        """Do what `load_as` does, for an object of any members."""
-        return self.load_as(fastjson.Members, interpret)
-
-    def load_as(self, shape: type[S], interpret: Callable[[S], T]) -> T:
+    def load(self, shape: type[S], interpret: Callable[[S], T]) -> T:
         """Return what `interpret` makes of the content; see `BackedFile.load`.
 
         Args:
@@ -51,14 +47,9 @@ class ConfigFile:
             lambda: interpret(msgspec.convert(self._missing(), shape)),
         )
 
-    @staticmethod
-    def encode(value: Mapping[str, JsonValue]) -> bytes:
-        """Return the text of the file."""
-        return fastjson.write(value)
-
     def replace(self, content: Mapping[str, JsonValue]) -> None:
         """Give the file a new content; see `BackedFile.replace`."""
-        self._file.replace(self.encode(content))
+        self._file.replace(fastjson.write(content))
 
     def replace_steps(self, members: "Mapping[str, JsonValue | Iterator[str]]") -> Steps:
         """Give the file a new content, which is made and written piece by piece.

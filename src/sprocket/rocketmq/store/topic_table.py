@@ -1,6 +1,6 @@
 """The table of topics in a folder, for programs that look at a store without being its broker.
 
-The broker keeps it as a snapshot and a journal (`base.journal`); both are read here, neither is
+The broker keeps it as a snapshot and a journal (`base.tables`); both are read here, neither is
 changed.
 """
 
@@ -23,10 +23,10 @@ def read(disk: Disk, layout: StoreLayout) -> dict[str, TopicConfig] | None:
     for path in (layout.topics, layout.topics + BACKUP):
         try:
             content = fastjson.read_large(read_file(disk, path), fastjson.Members)
-            found = tables.topics_from_json(content)
+            found = tables.TOPICS.read(content)
             covered = tables.covered_by(content)
             for *_, changed in journal.read_lines(disk, layout.topic_journal, covered, _decode):
-                tables.apply_topics(found, changed)
+                tables.TOPICS.apply(found, changed)
         except (FileMissing, WireError):
             continue
         return found

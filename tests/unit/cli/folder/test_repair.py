@@ -10,6 +10,7 @@ from tests.stores import new
 from typer.testing import CliRunner, Result
 
 from sprocket.base.disk import RealDisk
+from sprocket.base.place import Place
 from sprocket.cli.folder import repair
 from sprocket.cli.main import app
 from sprocket.cli.terminal import output
@@ -102,7 +103,7 @@ def test_recover_does_what_a_start_does(folder: Path) -> None:
 
 def test_recover_brings_the_tables_up_to_date(folder: Path) -> None:
     """What a kill has left in their journals, for who reads the files alone."""
-    offsets = ConsumerOffsets(RealDisk(), str(folder), FakeClock())
+    offsets = ConsumerOffsets(Place(RealDisk(), str(folder), FakeClock()))
     offsets.commit("group", "topic", 0, 5)
     file = folder / "config" / "consumerOffset.json"
     assert not file.exists()

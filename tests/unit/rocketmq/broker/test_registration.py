@@ -7,6 +7,7 @@ import pytest
 from tests import sockets
 
 from sprocket.base.errors import RequestRefused, SettingsError
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker import registration
 from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
 from sprocket.rocketmq.broker.topics import Topics
@@ -85,7 +86,9 @@ def run(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
         nameserver = FakeNameServer()
         await nameserver.start()
         known = BrokerNameServers([nameserver.address, *others])
-        topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings(), known.note)
+        topics = Topics(
+            Place(disk, "/s", FakeClock()), BrokerSettings(), TopicSettings(), known.note
+        )
         registered = Registration(
             Identity(name="b", cluster="C", address="127.0.0.1:1"),
             topics,
@@ -201,7 +204,7 @@ def test_a_silent_nameserver_does_not_delay_the_start(monkeypatch: pytest.Monkey
     async def main() -> None:
         disk = SimulatedDisk()
         disk.make_folder("/s/config")
-        topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
+        topics = Topics(Place(disk, "/s", FakeClock()), BrokerSettings(), TopicSettings())
         silent, other = FakeNameServer(), FakeNameServer()
         silent.is_silent = True
         await silent.start()

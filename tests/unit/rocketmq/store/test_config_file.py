@@ -8,6 +8,7 @@ from tests.recorded import Recorded
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import ForeignStore
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.codec.config import declared, fastjson, tables
 from sprocket.rocketmq.store.config_file import ConfigFile
@@ -27,7 +28,9 @@ def fresh() -> SimulatedDisk:
 
 def load(disk: SimulatedDisk) -> Any:
     """Return the member `v` of the file, as a number."""
-    return ConfigFile(disk, PATH).load(lambda content: int(str(content.get("v", -1))))
+    return ConfigFile(disk, PATH).load(
+        fastjson.Members, lambda content: int(str(content.get("v", -1)))
+    )
 
 
 def test_nothing_there_is_an_empty_object() -> None:
@@ -54,7 +57,7 @@ def test_what_is_damaged_never_becomes_the_backup() -> None:
     replace_file(disk, PATH + ".bak", b'{"v":2}')
     replace_file(disk, PATH, b'{"v":')
     file = ConfigFile(disk, PATH)
-    assert file.load(dict) == {"v": 2}
+    assert file.load(fastjson.Members, dict) == {"v": 2}
     assert read_file(disk, PATH) == b'{"v":2}'
     file.replace({"v": 3})
     assert read_file(disk, PATH + ".bak") == b'{"v":2}'
@@ -103,19 +106,21 @@ def test_tables_of_rocketmq_come_back_as_they_were() -> None:
     """What we read as typed values is written as the real broker wrote it, byte for byte."""
     disk = Recorded("12a-config-json").in_memory()
     layout = StoreLayout("/store")
-    topics: dict[str, Any] = ConfigFile(disk, layout.topics).load(dict)
+    topics = ConfigFile(disk, layout.topics).load(fastjson.Members, dict)
     table = topics["topicConfigTable"]
     assert len(table) > 10
     topics["topicConfigTable"] = {
-        n: declared.plain(tables.topic_from_json(n, v)) for n, v in table.items()
+        n: declared.plain(tables.TOPICS.one(n, v)) for n, v in table.items()
     }
-    assert ConfigFile.encode(topics) == read_file(disk, layout.topics)
-    groups: dict[str, Any] = ConfigFile(disk, layout.subscription_groups).load(dict)
+    assert fastjson.write(topics) == read_file(disk, layout.topics)
+    groups: dict[str, Any] = ConfigFile(disk, layout.subscription_groups).load(
+        fastjson.Members, dict
+    )
     table = groups["subscriptionGroupTable"]
     assert len(table) > 10
-    made = {n: declared.plain(tables.group_from_json(n, v)) for n, v in table.items()}
+    made = {n: declared.plain(tables.GROUPS.one(n, v)) for n, v in table.items()}
     groups["subscriptionGroupTable"] = made
-    assert ConfigFile.encode(groups) == read_file(disk, layout.subscription_groups)
+    assert fastjson.write(groups) == read_file(disk, layout.subscription_groups)
 
 
 def test_offsets_of_rocketmq_are_taken_over_and_read_by_it() -> None:
@@ -123,12 +128,12 @@ def test_offsets_of_rocketmq_are_taken_over_and_read_by_it() -> None:
     disk = Recorded("12a-config-json").in_memory()
     path = StoreLayout("/store").consumer_offsets
     before = fastjson.read(read_file(disk, path))
-    offsets = ConsumerOffsets(disk, "/store", FakeClock())
+    offsets = ConsumerOffsets(Place(disk, "/store", FakeClock()))
     for key, queues in before["offsetTable"].items():
         topic, _, group = key.partition("@")
         assert {queue: offsets.get(group, topic, queue) for queue in queues} == queues
     offsets.commit("Adm_g0", "Adm0", 0, 99)
-    offsets.close()
+    offsets.table.close()
     after = fastjson.read(read_file(disk, path))
     before["offsetTable"]["Adm0@Adm_g0"][0] = 99
     assert after["offsetTable"] == before["offsetTable"]

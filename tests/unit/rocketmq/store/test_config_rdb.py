@@ -3,19 +3,20 @@
 import hashlib
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.recorded import Recorded
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, tables
 from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb
-from sprocket.rocketmq.store.config_rdb import ConfigTables
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import rocks_database
 from sprocket.rocketmq.store.queue.rocks_database import Database
@@ -23,6 +24,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 DISK = RealDisk()
+TABLES = (config_rdb.OFFSETS, config_rdb.TOPICS, config_rdb.GROUPS)
 RECORDED = Recorded("12b-config-rdb-v2")
 
 
@@ -36,13 +38,14 @@ def test_everything_the_broker_answered_is_there(tmp_path: Path) -> None:
     """Topics with their settings, groups, offsets and versions; no byte of it changes."""
     root = RECORDED.unpack(tmp_path)
     before = tree(root)
-    found = config_rdb.read(DISK, StoreLayout(root))
+    found = {table: config_rdb.content(DISK, StoreLayout(root), table) for table in TABLES}
     assert tree(root) == before
     expected = RECORDED.expected
     system = ("rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_")  # made anew at every start
     names = {name for name in expected["topics"] if not name.startswith(system)}
-    assert names == set(found.topics)
-    for name, topic in found.topics.items():
+    topics = tables.TOPICS.read(found[config_rdb.TOPICS])
+    assert names == set(topics)
+    for name, topic in topics.items():
         config = expected["topics"][name]["config"]
         assert config["topicName"] == topic.name == name
         queues = (config["readQueueNums"], config["writeQueueNums"])
@@ -50,15 +53,17 @@ def test_everything_the_broker_answered_is_there(tmp_path: Path) -> None:
         assert (config["perm"], config["order"]) == (topic.perm, topic.order)
         assert config["attributes"] == topic.attributes
     groups = expected["subscription_groups"]["subscriptionGroupTable"]
-    assert set(groups) - {"LOOK_GROUP", *SYSTEM_GROUPS} == set(found.groups)
-    for name, group in found.groups.items():
+    read = tables.GROUPS.read(found[config_rdb.GROUPS])
+    assert set(groups) - {"LOOK_GROUP", *SYSTEM_GROUPS} == set(read)
+    for name, group in read.items():
         assert groups[name]["retryMaxTimes"] == group.retry_times_max
     offsets = expected["consumer_offsets"]["offsetTable"]
-    told = {key: {str(q): at for q, at in queues.items()} for key, queues in found.offsets.items()}
-    assert offsets == told
-    counter = expected["topic_data_version"]["counter"]
-    assert found.versions[config_rdb.TOPICS].counter == counter
-    assert sorted(found.versions) == [config_rdb.OFFSETS, config_rdb.TOPICS, config_rdb.GROUPS]
+    assert offsets == msgspec.to_builtins(found[config_rdb.OFFSETS]["offsetTable"], str_keys=True)
+    versions = {
+        table: DataVersion.from_json(one.get("dataVersion"), 0) for table, one in found.items()
+    }
+    assert versions[config_rdb.TOPICS].counter == expected["topic_data_version"]["counter"]
+    assert [table for table, one in found.items() if "dataVersion" in one] == list(TABLES)
 
 
 def test_a_broker_begins_with_it(tmp_path: Path) -> None:
@@ -66,15 +71,15 @@ def test_a_broker_begins_with_it(tmp_path: Path) -> None:
     root = RECORDED.unpack(tmp_path)
     clock = FakeClock()
     for _ in range(2):
-        topics = Topics(DISK, root, clock, BrokerSettings(), TopicSettings())
+        topics = Topics(Place(DISK, root, clock), BrokerSettings(), TopicSettings())
         topic = topics.get("Adm3")
         assert topic is not None
         assert (topic.perm, topic.read_queues, topic.write_queues) == (2, 9, 2)
-        group = Groups(DISK, root, clock, GroupSettings()).get("Adm_g1")
+        group = Groups(Place(DISK, root, clock), GroupSettings()).get("Adm_g1")
         assert group is not None
-        offsets = ConsumerOffsets(DISK, root, clock)
+        offsets = ConsumerOffsets(Place(DISK, root, clock))
         assert offsets.get("Adm_g5", "Adm2", 1) == 7
-        offsets.close()
+        offsets.table.close()
         config_rdb_gone = StoreLayout(root).config_database
         DISK.remove_tree(config_rdb_gone)
 
@@ -83,9 +88,8 @@ def test_none_is_empty() -> None:
     """On any disk."""
     layout = StoreLayout("/s")
     disk = SimulatedDisk()
-    assert config_rdb.read(disk, layout) == ConfigTables()
-    for read in (config_rdb.topics_json, config_rdb.groups_json, config_rdb.offsets_json):
-        assert read(disk, layout) == {}
+    for table in TABLES:
+        assert config_rdb.content(disk, layout, table) == {}
 
 
 def test_without_its_package_it_is_not_passed_over(
@@ -95,7 +99,7 @@ def test_without_its_package_it_is_not_passed_over(
     root = RECORDED.unpack(tmp_path)
     monkeypatch.setattr(rocks_database, "rocksdict", None)
     with pytest.raises(EngineMissing, match="rocksdb"):
-        Topics(DISK, root, FakeClock(), BrokerSettings(), TopicSettings())
+        Topics(Place(DISK, root, FakeClock()), BrokerSettings(), TopicSettings())
 
 
 def written(root: Path, key: str, value: str) -> StoreLayout:
@@ -126,20 +130,21 @@ def written(root: Path, key: str, value: str) -> StoreLayout:
 )
 def test_damage_is_told(tmp_path: Path, key: str, value: str) -> None:
     """With the record's bytes."""
+    layout = written(tmp_path, key, value)
     with pytest.raises(CorruptRecord, match=f"key {key.replace(' ', '')}"):
-        config_rdb.read(DISK, written(tmp_path, key, value))
+        _ = [config_rdb.content(DISK, layout, table) for table in TABLES]
 
 
 @pytest.mark.parametrize("key", ["02000302", "01000202", "01000902", "01000307"])
 def test_what_is_unknown_is_passed_over(tmp_path: Path, key: str) -> None:
     """Other tables and kinds of records."""
-    assert config_rdb.read(DISK, written(tmp_path, key, "00")) == ConfigTables()
+    layout = written(tmp_path, key, "00")
+    assert [config_rdb.content(DISK, layout, table) for table in TABLES] == [{}, {}, {}]
 
 
 def test_a_version_is_three_numbers(tmp_path: Path) -> None:
     """State version, timestamp, counter; a table may be empty but for it."""
     value = "0000000000000001 0000000000000002 0000000000000003"
     layout = written(tmp_path, "01000401" + b"data_version".hex(), value)
-    assert config_rdb.read(DISK, layout).versions == {config_rdb.GROUPS: DataVersion(3, 2, 1)}
-    told = {"counter": 3, "stateVersion": 1, "timestamp": 2}
-    assert config_rdb.groups_json(DISK, layout)["dataVersion"] == told
+    told = {"dataVersion": {"counter": 3, "stateVersion": 1, "timestamp": 2}}
+    assert [config_rdb.content(DISK, layout, table) for table in TABLES] == [{}, {}, told]

@@ -1,6 +1,7 @@
 """The table of topics is read as its broker would read it, and nothing is changed."""
 
 from sprocket.base.disk import replace_file
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
@@ -16,7 +17,7 @@ def killed() -> SimulatedDisk:
     """Return a folder in which topics were made and removed a moment before a kill."""
     disk = SimulatedDisk()
     disk.make_folder(LAYOUT.config)
-    topics = Topics(disk, "/s", FakeClock(), BrokerSettings(), TopicSettings())
+    topics = Topics(Place(disk, "/s", FakeClock()), BrokerSettings(), TopicSettings())
     topics.put(TopicConfig(name="T", read_queues=3))
     topics.remove("BenchmarkTest")
     return disk.kill()

@@ -5,24 +5,24 @@ may be a few seconds behind their journals. Our broker reads both; RocketMQ's br
 read only the files.
 """
 
-from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
+from collections.abc import Callable, Sequence
+
+from sprocket.base.place import Place
 from sprocket.base.tables import journal
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
+from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
 
 
-def fold(disk: Disk, folder: str, clock: Clock, store: Store) -> list[str]:
+def fold(place: Place, store: Store) -> list[str]:
     """Write what the journals have into RocketMQ's files.
 
     Args:
-        disk: Where the store lies.
-        folder: The store's folder.
-        clock: For versions of tables.
+        place: Where the store lies; its clock is for versions of tables.
         store: The open store, just recovered.
 
     Returns:
@@ -32,22 +32,33 @@ def fold(disk: Disk, folder: str, clock: Clock, store: Store) -> list[str]:
         ForeignStore: A table is damaged, and so is its backup.
         DiskFull, DiskFailed: Files and journals are as they were.
     """
-    layout = StoreLayout(folder)
+    layout = StoreLayout(place.folder)
+    broker, topics, is_whole = BrokerSettings(), TopicSettings(), not store.report.damage
+    tables: Sequence[tuple[str, str, Callable[[], ConfigTable[tuple[object, ...]]]]] = (
+        (
+            layout.topic_journal,
+            layout.topics,
+            lambda: Topics(place, broker, topics, adds_system_topics=False).table,
+        ),
+        (
+            layout.group_journal,
+            layout.subscription_groups,
+            lambda: Groups(place, GroupSettings(), adds_system_groups=False).table,
+        ),
+        (
+            layout.offset_journal,
+            layout.consumer_offsets,
+            lambda: ConsumerOffsets(place).table,
+        ),
+        (
+            layout.delay_journal,
+            layout.delay_offsets,
+            lambda: DelayProgress(place, store, is_whole=is_whole).table,
+        ),
+    )
     folded = []
-    if journal.segment_paths(disk, layout.topic_journal):
-        topics = Topics(
-            disk, folder, clock, BrokerSettings(), TopicSettings(), adds_system_topics=False
-        )
-        topics.close()
-        folded.append(layout.topics)
-    if journal.segment_paths(disk, layout.group_journal):
-        Groups(disk, folder, clock, GroupSettings(), adds_system_groups=False).close()
-        folded.append(layout.subscription_groups)
-    if journal.segment_paths(disk, layout.offset_journal):
-        ConsumerOffsets(disk, folder, clock).close()
-        folded.append(layout.consumer_offsets)
-    if journal.segment_paths(disk, layout.delay_journal):
-        is_whole = not store.report.damage
-        DelayProgress(disk, folder, clock, store, is_whole=is_whole).close()
-        folded.append(layout.delay_offsets)
+    for path, file, open_table in tables:
+        if journal.segment_paths(place.disk, path):
+            open_table().close()
+            folded.append(file)
     return folded

@@ -97,7 +97,7 @@ class Removal:
 
     def _forget(self, topic: str) -> None:
         self._topics.remove(topic)
-        self._topics.journal.sync()
+        self._topics.table.journal.sync()
         self._offsets.forget_topic(topic)
         self._stats.forget_topic(topic)
 

@@ -3,7 +3,7 @@
 `config/delayOffset.json` is RocketMQ's own file: by level the queue offset, in the level's waiting
 queue, of the first message that was not delivered. It is replaced every few seconds and at stop.
 `config/sprocket.delays` is the journal of what came since, a line for each batch that was
-delivered: `sequence, level, offset, end of the log`; see `base.journal` and `config_file`.
+delivered: `sequence, level, offset, end of the log`; see `store.config_table`.
 
 A batch counts as delivered when its copies are stored as the flush mode says. The progress that is
 written down must never be ahead of the copies, or a waiting message would be lost:
@@ -19,22 +19,14 @@ Source: RocketMQ `ScheduleMessageService`, `DelayOffsetSerializeWrapper`.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
-import msgspec
-
-from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, Steps, steps
-from sprocket.base.tables import Journal
-from sprocket.rocketmq.codec.config import DataVersion, JsonObject, declared, tables, values
-from sprocket.rocketmq.store.config_file import ConfigFile
-from sprocket.rocketmq.store.layout import StoreLayout
-
-Line: TypeAlias = tuple[int, int, int, int]
-"""Sequence, level, queue offset, physical offset where the log ended behind the copies."""
-
-_decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
+from sprocket.base.disk import steps
+from sprocket.base.place import Place
+from sprocket.rocketmq.codec.config import JsonObject, fastjson, values
+from sprocket.rocketmq.store import config_table
+from sprocket.rocketmq.store.config_table import ConfigTable, Members, Snapshot
 
 VERSION_STEP = 200
 """Changes for each step of the data version, RocketMQ's `delayOffsetUpdateVersionStep`."""
@@ -63,58 +55,43 @@ class DelayProgress:
     """The table of offsets by level.
 
     Args:
-        disk: Where the files lie.
-        folder: The store's folder.
-        clock: For the data version.
+        place: The store's.
         store: The open store, just recovered.
         is_whole: Recovery found no damage in the log.
 
     Attributes:
-        journal: What was delivered since the last snapshot was begun, and what is not safe yet.
+        table: File, journal and version; the journal has what is not safe yet, too.
 
-    Threads: event loop only, except for the calls of steps.
+    Threads: event loop only.
     Durability: see the head of the module.
     """
 
-    def __init__(
-        self, disk: Disk, folder: str, clock: Clock, store: LogProgress, *, is_whole: bool = True
-    ) -> None:
-        layout = StoreLayout(folder)
-        self._file = ConfigFile(disk, layout.delay_offsets)
-        self._clock = clock
+    def __init__(self, place: Place, store: LogProgress, *, is_whole: bool = True) -> None:
         self._store = store
-        self._version = DataVersion.new(clock.now_ms())
-        self._changes = 0
-        self._table: dict[int, int] = {}
-        covered = self._file.load(self._interpret)
-        self.journal = Journal(disk, layout.delay_journal, _decode)
-        lines = self.journal.replay(covered)
+        self._offsets: dict[int, int] = {}
+        self.table = ConfigTable(config_table.DELAYS, place, self._snapshot)
+        journal = self.table.journal
         has_void = False
-        for _, level, offset, log_end in lines:
+        for _, level, offset, log_end in self.table.load(fastjson.Members, self._read):
             if is_whole and log_end <= store.written:
-                self._table[level] = offset
+                self._offsets[level] = offset
             else:
                 has_void = True
-        self._safe = dict(self._table)
+        self._safe = dict(self._offsets)
         """What the synced part of the log covers, up to line `_covered`."""
-        self._covered = self.journal.sequence
+        self._covered = journal.sequence
         self._unsafe: deque[_Noted] = deque()
-        self.flush()
+        self.table.flush()
         if has_void:  # they must not come to count when the log has grown, for the backup either
-            steps.run(self.journal.retire_steps(self._covered))
+            steps.run(journal.retire_steps(self._covered))
 
     def get(self, level: int) -> int:
         """Return the offset of the level's first message that was not delivered."""
-        return self._table.get(level, 0)
-
-    @property
-    def version(self) -> DataVersion:
-        """The version of the table."""
-        return self._version
+        return self._offsets.get(level, 0)
 
     def all(self) -> Mapping[int, int]:
         """Return the offset by level, of levels that have delivered something."""
-        return self._table
+        return self._offsets
 
     def note(self, level: int, offset: int) -> None:
         """Note that everything before `offset` was delivered, and is stored.
@@ -125,56 +102,29 @@ class DelayProgress:
         Durability: with the operating system when this returns.
         """
         log_end = self._store.written
-        self._table[level] = offset
-        self._changes += 1
-        if self._changes % VERSION_STEP == 0:
-            self._version = self._version.next(self._clock.now_ms())
+        self._offsets[level] = offset
+        self.table.count_change(VERSION_STEP)
+        journal = self.table.journal
         try:
-            self.journal.append(level, offset, log_end)
+            journal.append(level, offset, log_end)
         finally:
-            self._unsafe.append(_Noted(log_end, self.journal.sequence, level, offset))
+            self._unsafe.append(_Noted(log_end, journal.sequence, level, offset))
 
-    def flush_steps(self) -> Steps:
-        """Write a new snapshot, if anything new is safe since the last one.
-
-        Raises:
-            DiskFull, DiskFailed: The old one and the journal are there.
-        """
+    def _snapshot(self) -> Snapshot:
+        """Return what is safe by now."""
         synced = self._store.synced
         while self._unsafe and self._unsafe[0].log_end <= synced:
             noted = self._unsafe.popleft()
             self._safe[noted.level] = noted.offset
             self._covered = noted.sequence
-            self.journal.is_behind = True
-        return self.journal.snapshot_steps(
-            lambda covered: self._file.replace_steps(
-                {
-                    "dataVersion": declared.plain(self._version),
-                    "offsetTable": dict(sorted(self._safe.items())),
-                    tables.SEQUENCE: covered,
-                }
-            ),
-            self._covered,
-        )
+            self.table.journal.is_behind = True
+        members: Members = {"offsetTable": dict(sorted(self._safe.items()))}
+        return Snapshot(members=members, covered=self._covered)
 
-    def flush(self) -> None:
-        """Write what changed and is safe, here and now: used when starting, stopping, by tests."""
-        steps.run(self.flush_steps())
-
-    def close(self) -> None:
-        """Flush and give the journal up. The log should be synced before."""
-        try:
-            self.flush()
-        finally:
-            self.journal.close()
-
-    def _interpret(self, content: JsonObject) -> int | None:
-        """Take in what the file says; return up to where it covers the journal."""
-        version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
+    def _read(self, content: JsonObject) -> None:
+        """Take in what the file says."""
         found = values.mapping(content.get("offsetTable"), "offsetTable")
-        self._table = {
+        self._offsets = {
             values.integer(level, "a delay level"): values.integer(offset, "an offset")
             for level, offset in found.items()
         }
-        self._version = version
-        return tables.covered_by(content)

@@ -118,7 +118,7 @@ class PullService:
         self._offsets = offsets
         self._settings = settings
         self._permits: dict[_Asked, PullPermit] = {}
-        self._permitted_by = topics.version, groups.version, members.changes
+        self._permitted_by = topics.table.version, groups.table.version, members.changes
 
     def use(self, settings: PullSettings) -> None:
         """Change limits of pulls."""
@@ -168,7 +168,7 @@ class PullService:
 
     def _permit(self, header: PullMessage) -> PullPermit:
         """Return what allows a pull; as `_check`."""
-        permitted_by = self._topics.version, self._groups.version, self._members.changes
+        permitted_by = self._topics.table.version, self._groups.table.version, self._members.changes
         if permitted_by != self._permitted_by or len(self._permits) >= PERMITS_MAX:
             self._permitted_by = permitted_by
             self._permits.clear()

@@ -5,33 +5,20 @@ Each change is a line of the journal `sprocket.groups`, which survives a kill; `
 makes it durable.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
 from msgspec import structs
 
-from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import RequestRefused
-from sprocket.base.tables import Journal
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.topics import NAME
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config import (
-    DataVersion,
-    GroupLine,
-    JsonObject,
-    declared,
-    fastjson,
-    tables,
-    values,
-)
+from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables, values
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings
-from sprocket.rocketmq.store import config_rdb
-from sprocket.rocketmq.store.config_file import ConfigFile
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store import config_table
+from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
 
 GROUP_CHARACTERS_MAX = 255
 
@@ -39,52 +26,38 @@ READ_FORBIDDEN = 1
 """The bit of RocketMQ's forbidden table that closes a topic to the reads of a group."""
 
 
-_decode: Callable[[bytes], GroupLine] = msgspec.json.Decoder(GroupLine).decode
-
-
 class Groups:
     """The table of consumer groups.
 
     Attributes:
-        journal: What changed since the last snapshot was begun.
-        version: Rises with each change.
+        table: File, journal and version; says how durable a change is.
 
-    Threads: event loop only, except for the calls of steps.
-    Durability: what a method has done is with the operating system when it returns, and on the
-        disk after the next sync of the journal or snapshot.
+    Threads: event loop only.
     """
 
     def __init__(
         self,
-        disk: Disk,
-        folder: str,
-        clock: Clock,
+        place: Place,
         settings: GroupSettings,
         *,
         adds_system_groups: bool = True,
     ) -> None:
-        layout = StoreLayout(folder)
-        rocksdb = partial(config_rdb.groups_json, disk, layout)
-        self._file = ConfigFile(disk, layout.subscription_groups, rocksdb)
-        self._clock = clock
         self._settings = settings
-        self.version = DataVersion.new(clock.now_ms())
-        self._table: dict[str, SubscriptionGroup] = {}
+        self._groups: dict[str, SubscriptionGroup] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
-        covered = self._file.load(self._interpret)
-        self.journal = Journal(disk, layout.group_journal, _decode)
-        lines = self.journal.replay(covered)
+        self.table = ConfigTable(config_table.GROUPS, place, self._snapshot)
+        lines = self.table.load(fastjson.Members, self._read)
         for _, counter, timestamp, groups, forbidden in lines:
-            self.version = DataVersion(counter, timestamp, self.version.state_version)
-            self._take(groups)
+            self.table.noted(counter, timestamp)
+            tables.GROUPS.apply(self._groups, groups)
             for name, topics in forbidden.items():
                 self._close(name, topics)
         wanted = SYSTEM_GROUPS if adds_system_groups else ()
-        missing = [name for name in wanted if name not in self._table]
-        if covered is None or missing:
-            self._table.update({name: SubscriptionGroup(name=name) for name in missing})
-            self.journal.is_behind = True
-            self.flush()  # from now on the journal counts
+        missing = [name for name in wanted if name not in self._groups]
+        if self.table.is_void or missing:
+            self._groups.update({name: SubscriptionGroup(name=name) for name in missing})
+            self.table.journal.is_behind = True
+            self.table.flush()  # from now on the journal counts
 
     def use(self, settings: GroupSettings) -> None:
         """Change how new groups come about."""
@@ -92,11 +65,11 @@ class Groups:
 
     def get(self, name: str) -> SubscriptionGroup | None:
         """Return the group, None when there is none; nothing is made."""
-        return self._table.get(name)
+        return self._groups.get(name)
 
     def all(self) -> Iterable[SubscriptionGroup]:
         """Return every group, in no particular order."""
-        return self._table.values()
+        return self._groups.values()
 
     def find(self, name: str) -> SubscriptionGroup:
         """Return the group, made with default settings if it is new.
@@ -105,7 +78,7 @@ class Groups:
             RequestRefused: SUBSCRIPTION_GROUP_NOT_EXIST; the name is illegal, or groups are not
                 made automatically.
         """
-        group = self._table.get(name)
+        group = self._groups.get(name)
         if group is not None:
             return group
         if len(name) > GROUP_CHARACTERS_MAX or (name and not NAME.fullmatch(name)):
@@ -139,13 +112,13 @@ class Groups:
                     ResponseCode.SYSTEM_ERROR,
                     f"group {group.name}: attributes {names} are not supported, a group has none",
                 )
-            old = self._table.get(group.name)
+            old = self._groups.get(group.name)
             new = group if old is None else structs.replace(group, attributes=old.attributes)
             if new != old:
                 changed[group.name] = new
         if changed:
-            self._note({name: declared.plain(group) for name, group in changed.items()}, {})
-            self._table.update(changed)
+            self.table.note({name: declared.plain(group) for name, group in changed.items()}, {})
+            self._groups.update(changed)
 
     def remove(self, name: str) -> None:
         """Take a group out of the table, if it is there.
@@ -153,9 +126,9 @@ class Groups:
         Raises:
             DiskFull, DiskFailed: As `put`.
         """
-        if name in self._table:
-            self._note({name: None}, {})
-            del self._table[name]
+        if name in self._groups:
+            self.table.note({name: None}, {})
+            del self._groups[name]
 
     @property
     def forbidden(self) -> Mapping[str, Mapping[str, int]]:
@@ -164,7 +137,7 @@ class Groups:
 
     def tells_members(self, name: str) -> bool:
         """Say whether the members of a group are told when others come and go."""
-        group = self._table.get(name)
+        group = self._groups.get(name)
         return group is None or group.notify_ids_changed_enable
 
     def is_forbidden(self, group: str, topic: str) -> bool:
@@ -184,7 +157,7 @@ class Groups:
             new = {other: there for other, there in old.items() if other != topic}
             if wanted:
                 new[topic] = wanted
-            self._note({}, {group: new})
+            self.table.note({}, {group: new})
             self._close(group, new)
 
     def _close(self, group: str, topics: dict[str, int]) -> None:
@@ -194,69 +167,23 @@ class Groups:
         else:
             self._forbidden.pop(group, None)
 
-    def flush_steps(self) -> Steps:
-        """Write a new snapshot, if anything has changed since the last one.
-
-        Raises:
-            DiskFull, DiskFailed: The old one and the journal are there.
-        """
-        return self.journal.snapshot_steps(
-            lambda covered: self._file.replace_steps(
-                {
-                    "dataVersion": declared.plain(self.version),
-                    "forbiddenTable": self._forbidden_entries(),
-                    "subscriptionGroupTable": self._entries(),
-                    tables.SEQUENCE: covered,
-                }
-            )
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
+            members={
+                "forbiddenTable": self._forbidden_entries(),
+                tables.GROUPS.member: tables.entries(self._groups),
+            }
         )
-
-    def flush(self) -> None:
-        """Write what changed, here and now: used when starting, when stopping and by tests."""
-        steps.run(self.flush_steps())
-
-    def close(self) -> None:
-        """Flush and give the journal up."""
-        try:
-            self.flush()
-        finally:
-            self.journal.close()
-
-    def _entries(self) -> Iterator[str]:
-        for name, group in list(self._table.items()):
-            yield fastjson.entry(name, declared.plain(group))
 
     def _forbidden_entries(self) -> Iterator[str]:
         for group, topics in list(self._forbidden.items()):
             yield fastjson.entry(str(group), topics)
 
-    def _note(
-        self, groups: "dict[str, JsonObject | None]", forbidden: dict[str, dict[str, int]]
-    ) -> None:
-        """Write a line, before the table is changed."""
-        version = self.version.next(self._clock.now_ms())
-        self.journal.append(version.counter, version.timestamp, groups, forbidden)
-        self.version = version
-        self.journal.is_behind = True
-
-    def _take(self, groups: "dict[str, JsonObject | None]") -> None:
-        for name, members in groups.items():
-            if members is None:
-                self._table.pop(name, None)
-            else:
-                self._table[name] = tables.group_from_json(name, members)
-
-    def _interpret(self, content: JsonObject) -> int | None:
-        """Take in what the file says; return up to where it covers the journal."""
-        version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
-        found = values.mapping(content.get("subscriptionGroupTable"), "subscriptionGroupTable")
+    def _read(self, content: JsonObject) -> None:
+        """Take in what the file says."""
+        groups = tables.GROUPS.read(content)
         forbidden = values.mapping(content.get("forbiddenTable"), "forbiddenTable")
         for group, topics in forbidden.items():
             for bits in values.mapping(topics, f"what group {group} may not read").values():
                 values.integer(bits, "a set of bits")
-        self._table = {
-            str(name): tables.group_from_json(str(name), value) for name, value in found.items()
-        }
-        self._forbidden = forbidden
-        self.version = version
-        return tables.covered_by(content)
+        self._groups, self._forbidden = groups, forbidden

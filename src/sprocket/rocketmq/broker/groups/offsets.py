@@ -9,9 +9,6 @@ Two files hold it, both in `config/`:
   to the system, so no answered commit is lost with the process. The journal is not synced: a power
   loss may take the commits of the last interval, and consumers then see some messages again.
 
-Lines of the journal hold `sequence, "topic@group", queue, offset`, or null for the offset where all
-of a group in a topic was forgotten; `base.journal` and `config_file` have the rest.
-
 A pull may contain a commit. If its line cannot be written the pull does not fail: the commit is
 kept in memory only (`commit_aside`), as all of RocketMQ's are, until a line or a file has it.
 
@@ -25,90 +22,73 @@ Invariants
 2. `_topics` and `_groups` hold the two halves of every key of the table, and nothing else.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TypeAlias
-
-import msgspec
+from typing import TypedDict
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import DiskFailed, DiskFull, WireError
-from sprocket.base.tables import Journal
-from sprocket.rocketmq.codec.config import DataVersion, declared, fastjson, tables
-from sprocket.rocketmq.store import config_rdb
-from sprocket.rocketmq.store.config_file import ConfigFile
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.base.place import Place
+from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.store import config_table
+from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
 
 _log = log.get_logger(__name__)
 
 JOURNAL_BYTES_MAX = 4 * 1024 * 1024
 """A journal of this size asks for a flush at once; about 80,000 commits."""
 
-Commit: TypeAlias = tuple[int, str, int, int | None]
-"""Sequence, `topic@group`, queue, offset; without an offset the key is forgotten."""
-
 VERSION_STEP = 500
 """Commits for each step of the data version, RocketMQ's `consumerOffsetUpdateVersionStep`."""
-
-_decode: Callable[[bytes], Commit] = msgspec.json.Decoder(Commit).decode
 
 _NOTHING: Mapping[int, int] = {}
 
 _INT64_MAX = (1 << 63) - 1
 
 
-class _File(msgspec.Struct):
+class _File(TypedDict, total=False):
     """The members of `consumerOffset.json` that are read; groupTopicMap follows from the table."""
 
-    dataVersion: object = None  # noqa: N815  # RocketMQ's names, as are the next two
-    offsetTable: dict[str, dict[int, int] | None] | None = None  # noqa: N815
-    sprocketSequence: int | None = None  # noqa: N815
+    dataVersion: object
+    offsetTable: dict[str, dict[int, int] | None] | None
+    sprocketSequence: int | None
 
 
 class ConsumerOffsets:
     """The table of committed offsets, by `topic@group` and queue.
 
     Attributes:
-        journal: The commits since the last snapshot was begun.
+        table: File, journal and version.
 
-    Threads: event loop only, except for the calls of steps.
+    Threads: event loop only.
     Durability: see the head of the module.
     """
 
-    def __init__(self, disk: Disk, folder: str, clock: Clock) -> None:
-        layout = StoreLayout(folder)
-        rocksdb = partial(config_rdb.offsets_json, disk, layout)
-        self._file = ConfigFile(disk, layout.consumer_offsets, rocksdb)
-        self._clock = clock
-        self._table: dict[str, dict[int, int]] = {}
+    def __init__(self, place: Place) -> None:
+        self._offsets: dict[str, dict[int, int]] = {}
         self._topics: dict[str, dict[str, None]] = {}
         self._groups: dict[str, dict[str, None]] = {}
         self._resets: dict[tuple[str, int], int] = {}
         self._unkept: dict[tuple[str, int], int] = {}
         """Which commits have no line, by the number of the change."""
-        self._version = DataVersion.new(clock.now_ms())
         self._changes = 0
-        covered = self._file.load_as(_File, self._interpret)
-        self.journal = Journal(disk, layout.offset_journal, _decode)
-        lines = self.journal.replay(covered)
-        for _, key, queue_id, offset in lines:
+        self.table = ConfigTable(config_table.OFFSETS, place, self._snapshot)
+        for _, key, queue_id, offset in self.table.load(_File, self._read):
             if offset is None:
                 self._drop(key)
             else:
                 self._queues(key)[queue_id] = offset
-        if covered is None:
-            self.flush()  # from now on the journal counts
+        if self.table.is_void:
+            self.table.flush()  # from now on the journal counts
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the offset the group goes on from, None when it never committed one."""
-        queues = self._table.get(f"{topic}@{group}")
+        queues = self._offsets.get(f"{topic}@{group}")
         return None if queues is None else queues.get(queue_id)
 
     def of(self, group: str, topic: str) -> Mapping[int, int]:
         """Return the offsets of a group in a topic by queue."""
-        return self._table.get(f"{topic}@{group}", _NOTHING)
+        return self._offsets.get(f"{topic}@{group}", _NOTHING)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Note where the group is in a queue; forwards or backwards.
@@ -192,7 +172,7 @@ class ConsumerOffsets:
         """
         for group in self.groups_of(topic):
             self._forget(f"{topic}@{group}")
-        self.journal.sync()
+        self.table.journal.sync()
 
     def by_queue(self, topic: str) -> dict[int, list[int]]:
         """Return by queue the offsets that groups have committed in the topic."""
@@ -205,7 +185,7 @@ class ConsumerOffsets:
     @property
     def wants_flush(self) -> bool:
         """Tell whether the journal has grown so long that it should not wait for its time."""
-        return self.journal.bytes_since_roll >= JOURNAL_BYTES_MAX
+        return self.table.journal.bytes_since_roll >= JOURNAL_BYTES_MAX
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that committed an offset in the topic."""
@@ -215,46 +195,22 @@ class ConsumerOffsets:
         """Return the topics in which a group has committed an offset."""
         return list(self._topics.get(group, ()))
 
-    @property
-    def version(self) -> DataVersion:
-        """The version of the table."""
-        return self._version
-
     def all(self) -> Mapping[str, Mapping[int, int]]:
         """Return every offset by `topic@group` and queue."""
-        return self._table
+        return self._offsets
 
-    def flush_steps(self) -> Steps:
-        """Write a new snapshot, if anything has changed since the last one.
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
+            members={
+                "groupTopicMap": self._group_entries(),
+                "offsetTable": self._offset_entries(),
+            },
+            written=partial(self._kept, self._changes),
+        )
 
-        Raises:
-            DiskFull, DiskFailed: The old one and the journal are there.
-        """
-        changes = self._changes
-
-        def replace(covered: int) -> Steps:
-            yield from self._file.replace_steps(
-                {
-                    "dataVersion": declared.plain(self._version),
-                    "groupTopicMap": self._group_entries(),
-                    "offsetTable": self._offset_entries(),
-                    tables.SEQUENCE: covered,
-                }
-            )
-            self._unkept = {at: number for at, number in self._unkept.items() if number > changes}
-
-        return self.journal.snapshot_steps(replace)
-
-    def flush(self) -> None:
-        """Write what changed, here and now: used when stopping and by tests."""
-        steps.run(self.flush_steps())
-
-    def close(self) -> None:
-        """Flush and give the journal up."""
-        try:
-            self.flush()
-        finally:
-            self.journal.close()
+    def _kept(self, changes: int) -> None:
+        """Note that a file has what was committed up to a change."""
+        self._unkept = {at: number for at, number in self._unkept.items() if number > changes}
 
     def _group_entries(self) -> Iterator[str]:
         for group in list(self._topics):
@@ -264,38 +220,36 @@ class ConsumerOffsets:
 
     def _offset_entries(self) -> Iterator[str]:
         """Give the offsets as they are when they are asked for: later lines have the rest."""
-        for key in list(self._table):
-            queues = self._table.get(key)
+        for key in list(self._offsets):
+            queues = self._offsets.get(key)
             if queues is not None:
                 yield fastjson.int_map_entry(key, queues)
 
     def _commit(self, key: str, queue_id: int, offset: int) -> None:
-        queues = self._table.get(key, _NOTHING)
+        queues = self._offsets.get(key, _NOTHING)
         if queues.get(queue_id) == offset and (key, queue_id) not in self._unkept:
             return
-        self.journal.append(key, queue_id, offset)
+        self.table.journal.append(key, queue_id, offset)
         self._unkept.pop((key, queue_id), None)
         self._set(key, queue_id, offset)
 
     def _set(self, key: str, queue_id: int, offset: int) -> None:
         self._queues(key)[queue_id] = offset
-        self.journal.is_behind = True
-        self._changes += 1
-        if self._changes % VERSION_STEP == 0:
-            self._version = self._version.next(self._clock.now_ms())
+        self.table.journal.is_behind = True
+        self._changes = self.table.count_change(VERSION_STEP)
 
     def _queues(self, key: str) -> dict[int, int]:
         """Return what a group has in a topic, to be changed; it may be new."""
-        queues = self._table.get(key)
+        queues = self._offsets.get(key)
         if queues is None:
-            queues = self._table[key] = {}
+            queues = self._offsets[key] = {}
             topic, _, group = key.partition("@")
             self._topics.setdefault(group, {})[topic] = None
             self._groups.setdefault(topic, {})[group] = None
         return queues
 
     def _drop(self, key: str) -> None:
-        if self._table.pop(key, None) is None:
+        if self._offsets.pop(key, None) is None:
             return
         topic, _, group = key.partition("@")
         for index, one, other in (
@@ -307,23 +261,19 @@ class ConsumerOffsets:
                 del index[one]
 
     def _forget(self, key: str) -> None:
-        if key in self._table:
-            self.journal.append(key, 0, None)
+        if key in self._offsets:
+            self.table.journal.append(key, 0, None)
             self._drop(key)
-            self._changes += 1
-            self.journal.is_behind = True
+            self.table.journal.is_behind = True
+            self._changes = self.table.count_change(VERSION_STEP)
         self._resets = {at: to for at, to in self._resets.items() if at[0] != key}
         self._unkept = {at: number for at, number in self._unkept.items() if at[0] != key}
 
-    def _interpret(self, content: _File) -> int | None:
-        """Take in what the file says; return up to where it covers the journal."""
-        version = DataVersion.from_json(content.dataVersion, self._clock.now_ms())
-        self._table, self._topics, self._groups = {}, {}, {}
-        for key, queues in (content.offsetTable or {}).items():
+    def _read(self, content: "_File") -> None:
+        """Take in what the file says."""
+        self._offsets, self._topics, self._groups = {}, {}, {}
+        for key, queues in (content.get("offsetTable") or {}).items():
             self._queues(key).update(queues or {})
-            for number in (*self._table[key], *self._table[key].values()):
+            for number in (*self._offsets[key], *self._offsets[key].values()):
                 if not -_INT64_MAX <= number <= _INT64_MAX:
                     raise WireError(f"{number} among the offsets of {key} is no number of 64 bits")
-        self._version = version
-        members = msgspec.structs.asdict(content)
-        return tables.covered_by({n: one for n, one in members.items() if one is not None})

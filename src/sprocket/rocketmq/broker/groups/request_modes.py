@@ -10,7 +10,7 @@ from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.codec.bodies import PULL, RequestMode, RequestModeTable
-from sprocket.rocketmq.codec.config import JsonObject, declared
+from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
@@ -26,7 +26,7 @@ class RequestModes:
     def __init__(self, disk: Disk, folder: str) -> None:
         self._file = ConfigFile(disk, StoreLayout(folder).request_modes)
         self._table: dict[str, dict[str, RequestMode]] = {}
-        self._file.load(self._interpret)
+        self._file.load(fastjson.Members, self._interpret)
         for topic, groups in self._table.items():
             for group, mode in groups.items():
                 if mode.mode != PULL:

@@ -6,25 +6,13 @@ line of the journal `sprocket.topics`, which survives a kill and which `runtime.
 durable. Whoever registers topics with the NameServers is told of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-
-import msgspec
+from collections.abc import Callable, Iterable
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import RequestRefused
-from sprocket.base.tables import Journal
+from sprocket.base.place import Place
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config import (
-    DataVersion,
-    JsonObject,
-    TopicLine,
-    declared,
-    fastjson,
-    tables,
-)
+from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables
 from sprocket.rocketmq.model.internal import (
     NAME,
     SCHEDULE_TOPIC,
@@ -35,9 +23,8 @@ from sprocket.rocketmq.model.internal import (
 )
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
-from sprocket.rocketmq.store import config_rdb
-from sprocket.rocketmq.store.config_file import ConfigFile
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store import config_table
+from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
 
 _log = log.get_logger(__name__)
 
@@ -70,45 +57,31 @@ def reply_topic(cluster: str) -> str:
     return f"{cluster}_REPLY_TOPIC"
 
 
-_decode: Callable[[bytes], TopicLine] = msgspec.json.Decoder(TopicLine).decode
-
-
 class Topics:
     """The table of topics.
 
     Args:
-        disk: Where it lies.
-        folder: The store's folder.
-        clock: Part of the version.
+        place: Where the store lies; its clock is part of the version.
         broker: Name and cluster, which are topics too.
         settings: What topics may be made by themselves, and how.
         changed: Told of topics that are new or differ, with none if one was removed.
         adds_system_topics: Whether those of every broker are made.
 
     Attributes:
-        journal: What changed since the last snapshot was begun.
-        version: Rises with each change.
+        table: File, journal and version; says how durable a change is.
 
-    Threads: event loop only, except for the calls of steps.
-    Durability: what a method has done is with the operating system when it returns, and on the
-        disk after the next sync of the journal or snapshot.
+    Threads: event loop only.
     """
 
     def __init__(
         self,
-        disk: Disk,
-        folder: str,
-        clock: Clock,
+        place: Place,
         broker: BrokerSettings,
         settings: TopicSettings,
         changed: Callable[[list[TopicConfig]], None] = lambda _: None,
         *,
         adds_system_topics: bool = True,
     ) -> None:
-        layout = StoreLayout(folder)
-        rocksdb = partial(config_rdb.topics_json, disk, layout)
-        self._file = ConfigFile(disk, layout.topics, rocksdb)
-        self._clock = clock
         self._name = broker.name
         self.permission: int
         """What NameServers are told no topic is open to more than, as bits of `model.topic`."""
@@ -117,25 +90,22 @@ class Topics:
         self._take(settings)
         self._system = SYSTEM_TOPICS | {broker.name, broker.cluster, reply_topic(broker.cluster)}
         self._changed = changed
-        self.version = DataVersion.new(clock.now_ms())
-        self._table: dict[str, TopicConfig] = {}
+        self._topics: dict[str, TopicConfig] = {}
         self._unknown: JsonObject = {}
-        covered = self._file.load(self._interpret)
-        self.journal = Journal(disk, layout.topic_journal, _decode)
-        lines = self.journal.replay(covered)
-        for _, counter, timestamp, topics in lines:
-            self.version = DataVersion(counter, timestamp, self.version.state_version)
-            tables.apply_topics(self._table, topics)
+        self.table = ConfigTable(config_table.TOPICS, place, self._snapshot)
+        for _, counter, timestamp, topics in self.table.load(fastjson.Members, self._read):
+            self.table.noted(counter, timestamp)
+            tables.TOPICS.apply(self._topics, topics)
         is_new = adds_system_topics and self._add_system_topics(broker)
-        if is_new or covered is None:
-            self.flush()  # from now on the journal counts
+        if is_new or self.table.is_void:
+            self.table.flush()  # from now on the journal counts
 
     def use(self, settings: TopicSettings) -> None:
         """Change how new topics come about, and what all are open to; NameServers are told."""
         old = self.permission
         self._take(settings)
         if self.permission != old:
-            self.version = self.version.next(self._clock.now_ms())
+            self.table.raise_version()
             self._changed([])
 
     def check_writable(self) -> None:
@@ -151,21 +121,21 @@ class Topics:
 
     def get(self, name: str) -> TopicConfig | None:
         """Return the topic, None when there is none of that name."""
-        return self._table.get(name)
+        return self._topics.get(name)
 
     def knows(self, name: str) -> bool:
         """Whether there is a topic of that name."""
-        return name in self._table
+        return name in self._topics
 
     def all(self) -> Iterable[TopicConfig]:
         """Return every topic, in no particular order."""
-        return self._table.values()
+        return self._topics.values()
 
     def reserve_hours(self) -> dict[str, int]:
         """Return for how many hours messages of topics are kept that say so themselves."""
         return {
             topic.name: topic.reserve_hours
-            for topic in self._table.values()
+            for topic in self._topics.values()
             if topic.attributes and topic.reserve_hours
         }
 
@@ -186,11 +156,11 @@ class Topics:
 
     def put_all(self, topics: Iterable[TopicConfig]) -> bool:
         """Add or replace topics, all of them or none; as `put`."""
-        changed = {topic.name: topic for topic in topics if self._table.get(topic.name) != topic}
+        changed = {topic.name: topic for topic in topics if self._topics.get(topic.name) != topic}
         if not changed:
             return False
-        self._note({name: declared.plain(topic) for name, topic in changed.items()})
-        self._table.update(changed)
+        self.table.note({name: declared.plain(topic) for name, topic in changed.items()})
+        self._topics.update(changed)
         self._changed(list(changed.values()))
         return True
 
@@ -200,14 +170,14 @@ class Topics:
         Raises:
             DiskFull, DiskFailed: As `put`.
         """
-        if name in self._table:
-            self._note({name: None})
-            del self._table[name]
+        if name in self._topics:
+            self.table.note({name: None})
+            del self._topics[name]
             self._changed([])
 
     def system(self) -> list[str]:
         """Return the topics that belong to the system, whether or not they are there."""
-        found = {name for name in self._table if name.startswith(SYSTEM_PREFIX)}
+        found = {name for name in self._topics if name.startswith(SYSTEM_PREFIX)}
         return sorted(self._system | found)
 
     def make_for_send(
@@ -225,10 +195,10 @@ class Topics:
             RequestRefused: TOPIC_NOT_EXIST, when there is no such template, it may not be
                 inherited from, or automatic creation is off.
         """
-        topic = self._table.get(name)
+        topic = self._topics.get(name)
         if topic is not None:
             return topic
-        template = self._table.get(template_name)
+        template = self._topics.get(template_name)
         is_off = template_name == TEMPLATE_TOPIC and not self._settings.auto_create
         if template is None or is_off or not template.perm & INHERIT:
             why = "automatic creation is off" if is_off else f"no template {template_name!r} for it"
@@ -252,7 +222,7 @@ class Topics:
         self, name: str, queues: int, *, order: bool = False, sys_flag: int = 0
     ) -> TopicConfig:
         """Return a topic that the broker itself needs, a group's retry or dead-letter topic."""
-        topic = self._table.get(name)
+        topic = self._topics.get(name)
         if topic is None:
             topic = TopicConfig(
                 name=name,
@@ -293,60 +263,19 @@ class Topics:
         missing = [
             TopicConfig(name=name, read_queues=queues, write_queues=queues, perm=perm)
             for name, queues, perm in wanted
-            if name not in self._table
+            if name not in self._topics
         ]
         return self.put_all(missing)
 
-    def flush_steps(self) -> Steps:
-        """Write a new snapshot, if anything has changed since the last one.
-
-        Raises:
-            DiskFull, DiskFailed: The old one and the journal are there.
-        """
-        return self.journal.snapshot_steps(
-            lambda covered: self._file.replace_steps(
-                {
-                    "dataVersion": declared.plain(self.version),
-                    "topicConfigTable": self._entries(),
-                    **self._unknown,
-                    tables.SEQUENCE: covered,
-                }
-            )
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
+            members={tables.TOPICS.member: tables.entries(self._topics), **self._unknown}
         )
 
-    def flush(self) -> None:
-        """Write what changed, here and now: used when starting, when stopping and by tests."""
-        steps.run(self.flush_steps())
-
-    def close(self) -> None:
-        """Flush and give the journal up."""
-        try:
-            self.flush()
-        finally:
-            self.journal.close()
-
-    def _entries(self) -> Iterator[str]:
-        for name, topic in list(self._table.items()):
-            yield fastjson.entry(name, declared.plain(topic))
-
-    def _note(self, topics: "dict[str, JsonObject | None]") -> None:
-        """Write a line, before the table is changed."""
-        version = self.version.next(self._clock.now_ms())
-        self.journal.append(version.counter, version.timestamp, topics)
-        self.version = version
-        self.journal.is_behind = True
-
-    def _interpret(self, content: JsonObject) -> int | None:
-        """Take in what the file says; members that we do not know are kept for writing.
-
-        Returns:
-            Up to where it covers the journal.
-        """
-        version = DataVersion.from_json(content.get("dataVersion"), self._clock.now_ms())
-        self._table = tables.topics_from_json(content)
-        self.version = version
+    def _read(self, content: JsonObject) -> None:
+        """Take in what the file says; members that we do not know are kept for writing."""
+        self._topics = tables.TOPICS.read(content)
         self._unknown = {name: value for name, value in content.items() if name not in _OWN_MEMBERS}
-        return tables.covered_by(content)
 
 
-_OWN_MEMBERS = ("dataVersion", "topicConfigTable", tables.SEQUENCE)
+_OWN_MEMBERS = ("dataVersion", tables.TOPICS.member, tables.SEQUENCE)

@@ -5,8 +5,9 @@ told here once. Source: the Java classes of these names, 5.3.3.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -18,8 +19,9 @@ from sprocket.rocketmq.codec.config import declared, fastjson, values
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
 
-_INT32 = struct.Struct(">i")
+S = TypeVar("S", bound=Struct)
 
+_INT32 = struct.Struct(">i")
 
 SEQUENCE = "sprocketSequence"
 """Our member of a table's file: up to which line it covers the table's journal."""
@@ -93,11 +95,6 @@ class _Registration(Struct, frozen=True):
     filter_servers: Sequence[str] = field(name="filterServerList")
 
 
-def topic_from_json(name: str, value: Any) -> TopicConfig:
-    """Read a topic. `name` is used if it does not say its own. Raises WireError."""
-    return declared.read(TopicConfig, value, f"topic {name}", name=name)
-
-
 TopicLine: TypeAlias = tuple[int, int, int, dict[str, dict[str, Any] | None]]
 """A line of the journal of topics: its sequence, counter and timestamp of the table's version, and
 by name the members of topics that were changed, None of those that were removed."""
@@ -108,27 +105,55 @@ GroupLine: TypeAlias = tuple[
 """A line of the journal of groups: as `TopicLine`, and by group and topic bits of what the group is
 forbidden, complete for each group that is named."""
 
+OffsetLine: TypeAlias = tuple[int, str, int, int | None]
+"""A line of the journal of consumer offsets: its sequence, `topic@group`, queue, offset; without an
+offset all of the group in the topic is forgotten."""
 
-def topics_from_json(content: Mapping[str, Any]) -> dict[str, TopicConfig]:
-    """Read the table of `topics.json` by name. Raises WireError."""
-    found = values.mapping(content.get("topicConfigTable"), "topicConfigTable")
-    return {str(name): topic_from_json(str(name), value) for name, value in found.items()}
-
-
-def apply_topics(
-    table: dict[str, TopicConfig], changed: Mapping[str, dict[str, Any] | None]
-) -> None:
-    """Change a table as a line of its journal says. Raises WireError."""
-    for name, members in changed.items():
-        if members is None:
-            table.pop(name, None)
-        else:
-            table[name] = topic_from_json(name, members)
+DelayLine: TypeAlias = tuple[int, int, int, int]
+"""A line of the journal of delay levels: its sequence, level, queue offset, and the physical offset
+where the log ended behind the copies."""
 
 
-def group_from_json(name: str, value: Any) -> SubscriptionGroup:
-    """Read a group. `name` is used if it does not say its own. Raises WireError."""
-    return declared.read(SubscriptionGroup, value, f"group {name}", name=name)
+@dataclass(frozen=True, slots=True)
+class NamedTable(Generic[S]):
+    """How a table of named values stands in its file and in lines of its journal.
+
+    Attributes:
+        kind: The values' type; each has its name as `name`.
+        what: What an error calls one.
+        member: The member of the file that has them by name.
+    """
+
+    kind: type[S]
+    what: str
+    member: str
+
+    def one(self, name: str, value: Any) -> S:
+        """Read a value. `name` is used if it does not say its own. Raises WireError."""
+        return declared.read(self.kind, value, f"{self.what} {name}", name=name)
+
+    def read(self, content: Mapping[str, Any]) -> dict[str, S]:
+        """Read the table of a file by name. Raises WireError."""
+        found = values.mapping(content.get(self.member), self.member)
+        return {str(name): self.one(str(name), value) for name, value in found.items()}
+
+    def apply(self, table: dict[str, S], changed: Mapping[str, dict[str, Any] | None]) -> None:
+        """Change a table as a line of its journal says. Raises WireError."""
+        for name, members in changed.items():
+            if members is None:
+                table.pop(name, None)
+            else:
+                table[name] = self.one(name, members)
+
+
+TOPICS = NamedTable(TopicConfig, "topic", "topicConfigTable")
+GROUPS = NamedTable(SubscriptionGroup, "group", "subscriptionGroupTable")
+
+
+def entries(table: Mapping[str, Struct]) -> Iterator[str]:
+    """Give what a file has of named values, for `fastjson.write_pieces`."""
+    for name, one in list(table.items()):
+        yield fastjson.entry(name, declared.plain(one))
 
 
 def encode_register_broker(body: RegisterBrokerBody, *, compressed: bool = False) -> bytes:

@@ -1,6 +1,7 @@
 """After a kill the journals can be brought into RocketMQ's own files."""
 
 from sprocket.base.disk import read_file
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import fold
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
@@ -33,14 +34,14 @@ def killed() -> SimulatedDisk:
     """Return a store whose tables have changed since their files were written."""
     disk = SimulatedDisk()
     store, clock = opened(disk), FakeClock()
-    topics = Topics(disk, "/s", clock, BrokerSettings(name="their-name"), TopicSettings())
+    topics = Topics(Place(disk, "/s", clock), BrokerSettings(name="their-name"), TopicSettings())
     topics.put(TopicConfig(name="T", attributes={"queue.type": "BatchCQ"}))
     topics.remove("BenchmarkTest")
-    groups = Groups(disk, "/s", clock, GroupSettings())
+    groups = Groups(Place(disk, "/s", clock), GroupSettings())
     groups.find("g")
     groups.forbid("g", "T", is_readable=False)
-    ConsumerOffsets(disk, "/s", clock).commit("g", "T", 0, 5)
-    DelayProgress(disk, "/s", clock, store).note(2, 7)
+    ConsumerOffsets(Place(disk, "/s", clock)).commit("g", "T", 0, 5)
+    DelayProgress(Place(disk, "/s", clock), store).note(2, 7)
     return disk.kill()
 
 
@@ -48,7 +49,7 @@ def test_the_files_have_what_the_journals_had() -> None:
     """And nothing else: no topic or group of the system is added."""
     disk = killed()
     store = opened(disk)
-    names = [path.rpartition("/")[2] for path in fold(disk, "/s", FakeClock(), store)]
+    names = [path.rpartition("/")[2] for path in fold(Place(disk, "/s", FakeClock()), store)]
     store.close()
     assert names == [
         "topics.json",
@@ -74,7 +75,7 @@ def test_files_without_journals_are_left_alone() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     before = disk.list(LAYOUT.config)
-    assert fold(disk, "/s", FakeClock(), store) == []
+    assert fold(Place(disk, "/s", FakeClock()), store) == []
     assert disk.list(LAYOUT.config) == before
     store.close()
 
@@ -92,9 +93,9 @@ def test_salvage_takes_the_journals_along() -> None:
     report = salvage(disk, "/s", "/new", FakeClock())
     assert report.tables_left == []
     clock = FakeClock()
-    topics = Topics(disk, "/new", clock, BrokerSettings(), TopicSettings())
-    groups = Groups(disk, "/new", clock, GroupSettings())
+    topics = Topics(Place(disk, "/new", clock), BrokerSettings(), TopicSettings())
+    groups = Groups(Place(disk, "/new", clock), GroupSettings())
     assert topics.get("T") is not None
     assert topics.get("BenchmarkTest") is not None, "it belongs to the system and is made again"
     assert groups.is_forbidden("g", "T")
-    assert ConsumerOffsets(disk, "/new", clock).get("g", "T", 0) == 5
+    assert ConsumerOffsets(Place(disk, "/new", clock)).get("g", "T", 0) == 5

@@ -6,6 +6,7 @@ from typing import Any
 from tests.stores import new, open_store
 
 from sprocket.base.errors import DiskFailed, StoreError
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.stats import Stats
@@ -36,9 +37,9 @@ class Scene:
         self.store = open_store(disk, clock=clock)
         self.thread = DiskThread()
         self.upkeep = Upkeep(self.store, self.thread, RetentionSettings(), dict)
-        self.topics = Topics(disk, FOLDER, clock, BrokerSettings(), TopicSettings())
-        self.groups = Groups(disk, FOLDER, clock, GroupSettings())
-        self.offsets = ConsumerOffsets(disk, FOLDER, clock)
+        self.topics = Topics(Place(disk, FOLDER, clock), BrokerSettings(), TopicSettings())
+        self.groups = Groups(Place(disk, FOLDER, clock), GroupSettings())
+        self.offsets = ConsumerOffsets(Place(disk, FOLDER, clock))
         self.stats = Stats(clock)
         self.removal = Removal(
             self.store, self.upkeep, self.topics, self.groups, self.offsets, self.stats
@@ -94,7 +95,7 @@ def test_a_power_loss_brings_no_offsets_back() -> None:
     async def scenario() -> None:
         scene = Scene(SimulatedDisk())
         scene.fill("t")
-        scene.offsets.flush()
+        scene.offsets.table.flush()
         assert await scene.done(scene.removal.delete_topic, "t") is None
         for choice in (lambda _: 0, lambda count: count - 1):
             again = Scene(scene.disk.crash(choice))

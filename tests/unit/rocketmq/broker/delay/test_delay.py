@@ -9,6 +9,7 @@ from tests.timers import FakeTimers
 
 from sprocket.base.disk import PendingSync, advance
 from sprocket.base.errors import DiskFull, StoreError
+from sprocket.base.place import Place
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import flush_mode
 from sprocket.rocketmq.broker.delay import DelayProgress, Delays
@@ -118,7 +119,7 @@ class Desk:
         )
         self.durable = DurableAppender(self.store, self.commits, pressure)
         self.progress = DelayProgress(
-            self.disk, "/s", self.clock, self.store, is_whole=not self.store.report.damage
+            Place(self.disk, "/s", self.clock), self.store, is_whole=not self.store.report.damage
         )
         self.delays = Delays(
             self.store,
@@ -506,6 +507,6 @@ def test_async_flush_notes_only_what_is_safe() -> None:
     desk.delays.look()
     desk.timers.drain()
     assert desk.bodies() == [b"x"]
-    assert advance(desk.progress.flush_steps()) is None
+    assert advance(desk.progress.table.flush_steps()) is None
     desk.store.sync()
-    assert advance(desk.progress.flush_steps()) is not None
+    assert advance(desk.progress.table.flush_steps()) is not None

@@ -5,6 +5,7 @@ from tests.recorded import Recorded
 
 from sprocket.base.disk import advance, read_file, replace_file
 from sprocket.base.errors import DiskFailed
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.delay.delay_progress import VERSION_STEP
 from sprocket.testing.clock import FakeClock
@@ -24,7 +25,7 @@ class FakeLog:
 def opened(disk: SimulatedDisk, log: FakeLog | None = None) -> DelayProgress:
     """Open the table on a disk."""
     disk.make_folder("/s/config")
-    return DelayProgress(disk, "/s", FakeClock(), log or FakeLog(1000))
+    return DelayProgress(Place(disk, "/s", FakeClock()), log or FakeLog(1000))
 
 
 def levels(progress: DelayProgress) -> list[int]:
@@ -40,7 +41,7 @@ def test_what_was_noted_is_found() -> None:
     progress.note(1, 5)
     progress.note(3, 7)
     assert levels(opened(disk.kill())) == [5, 0, 7]
-    work = progress.flush_steps()
+    work = progress.table.flush_steps()
     call = advance(work)
     assert call is not None
     progress.note(1, 6)
@@ -49,7 +50,7 @@ def test_what_was_noted_is_found() -> None:
         assert levels(opened(disk.kill())) == [6, 0, 7]
     assert levels(opened(disk.kill())) == [6, 0, 7]
     progress.note(2, 1)
-    progress.close()
+    progress.table.close()
     assert levels(opened(disk)) == [6, 1, 7]
 
 
@@ -60,7 +61,7 @@ def test_the_file_is_written_as_rocketmq_writes_it() -> None:
     progress.note(18, 0)
     for offset in range(1, VERSION_STEP):
         progress.note(2, offset)
-    progress.flush()
+    progress.table.flush()
     text = read_file(disk, FILE).decode()
     assert text.startswith('{\n\t"dataVersion":{\n\t\t"counter":1,\n\t\t"stateVersion":0,')
     assert '"offsetTable":{2:199,18:0\n\t}' in text
@@ -97,9 +98,9 @@ def test_a_damaged_log_voids_the_journal() -> None:
     disk = SimulatedDisk()
     progress = opened(disk)
     progress.note(1, 5)
-    progress.flush()
+    progress.table.flush()
     progress.note(1, 6)
-    damaged = DelayProgress(disk.kill(), "/s", FakeClock(), FakeLog(1000), is_whole=False)
+    damaged = DelayProgress(Place(disk.kill(), "/s", FakeClock()), FakeLog(1000), is_whole=False)
     assert damaged.get(1) == 5
 
 
@@ -109,17 +110,17 @@ def test_the_file_waits_for_the_log() -> None:
     log = FakeLog(100, synced=0)
     progress = opened(disk, log)
     progress.note(1, 5)
-    assert advance(progress.flush_steps()) is None
+    assert advance(progress.table.flush_steps()) is None
     log.synced = log.written
     log.written = 200
     progress.note(1, 6)
     progress.note(2, 2)
-    progress.flush()
+    progress.table.flush()
     assert b"{1:5\n" in read_file(disk, FILE)
     assert levels(opened(disk.kill(), FakeLog(200))) == [6, 2, 0]
     assert levels(opened(disk.kill(), FakeLog(150))) == [5, 0, 0]
     log.synced = 200
-    progress.flush()
+    progress.table.flush()
     assert b"{1:6,2:2\n" in read_file(disk, FILE)
     assert b'"sprocketSequence":3' in read_file(disk, FILE)
 
@@ -134,6 +135,6 @@ def test_failures_are_told_and_tried_again() -> None:
     assert progress.get(1) == 5
     disk.fail("sync", 1)
     with pytest.raises(DiskFailed):
-        progress.flush()
-    progress.flush()
+        progress.table.flush()
+    progress.table.flush()
     assert opened(disk.kill()).get(1) == 5

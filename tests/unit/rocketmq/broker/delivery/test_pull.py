@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from sprocket.base.errors import RequestRefused
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delivery import PullForbidden, PullService, pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
@@ -49,10 +50,10 @@ class Desk:
         disk.make_folder("/s/config")
         self.store = FakeStore()
         self.link = cast("Link", object())
-        self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
-        self.groups = Groups(disk, "/s", clock, GroupSettings())
+        self.topics = Topics(Place(disk, "/s", clock), BrokerSettings(), TopicSettings())
+        self.groups = Groups(Place(disk, "/s", clock), GroupSettings())
         self.members = ClientManager(clock, 120, lambda _link, _group: None)
-        self.offsets = ConsumerOffsets(disk, "/s", clock)
+        self.offsets = ConsumerOffsets(Place(disk, "/s", clock))
         self.topics.put(TopicConfig(name="T", read_queues=2))
         self.puller = PullService(
             cast("Store", self.store),

@@ -6,6 +6,7 @@ import pytest
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, RequestRefused
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.model.group import SubscriptionGroup
@@ -20,7 +21,7 @@ FILE = "/s/config/subscriptionGroup.json"
 def opened(disk: SimulatedDisk, *, auto_create: bool = True) -> Groups:
     """Open the table on a disk."""
     disk.make_folder("/s/config")
-    return Groups(disk, "/s", FakeClock(), GroupSettings(auto_create=auto_create))
+    return Groups(Place(disk, "/s", FakeClock()), GroupSettings(auto_create=auto_create))
 
 
 def test_a_group_is_made_at_its_first_use_and_stays() -> None:
@@ -31,8 +32,9 @@ def test_a_group_is_made_at_its_first_use_and_stays() -> None:
     made = groups.find("g")
     assert (made.retry_queues, made.retry_times_max, made.consume_enable) == (1, 16, True)
     assert opened(disk.kill()).get("g") == made
-    groups.journal.sync()
+    groups.table.journal.sync()
     assert opened(disk.crash(lambda _: 0)).get("g") == made
+    assert opened(disk.crash(lambda _: 0)).table.version == groups.table.version
     assert {one.name for one in groups.all()} == {"g", *SYSTEM_GROUPS}
 
 
@@ -69,10 +71,11 @@ def test_rocketmqs_file_is_read_and_kept() -> None:
     assert not groups.is_forbidden("g", "U")
     assert not groups.is_forbidden("other", "T")
     groups.find("new")
-    groups.flush()
+    groups.table.flush()
     content = fastjson.read(read_file(disk, FILE))
     assert content["forbiddenTable"] == {"g": {"T": 1, "U": 2}}
     assert content["subscriptionGroupTable"]["g"]["consumeEnable"] is False
+    assert content["subscriptionGroupTable"]["new"]["groupName"] == "new"
 
 
 def test_a_group_that_cannot_be_written_is_not_made() -> None:
@@ -90,7 +93,7 @@ def test_a_topic_is_closed_to_a_group_and_opened_again() -> None:
     """Other bits stay; a restart changes nothing; what cannot be written is not done."""
     disk = SimulatedDisk()
     groups = opened(disk)
-    groups.flush()
+    groups.table.flush()
     known = fastjson.read(read_file(disk, FILE)) | {"forbiddenTable": {"g": {"T": 2}}}
     replace_file(disk, FILE, json.dumps(known).encode())
     disk = disk.kill()
@@ -100,7 +103,7 @@ def test_a_topic_is_closed_to_a_group_and_opened_again() -> None:
     groups.forbid("g", "T", is_readable=True)
     groups.forbid("g", "T", is_readable=True)
     assert opened(disk.kill()).forbidden == {"g": {"T": 2}}
-    groups.flush()
+    groups.table.flush()
     assert fastjson.read(read_file(disk, FILE))["forbiddenTable"] == {"g": {"T": 2}}
     disk.fail("write", 1)
     with pytest.raises(DiskFailed):
@@ -113,9 +116,9 @@ def test_groups_are_put_and_removed() -> None:
     disk = SimulatedDisk()
     groups = opened(disk)
     groups.put([SubscriptionGroup(name="a"), SubscriptionGroup(name="b", retry_queues=7)])
-    version = groups.version.counter
+    version = groups.table.version.counter
     groups.put([SubscriptionGroup(name="a")])
-    assert groups.version.counter == version, "nothing has changed"
+    assert groups.table.version.counter == version, "nothing has changed"
     disk.fail("write", 1)
     with pytest.raises(DiskFailed):
         groups.remove("a")

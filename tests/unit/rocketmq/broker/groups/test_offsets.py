@@ -7,6 +7,7 @@ import pytest
 
 from sprocket.base.disk import advance, read_file, replace_file
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.testing.clock import FakeClock
@@ -25,7 +26,7 @@ def fresh() -> SimulatedDisk:
 
 def opened(disk: SimulatedDisk) -> ConsumerOffsets:
     """Open the table on a disk."""
-    return ConsumerOffsets(disk, "/s", FakeClock())
+    return ConsumerOffsets(Place(disk, "/s", FakeClock()))
 
 
 def sequence(disk: SimulatedDisk) -> int:
@@ -56,11 +57,11 @@ def test_a_kill_loses_no_commit() -> None:
     offsets = opened(disk)
     offsets.commit("g", "t", 0, 5)
     assert table(opened(disk.kill())) == [5, None, None]
-    offsets.flush()
+    offsets.table.flush()
     offsets.commit("g", "t", 0, 6)
     offsets.commit("g", "t", 1, 1)
     assert table(opened(disk.kill())) == [6, 1, None]
-    work = offsets.flush_steps()
+    work = offsets.table.flush_steps()
     call = advance(work)
     assert call is not None
     offsets.commit("g", "t", 0, 2)
@@ -69,7 +70,7 @@ def test_a_kill_loses_no_commit() -> None:
         call = advance(work, call())
     offsets.commit("g", "t", 2, 8)
     assert table(opened(disk.kill())) == [2, 1, 8]
-    offsets.flush()
+    offsets.table.flush()
     assert table(opened(disk.kill())) == [2, 1, 8]
 
 
@@ -86,7 +87,7 @@ def test_a_power_loss_leaves_at_least_the_last_flush() -> None:
             offsets.commit("g", "t", queue, value)
             latest[queue].add(value)
             if rng.randrange(5) == 0:
-                offsets.flush()
+                offsets.table.flush()
                 flushed = {q: max(seen) for q, seen in latest.items() if seen}
         found = opened(disk.crash(rng.randrange))
         for queue in range(3):
@@ -100,9 +101,9 @@ def test_the_file_is_rocketmqs() -> None:
     disk = fresh()
     offsets = opened(disk)
     offsets.commit("g", "t", 0, 5)
-    offsets.flush()
+    offsets.table.flush()
     offsets.commit("g", "t", 1, 7)
-    offsets.flush()
+    offsets.table.flush()
     text = read_file(disk, FILE)
     assert b'"t@g":{0:5,1:7' in text.replace(b"\n", b"").replace(b"\t", b"")
     content = fastjson.read(text)
@@ -176,11 +177,11 @@ def test_a_failed_flush_keeps_the_journal() -> None:
     offsets.commit("g", "t", 0, 5)
     disk.fail("sync", 1)
     with pytest.raises(DiskFailed):
-        offsets.flush()
+        offsets.table.flush()
     assert table(opened(disk.kill())) == [5, None, None]
-    offsets.flush()
+    offsets.table.flush()
     assert sequence(disk) == 1
-    assert advance(offsets.flush_steps()) is None
+    assert advance(offsets.table.flush_steps()) is None
 
 
 def test_after_a_clean_stop_all_is_in_rocketmqs_file() -> None:
@@ -188,7 +189,7 @@ def test_after_a_clean_stop_all_is_in_rocketmqs_file() -> None:
     disk = fresh()
     offsets = opened(disk)
     offsets.commit("g", "t", 0, 5)
-    offsets.close()
+    offsets.table.close()
     assert sequence(disk) == 1
     assert fastjson.read(read_file(disk, FILE))["offsetTable"] == {"t@g": {0: 5}}
 
@@ -201,7 +202,7 @@ def test_a_long_journal_asks_for_a_flush(monkeypatch: pytest.MonkeyPatch) -> Non
         assert not store.wants_flush
         store.commit("a group with a long name", "a topic with one", 0, offset)
     assert store.wants_flush
-    store.flush()
+    store.table.flush()
     assert not store.wants_flush
 
 
@@ -210,7 +211,7 @@ def test_a_file_that_rocketmq_wrote_since_wins_over_the_journal() -> None:
     disk = fresh()
     offsets = opened(disk)
     offsets.commit("g", "t", 0, 5)
-    offsets.flush()
+    offsets.table.flush()
     offsets.commit("g", "t", 0, 6)
     left = disk.kill()
     assert table(opened(left.kill())) == [6, None, None]
@@ -257,12 +258,12 @@ def test_what_is_forgotten_stays_forgotten() -> None:
     offsets = opened(disk)
     for group in ("g", "xg"):
         offsets.commit(group, "t", 0, 5)
-        offsets.flush()
+        offsets.table.flush()
     offsets.reset("g", "t", 0, 2)
     offsets.forget("g")
     assert table(offsets) == table(opened(disk.kill())) == [None] * 3
     assert offsets.take_reset("g", "t", 0) is None
-    offsets.flush()
+    offsets.table.flush()
     again = opened(disk.kill())
     assert (table(again), again.get("xg", "t", 0)) == ([None] * 3, 5)
 
@@ -308,7 +309,7 @@ def test_a_commit_aside_is_kept_by_the_next_line_or_file() -> None:
     disk.is_full = False
     offsets.commit_aside("g", "t", 0, 5)
     assert table(opened(disk.kill())) == [5, None, None]
-    work = offsets.flush_steps()
+    work = offsets.table.flush_steps()
     call = advance(work)
     while call is not None:
         call = advance(work, call())
@@ -319,6 +320,18 @@ def test_a_commit_aside_is_kept_by_the_next_line_or_file() -> None:
     offsets.commit("g", "t", 1, 5)
     offsets.commit("g", "t", 2, 6)
     assert table(opened(disk.kill())) == [5, 5, 6]
+
+
+def test_a_disk_that_is_full_again_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Once a file has what was in memory only, the next such commit begins anew."""
+    disk = fresh()
+    offsets = opened(disk)
+    for offset in (5, 6):
+        disk.is_full = True
+        offsets.commit_aside("g", "t", 0, offset)
+        disk.is_full = False
+        offsets.table.flush()
+    assert caplog.text.count("in memory only") == 2
 
 
 def test_a_commit_aside_that_is_forgotten_stays_so() -> None:
@@ -348,7 +361,7 @@ def test_a_table_of_any_size_starts_again() -> None:
     replace_file(disk, FILE, json.dumps({"offsetTable": found}).encode())
     offsets = opened(disk)
     offsets.commit("g", "t", 0, 5)
-    offsets.close()
+    offsets.table.close()
     content = read_file(disk, FILE)
     assert len(content) > 4 << 20
     last = "a-group-of-consumers-2999", "a-topic-with-a-name-9", 7

@@ -4,6 +4,7 @@ import pytest
 from tests.stores import filled
 
 from sprocket.base.disk import steps
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Progress
 from sprocket.rocketmq.broker.groups.progress import QUEUES_A_CALL
 from sprocket.rocketmq.broker.stats import Stats
@@ -34,12 +35,12 @@ class Scene:
     def __init__(self) -> None:
         disk, store = filled(20)
         clock = self.clock = FakeClock()
-        self.topics = Topics(disk, "/store", clock, BrokerSettings(), TopicSettings())
+        self.topics = Topics(Place(disk, "/store", clock), BrokerSettings(), TopicSettings())
         self.topic = TopicConfig(name="topic", read_queues=2, write_queues=2)
         self.topics.put(self.topic)
-        self.groups = Groups(disk, "/store", clock, GroupSettings())
+        self.groups = Groups(Place(disk, "/store", clock), GroupSettings())
         self.members = ClientManager(clock, 120, lambda _link, _group: None)
-        self.offsets = ConsumerOffsets(disk, "/store", clock)
+        self.offsets = ConsumerOffsets(Place(disk, "/store", clock))
         self.stats = Stats(clock)
         self.progress = Progress(
             store, self.topics, self.groups, self.members, self.offsets, self.stats, "b"

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sprocket.base.errors import RequestRefused
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages import DelayLevels, RetryService
 from sprocket.rocketmq.broker.messages.retry import retries_max
@@ -39,8 +40,8 @@ class Desk:
         self.store = Store.open(
             disk, "/s", StoreSettings(fill_ahead_bytes=0), clock, Geometry.small()
         )
-        self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
-        self.groups = Groups(disk, "/s", clock, GroupSettings())
+        self.topics = Topics(Place(disk, "/s", clock), BrokerSettings(), TopicSettings())
+        self.groups = Groups(Place(disk, "/s", clock), GroupSettings())
         self.back = RetryService(
             self.store,
             self.topics,

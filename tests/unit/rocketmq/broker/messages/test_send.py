@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages import DelayLevels, Sender, Stamp
 from sprocket.rocketmq.broker.topics import Topics
@@ -32,8 +33,8 @@ class Desk:
         disk, clock = SimulatedDisk(), FakeClock()
         disk.make_folder("/s/config")
         self.clock = clock
-        self.topics = Topics(disk, "/s", clock, BrokerSettings(), TopicSettings())
-        self.groups = Groups(disk, "/s", clock, GroupSettings())
+        self.topics = Topics(Place(disk, "/s", clock), BrokerSettings(), TopicSettings())
+        self.groups = Groups(Place(disk, "/s", clock), GroupSettings())
         self.locks = QueueLocks(clock)
         numbers: Iterator[int] = count(1)
         self.asked: list[int] = []

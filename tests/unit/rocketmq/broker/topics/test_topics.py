@@ -6,8 +6,9 @@ import pytest
 
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, RequestRefused
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.topics import Topics, check_name
-from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.codec.config import declared, fastjson
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.testing.clock import FakeClock
@@ -31,7 +32,7 @@ def opened(
 ) -> Topics:
     """Open the table on a disk."""
     settings = TopicSettings(auto_create=auto_create)
-    return Topics(disk, "/s", FakeClock(), BrokerSettings(), settings, changed)
+    return Topics(Place(disk, "/s", FakeClock()), BrokerSettings(), settings, changed)
 
 
 def test_system_topics_are_there() -> None:
@@ -61,17 +62,17 @@ def test_a_change_is_durable_and_told() -> None:
     told: list[TopicConfig] = []
     topics = opened(disk, changed=told.extend)
     told.clear()
-    version = topics.version
+    version = topics.table.version
     topic = TopicConfig(name="T", read_queues=3)
     assert topics.put(topic)
     assert told == [topic]
-    assert topics.version.counter == version.counter + 1
+    assert topics.table.version.counter == version.counter + 1
     assert not topics.put(topic)
     assert told == [topic]
     assert opened(disk.kill()).get("T") == topic
-    topics.journal.sync()
+    topics.table.journal.sync()
     assert opened(disk.crash(lambda _: 0)).get("T") == topic
-    assert opened(disk.crash(lambda _: 0)).version == topics.version
+    assert opened(disk.crash(lambda _: 0)).table.version == topics.table.version
 
 
 def test_a_permission_for_all_topics_is_told_when_it_changes() -> None:
@@ -79,12 +80,12 @@ def test_a_permission_for_all_topics_is_told_when_it_changes() -> None:
     told: list[list[TopicConfig]] = []
     topics = opened(fresh(), changed=told.append)
     told.clear()
-    before, version = list(topics.all()), topics.version
+    before, version = list(topics.all()), topics.table.version
     topics.use(TopicSettings(auto_create_queues=5))
-    assert (told, topics.version) == ([], version)
+    assert (told, topics.table.version) == ([], version)
     topics.use(TopicSettings(permission=4))
     assert told == [[]]
-    assert topics.version.counter == version.counter + 1
+    assert topics.table.version.counter == version.counter + 1
     assert (topics.permission, topics.is_readable, topics.is_writable) == (4, True, False)
     assert list(topics.all()) == before
 
@@ -95,7 +96,7 @@ def test_a_failed_change_changes_nothing() -> None:
     told: list[TopicConfig] = []
     topics = opened(disk, changed=told.extend)
     topics.put(TopicConfig(name="old", read_queues=1))
-    version = topics.version
+    version = topics.table.version
     told.clear()
     for topic in (TopicConfig(name="new"), TopicConfig(name="old", read_queues=2)):
         disk.fail("write", 1)
@@ -103,7 +104,7 @@ def test_a_failed_change_changes_nothing() -> None:
             topics.put(topic)
     assert topics.get("new") is None
     assert topics.get("old") == TopicConfig(name="old", read_queues=1)
-    assert topics.version == version
+    assert topics.table.version == version
     assert told == []
 
 
@@ -120,12 +121,14 @@ def test_the_file_is_rocketmqs_and_keeps_what_we_do_not_know() -> None:
     assert topics.get("T") == TopicConfig(
         name="T", read_queues=2, write_queues=1, perm=4, attributes={"message.type": "FIFO"}
     )
-    assert topics.version.counter == 8
+    assert topics.table.version.counter == 8
     topics.put(TopicConfig(name="U"))
-    topics.flush()
+    topics.table.flush()
     content = fastjson.read(read_file(disk, FILE))
     assert content["somethingNew"] == {"a": [1]}
     assert content["topicConfigTable"]["T"]["attributes"] == {"message.type": "FIFO"}
+    assert content["topicConfigTable"]["U"] == declared.plain(TopicConfig(name="U"))
+    assert content["dataVersion"]["counter"] == 9
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b'{"topicConfigTable":{"T":7}}'])
@@ -173,15 +176,15 @@ def test_a_topic_is_taken_out() -> None:
     topics.put(TopicConfig(name="T"))
     told.clear()
     disk.fail("write", 1)
-    version = topics.version
+    version = topics.table.version
     with pytest.raises(DiskFailed):
         topics.remove("T")
-    assert (topics.get("T"), topics.version) == (TopicConfig(name="T"), version)
+    assert (topics.get("T"), topics.table.version) == (TopicConfig(name="T"), version)
     topics.remove("T")
     topics.remove("T")
     assert (topics.get("T"), told) == (None, [[]])
     assert opened(disk).get("T") is None
-    assert topics.version.counter == version.counter + 1
+    assert topics.table.version.counter == version.counter + 1
 
 
 def test_the_system_has_its_own() -> None:

@@ -39,7 +39,7 @@ def test_a_topic_has_the_members_of_topic_config() -> None:
 def test_a_topic_is_read_back() -> None:
     """With everything in it, and with nothing but the name it goes by."""
     assert bodies.decode(TopicConfig, bodies.encode(TOPIC)) == TOPIC
-    assert tables.topic_from_json("x", {}) == TopicConfig(name="x")
+    assert tables.TOPICS.one("x", {}) == TopicConfig(name="x")
 
 
 def test_a_group_is_read_back() -> None:
@@ -53,8 +53,8 @@ def test_a_group_is_read_back() -> None:
         subscriptions=({"topic": "t"},),
         attributes={"a": "b"},
     )
-    assert tables.group_from_json("other", declared.plain(group)) == group
-    assert tables.group_from_json("x", {}) == SubscriptionGroup(name="x")
+    assert tables.GROUPS.one("other", declared.plain(group)) == group
+    assert tables.GROUPS.one("x", {}) == SubscriptionGroup(name="x")
     assert "subscriptionDataSet" not in declared.plain(SubscriptionGroup(name="x"))
 
 

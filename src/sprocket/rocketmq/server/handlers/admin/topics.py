@@ -89,7 +89,7 @@ class TopicHandlers:
 
     def all(self, _: Request, _header: NoFields) -> Sliced[Answer]:
         """Answer the whole table."""
-        table = TopicTable(version=self._topics.version, topics=list(self._topics.all()))
+        table = TopicTable(version=self._topics.table.version, topics=list(self._topics.all()))
         made = yield from body(bodies.encode_pieces(table))
         return Answer(header=NoFields(), body=made)
 

@@ -74,7 +74,7 @@ class GroupHandlers:
     def all(self, _: Request, _header: NoFields) -> Sliced[Answer]:
         """Answer the whole table."""
         table = GroupTable(
-            version=self._groups.version,
+            version=self._groups.table.version,
             groups=list(self._groups.all()),
             forbidden=self._groups.forbidden,
         )

@@ -60,7 +60,7 @@ class ProgressHandlers:
 
     def offsets(self, _: Request, _header: NoFields) -> Sliced[Answer]:
         """Answer every offset that was committed."""
-        table = OffsetTable(version=self._offsets.version, offsets=self._offsets.all())
+        table = OffsetTable(version=self._offsets.table.version, offsets=self._offsets.all())
         return Answer(body=(yield from body(bodies.offset_table_pieces(table))))
 
     def delays(self, _: Request, _header: NoFields) -> Answer:
