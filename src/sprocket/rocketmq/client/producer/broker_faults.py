@@ -9,7 +9,6 @@ Source: `MQFaultStrategy` and `LatencyFaultToleranceImpl`, 5.3.3.
 """
 
 import asyncio
-from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -17,6 +16,7 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.network import Connections, Routes
+from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import TopicQueue
 
@@ -25,7 +25,7 @@ _AVOID_S = ((15.0, 30.0), (5.0, 10.0), (3.0, 6.0), (1.8, 5.0), (0.55, 2.0))
 _ISOLATED_S = 10.0
 """The latency that a failure counts as."""
 _ROUND_S = 3.0
-"""How often the prober looks for brokers that are due."""
+"""How often `probe` looks for brokers that are due."""
 
 _log = log.get_logger(__name__)
 
@@ -39,9 +39,6 @@ class _Broker(Struct):
 class BrokerFaults:
     """What a producer has seen of its brokers, by name.
 
-    Args:
-        clock: For how long.
-
     Threads: event loop only.
     """
 
@@ -50,14 +47,7 @@ class BrokerFaults:
         self._brokers: dict[str, _Broker] = {}
 
     def note(self, name: str, latency_s: float, *, is_failed: bool, is_reachable: bool) -> None:
-        """Take in how a send went.
-
-        Args:
-            name: The broker.
-            latency_s: Seconds until the answer.
-            is_failed: It was no success; counts as 10 s.
-            is_reachable: It can be talked to at all.
-        """
+        """Take in how a send to a broker went; one that failed counts as answered after 10 s."""
         broker = self._brokers.setdefault(name, _Broker())
         avoid_s = _avoid_s(_ISOLATED_S if is_failed else latency_s)
         if avoid_s:
@@ -96,53 +86,26 @@ class BrokerFaults:
         self._brokers.pop(name, None)
 
 
-class Prober:
-    """Asks unreachable brokers something small until they answer.
-
-    Args:
-        faults: Says which, and is told.
-        connections: Carries the question.
-        routes: Says where a broker lives, and what to ask it for.
-        timeout_ms: Longest wait for the answer.
-        every_ms: Pause before a broker is asked again.
-    """
-
-    def __init__(
-        self,
-        faults: BrokerFaults,
-        connections: Connections,
-        routes: Routes,
-        *,
-        timeout_ms: int,
-        every_ms: int,
-    ) -> None:
-        self._faults = faults
-        self._connections = connections
-        self._routes = routes
-        self._timeout_ms = timeout_ms
-        self._every_s = every_ms / 1000
-
-    async def run(self) -> None:
-        """Go round until cancelled."""
-        while True:
-            await asyncio.sleep(_ROUND_S)
-            await self._round(self._faults.due(self._every_s))
-
-    async def _round(self, names: Iterable[str]) -> None:
-        for name in names:
-            topic = self._routes.topic_of(name)
-            address = self._routes.master_address(name)
+async def probe(
+    faults: BrokerFaults, connections: Connections, routes: Routes, settings: ProducerSettings
+) -> None:
+    """Ask unreachable brokers something small until they answer; goes on until cancelled."""
+    while True:
+        await asyncio.sleep(_ROUND_S)
+        for name in faults.due(settings.probe_ms / 1000):
+            topic = routes.topic_of(name)
+            address = routes.master_address(name)
             if topic is None or address is None:
-                self._faults.forget(name)
+                faults.forget(name)
                 continue
             try:
-                await self._connections.request(
+                await connections.request(
                     address,
                     RequestCode.GET_MAX_OFFSET,
                     TopicQueue(topic=topic, queue_id=0),
-                    timeout_ms=self._timeout_ms,
+                    timeout_ms=settings.probe_timeout_ms,
                 )
-                self._faults.answered(name)
+                faults.answered(name)
             except ClientError as error:
                 _log.info("broker still not reachable", broker=name, error=str(error))
 

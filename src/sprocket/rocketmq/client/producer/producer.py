@@ -8,14 +8,9 @@ from typing import Self, Unpack, cast
 
 from msgspec import Struct
 
-from sprocket.base.errors import (
-    ClientBusy,
-    ClientError,
-    NotConnected,
-    RequestTimeout,
-)
+from sprocket.base.errors import ClientBusy, ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.client.network import Backoff, ClientInstance, ClientOptions, Lease, Where
-from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, Prober
+from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, probe
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import (
     Outgoing,
@@ -106,17 +101,19 @@ class Producer:
             await lease.end()
             raise
         lease.watch(instance.routes.on_change, self._route_changed)
+        faults = BrokerFaults(instance.clock) if self._settings.avoid_slow_brokers else None
         self._parts = _Parts(
             instance=instance,
             post=SendRequests(self._group, self._settings, instance.clock, self._ended),
             dialer=Dialer(instance.connections, instance.routes, lease.tasks, instance.settings),
             ids=UniqueIds(instance.clock, ids.host_bytes(instance.ip, 0)[:-4]),
             requests=Requests(instance.client_id, instance.clock),
-            faults=BrokerFaults(instance.clock) if self._settings.avoid_slow_brokers else None,
+            faults=faults,
         )
         lease.watch(instance.on_reply, self._parts.requests.take)
-        if self._parts.faults is not None and self._settings.probe_brokers:
-            lease.tasks.spawn(self._prober(self._parts.faults).run(), "probe brokers")
+        if faults is not None and self._settings.probe_brokers:
+            probing = probe(faults, instance.connections, instance.routes, self._settings)
+            lease.tasks.spawn(probing, "probe brokers")
 
     async def close(self, *, flush: bool = True) -> None:
         """Wait for the outcome of every accepted message, then unregister from the brokers.
@@ -342,16 +339,6 @@ class Producer:
 
     def _wait_ms(self, timeout_ms: int | None) -> int:
         return self._settings.timeout_ms if timeout_ms is None else check_timeout(timeout_ms)
-
-    def _prober(self, faults: BrokerFaults) -> Prober:
-        instance = self._lease.instance
-        return Prober(
-            faults,
-            instance.connections,
-            instance.routes,
-            timeout_ms=self._settings.probe_timeout_ms,
-            every_ms=self._settings.probe_ms,
-        )
 
     def _started(self) -> "_Parts":
         if self._parts is None:

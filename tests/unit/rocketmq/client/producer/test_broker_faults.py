@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.client import Message, Producer, ProducerSettings
-from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, Prober
+from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, probe
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
@@ -109,7 +109,7 @@ def test_messages_go_round_a_slow_broker_but_keys_do_not(world: Any) -> None:
     world.run(main)
 
 
-def test_the_prober_asks_until_there_is_an_answer(world: Any) -> None:
+def test_probing_asks_until_there_is_an_answer(world: Any) -> None:
     """Every two seconds at most; a broker that no route names is forgotten."""
 
     async def main() -> None:
@@ -117,10 +117,8 @@ def test_the_prober_asks_until_there_is_an_answer(world: Any) -> None:
         instance = world.instance()
         await instance.routes.find("t")
         faults = BrokerFaults(world.clock)
-        prober = Prober(
-            faults, instance.connections, instance.routes, timeout_ms=200, every_ms=2_000
-        )
-        instance.tasks.spawn(prober.run(), "probe")
+        probing = probe(faults, instance.connections, instance.routes, ProducerSettings())
+        instance.tasks.spawn(probing, "probe")
         faults.note("b", 0, is_failed=True, is_reachable=False)
         faults.note("gone", 0, is_failed=True, is_reachable=False)
         world.cluster.on[RequestCode.GET_MAX_OFFSET] = lambda *_: None
