@@ -1,10 +1,9 @@
 """How a blocking client runs: an awaited one, in a loop that has a thread of its own.
 
-A `Twin` stands for one awaited object. Its methods are made of the awaited ones by `calling`,
-`doing` and `early`, which keep their names, arguments, types and docstrings, so that nothing is
-said twice:
+A `Twin` stands for one awaited object. Its methods are made of the awaited ones by `calling` and
+`doing`, which keep their names, arguments, types and docstrings, so that nothing is said twice:
 
-    class BlockingPuller(Opened[Puller]):
+    class BlockingPuller(OpenedTwin[Puller]):
         pull = calling(Puller.pull)
 
 Only what differs is written out.
@@ -41,12 +40,9 @@ C = TypeVar("C")
 
 
 class Runner:
-    """An awaited client and the loop it runs in, its own or that of another runner.
+    """An awaited client and the loop it runs in, its own or that of a shared runner.
 
-    Args:
-        what: Names the user in errors and threads, such as `producer`.
-        client: The awaited client.
-        shared: Whose loop to use.
+    `what` names the user in errors and threads, such as `producer`.
     """
 
     def __init__(self, what: str, client: Awaited, shared: "Runner | None" = None) -> None:
@@ -197,12 +193,7 @@ class Runner:
 
 
 class Twin(Generic[C]):
-    """Stands for an awaited object that lives in the loop of a runner.
-
-    Args:
-        run: Has the loop.
-        awaited: What is called there.
-    """
+    """Stands for an awaited object that lives in the loop of a runner."""
 
     def __init__(self, run: Runner, awaited: C) -> None:
         self._run = run
@@ -212,10 +203,7 @@ class Twin(Generic[C]):
 class OpenedTwin(Twin[A]):
     """Stands for an awaited client, which begins and ends with `with`.
 
-    Args:
-        what: Names the user in errors and threads, such as `producer`.
-        where: What the user gave.
-        make: Returns the awaited client for what it is to be given in its place.
+    `make` returns the awaited client for what it is to be given in place of the user's `where`.
     """
 
     def __init__(self, what: str, where: "Where", make: Callable[[AwaitedWhere], A]) -> None:
@@ -269,27 +257,18 @@ Where = str | Sequence[str] | BlockingClient
 
 
 def calling(
-    method: Callable[Concatenate[C, P], Coroutine[object, None, T]],
+    method: Callable[Concatenate[C, P], Coroutine[object, None, T]], *, before_start: bool = False
 ) -> Callable[Concatenate[Twin[C], P], T]:
-    """Return the twin of an async method: it runs in the loop, and who calls waits for it."""
+    """Return the twin of an async method: it runs in the loop, and who calls waits for it.
+
+    One that may be called before the start does then as `Runner.early` says.
+    """
 
     @wraps(method)
     def call(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         bound: Callable[P, Coroutine[object, None, T]] = getattr(self._awaited, method.__name__)
-        return self._run.call(bound, *args, **kwargs)
-
-    return call
-
-
-def early(
-    method: Callable[Concatenate[C, P], Coroutine[object, None, T]],
-) -> Callable[Concatenate[Twin[C], P], T]:
-    """Return the twin of an async method that may be called before the start; see `Runner`."""
-
-    @wraps(method)
-    def call(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        bound: Callable[P, Coroutine[object, None, T]] = getattr(self._awaited, method.__name__)
-        return self._run.early(bound, *args, **kwargs)
+        run = self._run.early if before_start else self._run.call
+        return run(bound, *args, **kwargs)
 
     return call
 

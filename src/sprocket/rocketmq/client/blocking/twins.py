@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
-from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling, doing, early
+from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling, doing
 from sprocket.rocketmq.client.consumer import (
     ConsumerOptions,
     LitePullConsumer,
@@ -136,8 +136,8 @@ class BlockingPushConsumer(OpenedTwin[PushConsumer]):
         if self._threads is not None:
             await self._threads.close()
 
-    subscribe = early(PushConsumer.subscribe)
-    unsubscribe = early(PushConsumer.unsubscribe)
+    subscribe = calling(PushConsumer.subscribe, before_start=True)
+    unsubscribe = calling(PushConsumer.unsubscribe, before_start=True)
     suspend = doing(PushConsumer.suspend)
     resume = doing(PushConsumer.resume)
     done = doing(PushConsumer.done)
@@ -187,8 +187,8 @@ class BlockingLitePullConsumer(OpenedTwin[LitePullConsumer]):
         """
         self._run.close(lambda: self._awaited.close(is_done=is_done))
 
-    subscribe = early(LitePullConsumer.subscribe)
-    unsubscribe = early(LitePullConsumer.unsubscribe)
+    subscribe = calling(LitePullConsumer.subscribe, before_start=True)
+    unsubscribe = calling(LitePullConsumer.unsubscribe, before_start=True)
     assign = calling(LitePullConsumer.assign)
     poll = calling(LitePullConsumer.poll)
     seek = calling(LitePullConsumer.seek)
