@@ -27,11 +27,7 @@ NAMES = "the NameServer"
 
 
 class Reach:
-    """Requests to brokers by name, cluster or topic, and to NameServers.
-
-    Args:
-        lease: Of the admin; not begun while that is not open.
-    """
+    """Requests to brokers by name, cluster or topic, and to NameServers."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
@@ -172,13 +168,7 @@ class Reach:
     ) -> dict[str, T]:
         """Ask several brokers the same; return what those say by address that know something.
 
-        Args:
-            addresses: Whom.
-            code: What is asked.
-            header: Of the request.
-            decode: Reads the body of an answer.
-            absent: Codes of answers that mean "nothing of that here".
-            timeout_ms: Longest wait for each.
+        Codes in `absent` mean that a broker knows nothing. `timeout_ms` is for each of them.
 
         Raises:
             ClientError: None answered; otherwise those that failed only make the result smaller.

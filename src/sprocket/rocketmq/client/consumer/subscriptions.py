@@ -38,12 +38,7 @@ class Subscriptions(Mapping[str, Subscription]):
         return len(self._by_topic)
 
     def add(self, topic: str, expression: str, clock: Clock | None) -> None:
-        """Subscribe to a topic, or change what is wanted of it.
-
-        Args:
-            topic: Its name.
-            expression: Tags with `||` between them, or `*` for all.
-            clock: Dates it; None before the consumer is open.
+        """Subscribe to a topic, or change what is wanted of it; before the start without a clock.
 
         Raises:
             InvalidMessage: The name is illegal, or the expression holds no tag, or is SQL.

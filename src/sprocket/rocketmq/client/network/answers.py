@@ -11,16 +11,10 @@ T = TypeVar("T")
 
 
 def granted(source: str, code: RequestCode, command: Command, absent: Container[int] = ()) -> bool:
-    """Say whether an answer is a success; False if it means that there is nothing.
-
-    Args:
-        source: Who answered.
-        code: What was asked.
-        command: The answer.
-        absent: Codes of answers that mean "nothing of that here".
+    """Say whether an answer is a success; False if its code is one of those that mean "nothing".
 
     Raises:
-        BrokerRefused: It is neither.
+        BrokerRefused: It is neither; the text names `source`, which answered.
     """
     if command.code != ResponseCode.SUCCESS and command.code not in absent:
         raise refused(source, code, command)

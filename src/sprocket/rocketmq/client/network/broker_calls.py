@@ -115,12 +115,7 @@ class Pull(Struct, frozen=True, kw_only=True):
 
 
 class BrokerCalls:
-    """Typed calls to the brokers that own a queue.
-
-    Args:
-        connections: Carries them.
-        routes: Says where a broker lives; asked anew after a call that found nobody.
-    """
+    """Typed calls to the brokers that own a queue."""
 
     def __init__(self, connections: Connections, routes: Routes) -> None:
         self._connections = connections
@@ -137,12 +132,7 @@ class BrokerCalls:
         return await self._offset(queue, RequestCode.GET_MIN_OFFSET)
 
     async def offset_by_time(self, queue: MessageQueue, at_ms: int) -> QueueOffset:
-        """Return the offset of the first message stored at or after a time, else the end.
-
-        Args:
-            queue: Where to look.
-            at_ms: Milliseconds since 1970.
-        """
+        """Return the offset of the first message stored at or after `at_ms`, else the end."""
         header = SearchOffset(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms, boundary_type="LOWER"
         )

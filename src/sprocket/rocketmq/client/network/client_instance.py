@@ -50,14 +50,7 @@ class JoinedGroup(Struct, frozen=True):
 
 
 class ClientInstance:
-    """The part that producers, consumers, admins and pullers share.
-
-    Args:
-        nameservers: `host:port`, several joined by `;`, or a sequence of them.
-        settings: Timeouts and intervals.
-        clock: For deadlines and ids.
-        connect: The driver's `connect`, or a double of it.
-    """
+    """The part that producers, consumers, admins and pullers share; arguments as for `Client`."""
 
     def __init__(
         self,

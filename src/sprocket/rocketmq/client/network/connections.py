@@ -13,10 +13,7 @@ from typing import TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import (
-    ClientError,
-    NotConnected,
-)
+from sprocket.base.errors import ClientError, NotConnected
 from sprocket.base.units import GIB
 from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.settings import ClientSettings
@@ -119,14 +116,9 @@ class Connections:
         *,
         timeout_ms: int | None = None,
     ) -> Command:
-        """Send one request and return its answer, whatever its code.
+        """Send one request to `host:port` and return its answer, whatever its code.
 
-        Args:
-            address: `host:port`; connected to if it is not yet.
-            code: What is asked.
-            header: The declared header of that code.
-            body: Bytes after the header.
-            timeout_ms: Longest wait for the answer; by default that of the settings.
+        The wait for the answer is that of the settings unless `timeout_ms` says another.
 
         Raises:
             NotConnected: No connection could be made, or it was lost.

@@ -6,11 +6,7 @@ from sprocket.rocketmq.client.settings import ClientSettings
 
 
 class Backoff:
-    """The pauses of one who tries to reach somebody: each twice the one before, up to a limit.
-
-    Args:
-        settings: The first pause, and the longest.
-    """
+    """The pauses of one who tries to reach somebody: each twice the one before, up to a limit."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.next_ms = settings.reconnect_ms

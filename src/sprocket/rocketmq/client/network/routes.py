@@ -59,12 +59,7 @@ def split_addresses(text: str) -> list[str]:
 
 
 class NameServers:
-    """The NameServers that a client was given; the one that answered last is asked first.
-
-    Args:
-        addresses: At least one `host:port`.
-        connections: Carries the requests.
-    """
+    """The NameServers that a client was given; the one that answered last is asked first."""
 
     def __init__(self, addresses: Sequence[str], connections: Connections) -> None:
         self.addresses = list(addresses)
@@ -112,11 +107,7 @@ class NameServers:
 
 
 class Routes:
-    """Routes by topic.
-
-    Args:
-        names: Whom to ask.
-    """
+    """Routes by topic."""
 
     def __init__(self, names: NameServers) -> None:
         self._names = names
@@ -159,9 +150,7 @@ class Routes:
     async def find_for_sending(self, topic: str, topic_queues: int = 4) -> TopicRoute:
         """Return the route of a topic; for one that does not exist, that which it will have.
 
-        Args:
-            topic: Its name.
-            topic_queues: Queues on each broker of a topic that is modelled after the template.
+        Then it has `topic_queues` queues on each broker, or fewer if the template has.
 
         Raises:
             NoSuchTopic: It is not there, and brokers do not create topics by themselves.

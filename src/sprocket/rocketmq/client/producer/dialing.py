@@ -12,11 +12,7 @@ from sprocket.runtime.tasks import Tasks
 class Dialer:
     """Connections to brokers by name, and who waits for them.
 
-    Args:
-        connections: One for each address.
-        routes: Where brokers live; asked anew while one cannot be reached.
-        tasks: Owns the dialing.
-        settings: Pauses between attempts.
+    While one cannot be reached the NameServers are asked again where it lives.
     """
 
     def __init__(

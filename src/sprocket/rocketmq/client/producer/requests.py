@@ -67,12 +67,7 @@ def reply_to(
 
 
 class Requests:
-    """Requests that wait for their answers.
-
-    Args:
-        client_id: Whom the broker is to push the answers to.
-        clock: Tells when they arrived.
-    """
+    """Requests that wait for their answers, which the broker pushes to the client of this id."""
 
     def __init__(self, client_id: str, clock: Clock) -> None:
         self._client_id = client_id

@@ -39,14 +39,7 @@ from sprocket.rocketmq.remoting import Channel
 
 
 class OrderedLane:
-    """The messages for one queue, in their order.
-
-    Args:
-        queue: Where they go.
-        post: Writes requests.
-        dialer: Knows connections.
-        emptied: Called when the last message of the lane has ended.
-    """
+    """The messages for one queue, in their order; tells `emptied` when the last one has ended."""
 
     def __init__(
         self, queue: MessageQueue, post: SendRequests, dialer: Dialer, emptied: Callable[[], None]
@@ -118,8 +111,10 @@ class OrderedLane:
 
     def expire(self) -> None:
         """End the waiting messages whose deadline has passed."""
-        self._note_error()
         if self._waiting:
+            error = self._dialer.error(self.queue.broker_name)
+            if error is not None:
+                self._waiting[0].error = str(error)
             self._waiting = deque(self._post.unexpired(self._waiting))
             if self.is_empty:
                 self._emptied()
@@ -130,22 +125,12 @@ class OrderedLane:
         for one in waiting:
             self._post.fail(one, error)
 
-    def _note_error(self) -> None:
-        error = self._dialer.error(self.queue.broker_name)
-        if error is not None and self._waiting:
-            self._waiting[0].error = str(error)
-
 
 class FreeLane:
     """The messages of one topic that may go to any of its queues, in any order.
 
-    Args:
-        queues: The queues to choose from, at least one; `queues` may be replaced.
-        first: Index of the queue to begin with.
-        post: Writes requests.
-        dialer: Knows connections.
-        faults: Says which brokers to avoid, and is told of every outcome; None avoids none but the
-            one that failed last.
+    Its `queues`, at least one when it is given a message, may be replaced; `first` is the index of
+    the one to begin with. Without `faults`, only the broker that failed last is avoided.
     """
 
     def __init__(
@@ -181,11 +166,7 @@ class FreeLane:
                 for name in {queue.broker_name for queue in self.queues}:
                     self._dialer.stall(name, self.pump)
                 return
-            self.send(waiting.popleft(), queue, channel)
-
-    def send(self, one: Outgoing, queue: MessageQueue, channel: Channel) -> None:
-        """Put one message on the wire."""
-        self._post.send(channel, queue, [one], self._on_answer)
+            self._post.send(channel, queue, [waiting.popleft()], self._on_answer)
 
     def _answered(
         self, sent: list[Outgoing], command: Command | None, error: ClientError | None
@@ -275,16 +256,10 @@ class TopicLanes:
     Which queue a key belongs to depends on how many queues there are. When that changes, keyed
     messages are held until all earlier ones are answered; then the new queues count. Without
     that, two messages of one key could lie in two queues and be read in the wrong order.
-
-    Args:
-        first: Index of the queue that the free lane begins with.
-        post: Writes requests.
-        dialer: Knows connections.
-        faults: Says which brokers to avoid with messages that may go anywhere.
     """
 
     def __init__(
-        self, first: int, post: SendRequests, dialer: Dialer, faults: BrokerFaults | None = None
+        self, first: int, post: SendRequests, dialer: Dialer, faults: BrokerFaults | None
     ) -> None:
         self._post = post
         self._dialer = dialer

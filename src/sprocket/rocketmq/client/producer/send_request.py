@@ -53,11 +53,7 @@ _NOTHING_AGAIN = Again([], 0.0)
 class SendRequests:
     """Writes send requests and settles what their answers decide; shared by a producer's lanes.
 
-    Args:
-        group: Name of the producer group.
-        settings: Timeouts and limits.
-        clock: For deadlines.
-        ended: Called with each message after its sender was told the outcome.
+    `ended` is called with each message after its sender was told the outcome.
     """
 
     def __init__(
@@ -139,14 +135,9 @@ class SendRequests:
         *,
         is_ordered: bool = True,
     ) -> Again:
-        """Tell the senders what is decided, and return the messages that must go out again.
+        """Tell the senders of one request what is decided; return what must go out again.
 
-        Args:
-            queue: Where they went.
-            sent: What went out in one request.
-            command: The answer, if one came.
-            error: Why none came.
-            is_ordered: Whether they may not go to another queue.
+        There is an answer, or the error says why none came. Ordered messages stay in their queue.
         """
         if command is not None:
             if command.code in _STATUS:

@@ -21,12 +21,7 @@ _FLAG_MAX = 2**31 - 1
 def check_message(message: Message, delay_level_max: int) -> bytes:
     """Check the type and range of every field of a message; return its body.
 
-    Args:
-        message: As the user gave it.
-        delay_level_max: The highest level that is taken for one.
-
-    Returns:
-        The body, copied if it is of a kind that can change.
+    The body is copied if it is of a kind that can change.
 
     Raises:
         InvalidMessage: A field is of another type than `Message` says, or out of range.

@@ -17,10 +17,8 @@ class Handover:
     """A listener that waits, one message at a time, until a loop has dealt with it.
 
     A message is done when its loop asks for the next one. It is not done while the loop is at it,
-    and one with which a loop was left, by `break` or an error, goes to the next loop.
-
-    Args:
-        is_held: Says whether this consumer still has a queue; messages of others are dropped.
+    and one with which a loop was left, by `break` or an error, goes to the next loop. Messages of a
+    queue that the consumer does not hold any more are dropped.
     """
 
     def __init__(self, is_held: Callable[[MessageQueue], bool]) -> None:

@@ -155,12 +155,8 @@ class Assignment:
     ) -> bool:
         """Hold exactly the wanted queues of a topic.
 
-        One call waits for another, so that none takes what the other takes or gives up.
-
-        Args:
-            topic: The others are left alone.
-            wanted: What this consumer is to read.
-            existing: All queues of the topic.
+        One call waits for another, so that none takes what the other takes or gives up. `existing`
+        are all queues of the topic, of which those not seen before are read from their beginning.
 
         Returns:
             Whether that is so now; if not, call again soon.
@@ -229,10 +225,7 @@ class Assignment:
     async def move(self, queue: MessageQueue, offset: QueueOffset) -> bool:
         """Read a queue from another offset on, once the listener has returned what it has of it.
 
-        Of several calls for one queue the last decides.
-
-        Returns:
-            Whether it is so; False if the queue is not held, or was given up meanwhile.
+        Of several calls for one queue the last decides. False if it is not held, or not any more.
         """
         while (held := self._held.get(queue)) is not None:
             if await self._began_anew(held, offset):

@@ -30,11 +30,7 @@ class TopicCounts(Struct):
 
 
 class ConsumeCounts:
-    """The sums of all topics of a consumer.
-
-    Args:
-        clock: Dates the samples.
-    """
+    """The sums of all topics of a consumer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -47,15 +47,8 @@ def is_own_address(ip: str) -> bool:
 class FileLedger:
     """Offsets in a file; a damaged one is an error in the log, and the next best one is read.
 
-    Consumers of one group on one machine have a folder each: the first that is free.
-
-    Args:
-        disk: Holds it.
-        root: Below which the folders are.
-        owner: Whose they are, `<ip>@DEFAULT` as Java's clients name themselves.
-        group: The consumer group.
-        unit: The client's unit, which Java's clients put behind their names.
-        is_own_address: Tells which addresses are this machine's.
+    Consumers of one group on one machine have a folder each below `root`: the first that is free.
+    `owner` is `<ip>@DEFAULT`, as Java's clients name themselves; they put their `unit` behind it.
 
     Raises:
         ClientError: No folder can be made or locked.

@@ -30,12 +30,7 @@ class Ledger(Protocol):
 
 
 class BrokerLedger:
-    """Offsets that the whole group shares, each at the broker that owns the queue.
-
-    Args:
-        group: The consumer group.
-        brokers: Keep them.
-    """
+    """Offsets that the whole group shares, each at the broker that owns the queue."""
 
     def __init__(self, group: str, brokers: BrokerCalls) -> None:
         self._group = group
@@ -65,10 +60,6 @@ class BrokerLedger:
 
 class Offsets:
     """The offsets of one group, for the queues that this consumer holds.
-
-    Args:
-        group: The consumer group.
-        ledger: Where they are written down.
 
     Durability: what was noted and not yet stored is lost with the process; the messages after the
     stored offset are then delivered once more.

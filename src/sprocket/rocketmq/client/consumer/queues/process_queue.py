@@ -44,15 +44,11 @@ class Chunk(Struct, eq=False):
 class ProcessQueue:
     """A queue from the moment it is taken until it is given up, its messages until they are done.
 
-    Args:
-        queue: Which one.
-        start: Offset of the first message to pull.
-        messages_max: Beyond this many messages the queue is full.
-        bytes_max: Beyond this many bytes it is full as well.
-        span_max: And when its first and last offset lie further apart than this.
-        counts: The sums of its topic, which it adds to.
+    It is full beyond `messages_max` messages or `bytes_max` bytes that are not done, and when their
+    first and last offset lie further apart than `span_max`.
 
     Attributes:
+        counts: The sums of its topic, which it adds to.
         pulled_to: Offset to pull next.
         count: Messages that are not done.
         size: Bytes of their records.
@@ -146,15 +142,9 @@ class ProcessQueue:
     def put(
         self, messages: Sequence[ReceivedMessage], next_offset: QueueOffset, chunk_max: int
     ) -> list[Chunk]:
-        """Add what a pull brought; `next_offset` is where the next pull begins.
+        """Add what a pull brought; return the new chunks, in order, with at most `chunk_max` each.
 
-        Args:
-            messages: May be fewer than the offsets passed, as tags filter; may be empty.
-            next_offset: Not below the offset pulled before.
-            chunk_max: Most messages in one chunk.
-
-        Returns:
-            The new chunks, in order.
+        The next pull begins at `next_offset`, further on than the messages if tags filter.
         """
         assert next_offset >= self.pulled_to, (next_offset, self.pulled_to)
         chunks = []

@@ -66,10 +66,7 @@ class QueuePuller:
     ) -> None:
         """Pull one queue until it is dropped.
 
-        Args:
-            held: The queue.
-            moved: Called, and the pulling ended, when the queue does not have the offset wanted;
-                gets the nearest offset that it has.
+        If it does not have the offset wanted, `moved` gets the nearest that it has, and this ends.
         """
         self._consumption.began(held)
         loop = asyncio.get_running_loop()
