@@ -28,7 +28,6 @@ from sprocket.rocketmq.client.consumer.plan import (
     ConsumerOptions,
     ConsumerPlan,
     Listener,
-    PushOptions,
 )
 from sprocket.rocketmq.client.consumer.queues import (
     SAMPLE_S,
@@ -53,7 +52,6 @@ _RELOCK_MS = 3_000
 _TIMEOUT_ROUNDS = 10
 """How many times within `consume_timeout_ms` to look for messages that took too long."""
 
-_OF_CONSUMER = PushOptions.__annotations__.keys() - ClientOptions.__annotations__.keys()
 _OF_PLAN = ("start", "strategy", "on_rebalance", "settings")
 """Options that a plan takes as they are."""
 
@@ -74,10 +72,9 @@ class ConsumerCore:
 
     def __init__(self, plan: ConsumerPlan, where: Where, options: ConsumerOptions) -> None:
         check_group(plan.group)
-        given = {name: one for name, one in options.items() if one is not None}
-        of_plan = {name: one for name, one in given.items() if name in _OF_PLAN}
-        of_client = {name: one for name, one in given.items() if name not in _OF_CONSUMER}
-        self._plan = replace(plan, **of_plan)
+        of_client = {name: one for name, one in options.items() if name not in _OF_PLAN}
+        given = {name: one for name, one in options.items() if name in _OF_PLAN}
+        self._plan = replace(plan, **{name: one for name, one in given.items() if one is not None})
         self.lease = Lease("consumer", where, cast("ClientOptions", of_client))
         self.subscriptions = Subscriptions()
         self._open: OpenConsumer | None = None

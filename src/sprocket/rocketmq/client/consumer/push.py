@@ -73,8 +73,8 @@ class PushConsumer:
             group=group,
             listener=listener,
             is_loop=self._handover is not None,
-            is_orderly=options.get("orderly", False),
-            is_broadcast=options.get("broadcast", False),
+            is_orderly=options.pop("orderly", False),
+            is_broadcast=options.pop("broadcast", False),
         )
         self._core = ConsumerCore(plan, where, options)
 

@@ -96,19 +96,19 @@ class ClientOptions(TypedDict, total=False):
 class Lease:
     """One user's hold on an instance, its own or a shared one, from `begin` to `end`.
 
-    Args:
-        what: Names the user in errors, such as `producer`.
-        where: NameServers, or the client to share.
-        options: For an instance of its own.
+    `what` names the user in errors, such as `producer`. The options are for an own instance.
 
     Raises:
-        SettingsError: There are options, and a shared client has its own.
+        SettingsError: There are options, and a shared client has its own; or one is unknown.
     """
 
     def __init__(self, what: str, where: Where, options: ClientOptions) -> None:
         given = ", ".join(name for name, value in options.items() if value is not None)
         if isinstance(where, Client) and given:
             raise SettingsError(f"{given}: say it of the shared Client, not of its {what}")
+        unknown = sorted(options.keys() - ClientOptions.__annotations__.keys())
+        if unknown:
+            raise SettingsError(f"a {what} takes no argument {', '.join(unknown)}")
         self._what = what
         self._where = where
         self._options = options

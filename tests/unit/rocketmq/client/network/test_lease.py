@@ -14,6 +14,7 @@ from sprocket.rocketmq.client import (
     LitePullConsumer,
     Message,
     Producer,
+    Puller,
     PushConsumer,
 )
 from sprocket.rocketmq.client.network import Lease
@@ -118,3 +119,19 @@ def test_a_shared_client_leaves_a_consumer_its_own_arguments(world: Any) -> None
     for wrong in ({"client": ClientSettings()}, {"ordrly": True}):
         with pytest.raises(SettingsError, match=f"{next(iter(wrong))}: say it of the shared"):
             PushConsumer(shared, group="g", settings=settings, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("what", "wrong"),
+    [
+        (lambda **options: Producer("h:1", **options), "grup"),
+        (lambda **options: PushConsumer("h:1", group="g", **options), "ordrely"),
+        (lambda **options: LitePullConsumer("h:1", group="g", **options), "orderly"),
+        (lambda **options: Puller("h:1", **options), "patience"),
+        (lambda **options: Admin("h:1", **options), "settings"),
+    ],
+)
+def test_an_argument_that_nobody_knows_is_refused(what: Any, wrong: str) -> None:
+    """A consumer was not orderly, without a word, if `orderly` was misspelt."""
+    with pytest.raises(SettingsError, match=f"takes no argument {wrong}"):
+        what(**{wrong: True})
