@@ -33,16 +33,16 @@ class SystemTopics:
     broker_addr: str | None
 
 
+@dataclass(frozen=True, slots=True)
 class Lookup:
     """The reading side of one NameServer's tables.
 
     Threads: event loop only.
     """
 
-    def __init__(self, tables: RouteTables, key_values: KeyValues, settings: LiveSettings) -> None:
-        self._tables = tables
-        self._key_values = key_values
-        self._settings = settings
+    _tables: RouteTables
+    _key_values: KeyValues
+    _settings: LiveSettings
 
     def route(self, topic: str, *, zone: str | None = None) -> TopicRoute:
         """Return where a topic lies.

@@ -6,7 +6,6 @@ Each class has a table: a row for each code, with the header and the function th
 from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers
 from sprocket.rocketmq.server.handlers.messages.queries import QueryHandlers
 from sprocket.rocketmq.server.handlers.messages.replies import ReplyHandlers
-from sprocket.rocketmq.server.handlers.messages.retry import RetryHandlers
-from sprocket.rocketmq.server.handlers.messages.send import SendHandlers
+from sprocket.rocketmq.server.handlers.messages.send import RetryHandlers, SendHandlers
 
 __all__ = ["PullHandlers", "QueryHandlers", "ReplyHandlers", "RetryHandlers", "SendHandlers"]

@@ -8,6 +8,7 @@ for a message and then the disk:
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import DiskBusy
@@ -26,6 +27,7 @@ from sprocket.runtime.driver import Peer
 _FOUND, _NOT_FOUND = GetStatus.FOUND, ResponseCode.PULL_NOT_FOUND  # Enum is slow to look them up
 
 
+@dataclass(frozen=True, slots=True)
 class PullHandlers:
     """Pulls: answered at once, or when something arrives, or when the wait is over.
 
@@ -37,19 +39,11 @@ class PullHandlers:
         watch: Is told of connections whose pulls wait.
     """
 
-    def __init__(
-        self,
-        puller: PullService,
-        hold: PullHold,
-        reads: ColdReads,
-        stats: Stats,
-        watch: Callable[[Peer], None],
-    ) -> None:
-        self._puller = puller
-        self._hold = hold
-        self._reads = reads
-        self._stats = stats
-        self._watch = watch
+    _puller: PullService
+    _hold: PullHold
+    _reads: ColdReads
+    _stats: Stats
+    _watch: Callable[[Peer], None]
 
     def rows(self) -> list[Row]:
         """Return the table."""
