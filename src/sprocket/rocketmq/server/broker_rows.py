@@ -7,7 +7,6 @@ from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
 from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.broker.route_lookup import RouteLookup
-from sprocket.rocketmq.codec.bodies import DelayOffsets
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.remoting import Channels, Row
@@ -19,7 +18,6 @@ from sprocket.rocketmq.server.handlers.groups import (
     OffsetHandlers,
     ProgressHandlers,
     RelayHandlers,
-    ResetHandlers,
 )
 from sprocket.rocketmq.server.handlers.messages import (
     PullHandlers,
@@ -65,16 +63,15 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
             broker.stats,
             lambda peer: peer.when_closed(broker.left),
         ).rows(),
-        *OffsetHandlers(store, topics, groups, broker.offsets).rows(reads),
+        *OffsetHandlers(store, topics, groups, members, broker.offsets, broker.hold, name).rows(
+            reads
+        ),
         *ClientHandlers(members, groups, topics, broker.locks, broker.left).rows(),
         *QueryHandlers(broker.queries, members).rows(reads),
         *ReplyHandlers(
             broker.sender, broker.durable, members, channels, host, broker.place.clock.now_ms
         ).rows(),
         *RelayHandlers(members, topics, groups, store, channels, name).rows(reads),
-        *ResetHandlers(store, topics, groups, members, broker.offsets, broker.hold, name).rows(
-            reads
-        ),
         *AssignmentHandlers(members, topics, broker.request_modes, routes, name).rows(),
     ]
 
@@ -96,9 +93,6 @@ def of_administrators(
         store, broker.topics, broker.groups, broker.members, broker.offsets, broker.stats, name
     )
     delays, snapshots, reads = broker.delay_progress, broker.snapshots, broker.reads
-
-    def delay_offsets() -> DelayOffsets:
-        return DelayOffsets(version=delays.table.version, levels=delays.all())
 
     def delay_ranges() -> dict[int, tuple[int, int]]:
         return {
@@ -137,7 +131,7 @@ def of_administrators(
         broker.topics,
         broker.members,
         broker.offsets,
-        delay_offsets,
+        delays,
         registration.identity.address,
         clock,
     )

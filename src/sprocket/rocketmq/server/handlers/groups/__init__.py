@@ -9,7 +9,6 @@ from sprocket.rocketmq.server.handlers.groups.groups import GroupHandlers
 from sprocket.rocketmq.server.handlers.groups.offsets import OffsetHandlers
 from sprocket.rocketmq.server.handlers.groups.progress import ProgressHandlers
 from sprocket.rocketmq.server.handlers.groups.relays import RelayHandlers
-from sprocket.rocketmq.server.handlers.groups.resets import ResetHandlers
 
 __all__ = [
     "AssignmentHandlers",
@@ -18,6 +17,5 @@ __all__ = [
     "OffsetHandlers",
     "ProgressHandlers",
     "RelayHandlers",
-    "ResetHandlers",
     "notify_ids_changed",
 ]

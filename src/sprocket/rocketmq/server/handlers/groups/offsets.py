@@ -1,21 +1,39 @@
-"""Requests about offsets: 14, 15 and 29 to 32."""
+"""Requests about offsets: 14, 15 and 29 to 32; those by which they are moved: 222, 308 and 314.
+
+The broker keeps a reset; nothing is pushed to consumers. Each consumer learns of it at its next
+pull of the queue, and until then its commits for that queue are ignored. A pull that waits is
+answered at once, so that it need not wait for a message.
+
+Source: RocketMQ `AdminBrokerProcessor`. Unlike there, a clone without a topic clones all topics,
+and the pull that learns of a reset does not overwrite it with what it would commit itself.
+"""
 
 from dataclasses import dataclass
+from functools import partial
 
+from sprocket.base.disk import gather
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.delivery import PullHold
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import Corrections, QueueOffsets
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.headers import (
+    CloneOffsets,
+    CorrectionOffsets,
     NoFields,
     OffsetAnswer,
     QueryConsumerOffset,
+    ResetOffset,
     SearchOffset,
     TimestampAnswer,
     TopicQueue,
     UpdateConsumerOffset,
 )
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
@@ -24,12 +42,15 @@ from sprocket.runtime.cold_reads import ColdReads
 
 @dataclass(frozen=True, slots=True)
 class OffsetHandlers:
-    """Where groups are, and where queues begin and end."""
+    """Where groups are and where they go on, and where queues begin and end."""
 
     _store: Store
     _topics: Topics
     _groups: Groups
+    _members: ClientManager
     _offsets: ConsumerOffsets
+    _hold: PullHold
+    _broker_name: str
 
     def rows(self, reads: ColdReads) -> list[Row]:
         """Return the table."""
@@ -40,6 +61,9 @@ class OffsetHandlers:
             row(RequestCode.GET_MAX_OFFSET, TopicQueue, self.get_max),
             row(RequestCode.GET_MIN_OFFSET, TopicQueue, self.get_min),
             row(RequestCode.GET_EARLIEST_MSG_STORETIME, TopicQueue, self.get_earliest, reads),
+            row(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffset, self.reset, reads),
+            row(RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsets, self.corrections),
+            row(RequestCode.CLONE_GROUP_OFFSET, CloneOffsets, self.clone),
         ]
 
     def query(self, _: Request, header: QueryConsumerOffset) -> Answer:
@@ -112,7 +136,92 @@ class OffsetHandlers:
         at_ms = self._store.stored_at_ms(header.topic, header.queue_id, first)
         return Answer(header=TimestampAnswer(timestamp=at_ms))
 
+    def reset(self, _: Request, header: ResetOffset) -> Answer:
+        """Send a group to a time, to the end, or in one queue to an offset."""
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist"
+            )
+        if not header.group.strip() or self._groups.get(header.group) is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"
+            )
+        if header.queue_id >= 0:
+            targets = {header.queue_id: self._target_of_one(header)}
+        else:
+            queues = range(topic.read_queues)
+            found = gather(partial(self._target_by_time, header, queue_id) for queue_id in queues)
+            targets = dict(zip(queues, found, strict=True))
+        if not targets:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"Topic {header.topic} has no queues to reset"
+            )
+        for queue_id, offset in targets.items():
+            self._offsets.reset(header.group, header.topic, queue_id, offset)
+            self._hold.wake(header.topic, queue_id)
+        told = {
+            MessageQueue(header.topic, self._broker_name, queue_id): offset
+            for queue_id, offset in targets.items()
+        }
+        return Answer(body=(bodies.encode(QueueOffsets(told)),))
+
+    def corrections(self, _: Request, header: CorrectionOffsets) -> Answer:
+        """Answer the smallest offset of any group by queue, some groups forgotten first."""
+        for group in (header.filter_groups or "").split(","):
+            if group.strip():
+                self._offsets.forget(group.strip())
+        offsets = self._offsets.by_queue(header.topic)
+        smallest: dict[int, int] = {}
+        for queue_id in sorted(offsets):
+            low = self._store.queue_range(header.topic, queue_id).min
+            there = [offset for offset in offsets[queue_id] if offset >= low]
+            if there:
+                smallest[queue_id] = min(there)
+        return Answer(body=(bodies.encode(Corrections(smallest)),))
+
+    def clone(self, _: Request, header: CloneOffsets) -> Answer:
+        """Give one group the offsets of another; nothing happens if either is not named."""
+        if header.src_group is None and not header.topic:
+            raise FieldUnreadable("neither a group nor a topic is named to be cloned")
+        if not header.src_group or not header.dest_group:
+            return Answer()
+        topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
+        for topic in topics:
+            if self._topics.get(topic) is not None and (
+                header.offline or self._may_take_over(header.dest_group, topic)
+            ):
+                self._offsets.clone(header.src_group, header.dest_group, topic)
+        return Answer()
+
     def _starts_in_memory(self, topic: str, queue_id: int) -> bool:
         """Tell whether the queue's message 0 is there and near the end of the log."""
         first = self._store.get_messages(topic, queue_id, QueueOffset(0), max_count=1)
         return first.status is GetStatus.FOUND and not first.suggest_slave
+
+    def _may_take_over(self, group: str, topic: str) -> bool:
+        """Tell whether a group that is online, if it is, subscribes to the topic at all."""
+        members = self._members.consumers(group)
+        return members is None or not members.subscriptions or topic in members.subscriptions
+
+    def _target_of_one(self, header: ResetOffset) -> int:
+        """Return where one queue is reset to.
+
+        Raises:
+            RequestRefused: SYSTEM_ERROR; the offset lies outside of the queue.
+        """
+        offset = header.offset
+        if offset is None or offset == -1:
+            return self._target_by_time(header, header.queue_id)
+        low, high = self._store.queue_range(header.topic, header.queue_id)
+        if not low <= offset <= high + 1:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"Target offset {offset} not in consume queue range [{low}-{high}]",
+            )
+        return offset
+
+    def _target_by_time(self, header: ResetOffset, queue_id: int) -> int:
+        if header.timestamp < 0:
+            return self._store.queue_range(header.topic, queue_id).max
+        return self._store.offset_by_time(header.topic, queue_id, header.timestamp, Boundary.LOWER)

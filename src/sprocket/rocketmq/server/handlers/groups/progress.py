@@ -1,10 +1,10 @@
 """Requests about how far groups are: 43, 45, 208, 300, 303, 317, 343 and 345."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Progress
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
@@ -39,7 +39,7 @@ class ProgressHandlers:
     _topics: Topics
     _members: ClientManager
     _offsets: ConsumerOffsets
-    _delays: Callable[[], DelayOffsets]
+    _delays: DelayProgress
     _address: str
     _clock: Clock
 
@@ -65,7 +65,8 @@ class ProgressHandlers:
 
     def delays(self, _: Request, _header: NoFields) -> Answer:
         """Answer how far the delivery of each delay level is."""
-        return Answer(body=(bodies.encode(self._delays()),))
+        table = DelayOffsets(version=self._delays.table.version, levels=self._delays.all())
+        return Answer(body=(bodies.encode(table),))
 
     def of_group(self, _: Request, header: GetConsumeStats) -> Sliced[Answer]:
         """Answer how far a group is; an unknown one is nowhere."""
