@@ -117,11 +117,9 @@ class ForeignStore(StoreError):
 
 
 class RequestRefused(SprocketError):
-    """A correct request that the server declines.
+    """A correct request that the server declines, with a code of the product.
 
-    Args:
-        code: The response code, a number of the product.
-        remark: One sentence for the person who reads it.
+    `remark` is one sentence for the person who reads it.
     """
 
     def __init__(self, code: int, remark: str) -> None:

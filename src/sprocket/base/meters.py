@@ -18,13 +18,7 @@ K = TypeVar("K")
 
 
 class Count(Struct):
-    """What was counted for one key.
-
-    Attributes:
-        times: How often something was counted.
-        messages: How many messages these were.
-        size: Their bytes.
-    """
+    """How often something was counted for one key, of how many messages and bytes."""
 
     times: int = 0
     messages: int = 0
@@ -47,12 +41,7 @@ class _Bucket(Generic[K]):
 
 
 class MeterWindow(Generic[K]):
-    """The buckets of one span.
-
-    Args:
-        bucket_seconds: How long a bucket takes things up.
-        count: How many there are.
-    """
+    """The buckets of one span; each takes things up for `bucket_seconds`."""
 
     def __init__(self, bucket_seconds: float, count: int) -> None:
         self._bucket_seconds = bucket_seconds
@@ -100,12 +89,7 @@ def _sum(counts: list[Count]) -> Count:
 
 
 class Meter(Generic[K]):
-    """Counts one kind of thing.
-
-    Attributes:
-        minute: The last minute, up to ten seconds ago at most.
-        hour: The last hour; it ends where the minute does.
-        day: The last day; the same.
+    """Counts one kind of thing; the windows end where `roll` was called last.
 
     Cost: `add` takes 0.1 µs.
     """

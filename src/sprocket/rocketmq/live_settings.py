@@ -38,11 +38,7 @@ class _Server:
 def of_broker(settings: Settings, folder: str, clock: Clock, users: Users) -> "LiveSettings":
     """Return those that a broker was started with: requests 25 and 26.
 
-    Args:
-        settings: All groups.
-        folder: Of the store.
-        clock: For the version.
-        users: Who takes up what.
+    `folder` is that of its store.
     """
     told = partial(aliases.to_broker_conf, folder=folder)
     server = _Server(aliases.BROKER, told, "Can not update config in black list.")

@@ -24,10 +24,6 @@ class Portal:
 
     It does not survive a fork: the child must make its own.
 
-    Args:
-        name: Of the thread.
-        make_loop: Makes the loop; called at once.
-
     Threads: any, except for the loop's own.
     """
 

@@ -24,11 +24,7 @@ that takes long does not hold up all others."""
 
 
 class ColdReads:
-    """Does work that reads, in attempts.
-
-    Args:
-        disk: Where it reads.
-        waiting_max: How much work may wait for the disk.
+    """Does work that reads, in attempts; no more than `waiting_max` of it waits for the disk.
 
     Threads: event loop only.
     """
@@ -72,12 +68,7 @@ class ColdReads:
     def go_on(
         self, stop: WouldBlock, work: Callable[[], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Do work whose first attempt has ended, once the disk has brought what it lacks.
-
-        Args:
-            stop: How it ended.
-            work: See `run`.
-            failed: See `run`.
+        """Do work whose first attempt has ended, once the disk brought what it lacks; see `run`.
 
         Raises:
             DiskBusy: See `run`.

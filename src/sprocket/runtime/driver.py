@@ -228,12 +228,7 @@ class Peer(asyncio.Protocol):
             self.is_open = True
 
     def speak_for(self, host: str, port: int) -> None:
-        """Take the address of the client that the other side, a load balancer, said it serves.
-
-        Args:
-            host: An IP address.
-            port: Its port.
-        """
+        """Take the address of the client that the other side, a load balancer, says it serves."""
         self.address, self.host = address_of((host, port))
 
     def rewire(self, transport: asyncio.Transport) -> None:
@@ -463,8 +458,7 @@ class Server:
     async def close(self, grace_seconds: float = CLOSE_GRACE_SECONDS) -> None:
         """Stop listening, write what is queued, close all connections and wait for that.
 
-        Args:
-            grace_seconds: How long to wait for peers that do not read before cutting them off.
+        Peers that do not read are cut off after `grace_seconds`.
         """
         self._stop_listening()
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -603,16 +597,9 @@ async def connect(
     timeout_seconds: float = CONNECT_SECONDS_MAX,
     tls: ssl.SSLContext | None = None,
 ) -> Peer:
-    """Open one connection.
+    """Open one connection; `factory`, `on_event` and `settings` are as for `listen`.
 
-    Args:
-        factory: Makes the connection object without I/O.
-        on_event: Called for each event, in order, in the turn of the loop that read it.
-        host: Whom to connect to.
-        port: And where.
-        settings: Limits; the defaults if None.
-        timeout_seconds: How long it may take, with the handshake.
-        tls: Encrypt it so; None: do not.
+    The handshake's time counts, where there is one.
 
     Raises:
         NotConnected: Nobody answered within `timeout_seconds`, or the address refused.

@@ -40,21 +40,14 @@ class Encryption(Protocol):
         """Whether plain connections are closed."""
 
     def obtain(self, use: Callable[[ssl.SSLContext], None], refuse: Callable[[str], None]) -> None:
-        """Call one of the two, now or later: with what to encrypt with, or with why not.
-
-        Args:
-            use: Gets what new handshakes use now.
-            refuse: Gets the reason why there is nothing to encrypt with.
-        """
+        """Call `use`, now or later, with what new handshakes use, or `refuse` with why not."""
 
 
 class Greeter(asyncio.Protocol):
     """Decides from its first bytes whose a connection is, and whether it is encrypted.
 
-    Args:
-        peer: Whose connection it is, as far as is known.
-        encryption: Of those that want it; None: they are refused.
-        believes: Says of an IP address whether a PROXY header from there counts.
+    Without `encryption` those that want it are refused. `believes` says of an IP address whether a
+    PROXY header from there counts.
 
     Threads: event loop only.
     """

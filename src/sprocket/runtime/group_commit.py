@@ -228,15 +228,7 @@ class JobThread(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What group commit runs on.
-
-    Attributes:
-        timers: The event loop's.
-        clock: Says how long a sync took.
-        fill_thread: Fills ahead.
-        sync_thread: Syncs the log, and does nothing else.
-        yield_core: Lets those run who are waited for.
-    """
+    """What group commit runs on; the thread that syncs the log does nothing else."""
 
     timers: Timers
     clock: Clock
@@ -263,15 +255,7 @@ class FlushMode:
 
 
 class GroupCommit(Generic[W, R]):
-    """See the head of the module.
-
-    Args:
-        log: What is written.
-        desk: Answers who waits.
-        follower: Works when they have their answers.
-        machine: What all this runs on.
-        mode: When to answer.
-        pressure: Told how much waits for a sync.
+    """See the head of the module; `pressure` is told how much waits for a sync.
 
     Threads: event loop only.
     """
@@ -455,13 +439,7 @@ class GroupCommit(Generic[W, R]):
         self._run_sync(job, group, 0 if self._is_slow else self._mode.wait_seconds_max)
 
     def _run_sync(self, job: Sync, group: list[W], wait_seconds: float) -> None:
-        """Have a sync run, and perhaps wait for that.
-
-        Args:
-            job: The sync.
-            group: Who waits for it.
-            wait_seconds: How long the loop may stand still.
-        """
+        """Have a sync run for a group; the loop may stand still for `wait_seconds`."""
         self._job_is_out = True
         self._syncing = group
         answers: R | None = None

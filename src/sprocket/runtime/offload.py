@@ -40,13 +40,7 @@ def yield_core() -> None:
 class _Job(Generic[T_co]):
     """A job, and how it went; any is a `_Job[object]`, since nobody gives it another `run`.
 
-    Args:
-        run: What to do.
-        done: Who is told.
-        is_awaited: Whether the loop stands still until `ended` is released; changed under `lock`.
-
-    Attributes:
-        is_over: It has run.
+    While `is_awaited` the loop stands still until `ended` is released; it is changed under `lock`.
     """
 
     __slots__ = ("done", "ended", "error", "is_awaited", "is_over", "lock", "result", "run")
@@ -82,10 +76,7 @@ def _noting_its_start(one: _Job[T]) -> threading.Lock:
 class DiskThread:
     """Threads that run jobs for the event loop that made them; mostly one.
 
-    Args:
-        name: The thread's name, for debuggers.
-        threads: How many; so many jobs run at once.
-        jobs_max: Jobs that may wait.
+    So many jobs run at once as there are threads; others wait, up to `jobs_max`.
 
     Threads: event loop only, except for what a job does.
     """
@@ -136,14 +127,10 @@ class DiskThread:
 
         If it takes longer than `seconds`, this returns, and `done` is called in a later turn.
 
-        Args:
-            seconds: How long to wait for it.
-            job: See `submit`.
-            done: See `submit`.
-            beside: Called here once the job has begun, before it is waited for; its own time does
-                not count. Costs another switch of threads, some 10 µs.
-            start: Has the system do the job by itself, without any thread of ours; `done` is given
-                no result then. Where it returns None, `job` is run.
+        `beside` is called here once the job has begun, before it is waited for; its own time does
+        not count. That costs another switch of threads, some 10 µs. `start` has the system do the
+        job by itself, without any thread of ours; `done` is given no result then. Where it returns
+        None, `job` is run.
         """
         pending = start()
         if pending is not None:

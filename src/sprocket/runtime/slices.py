@@ -50,12 +50,7 @@ class _Work(Generic[T_co]):
 
 
 class Slices:
-    """See the head of the module.
-
-    Args:
-        reads: Where calls that lack something wait for the disk.
-        call_soon: Makes a call in the next turn of the loop.
-        clock: Says when a slice is over.
+    """See the head of the module; calls that lack something wait for the disk in `reads`.
 
     Threads: event loop only.
     """
@@ -73,12 +68,7 @@ class Slices:
     def run(
         self, work: Sliced[T], done: Callable[[T], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Begin some work in the next turn of the loop.
-
-        Args:
-            work: What to do.
-            done: Is given what it returned.
-            failed: Is given what it raised.
+        """Begin some work in the next turn of the loop; its end is one call of `done` or `failed`.
 
         Raises:
             DiskBusy: Too much is under way, or it is to stop.

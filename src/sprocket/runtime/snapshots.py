@@ -41,13 +41,10 @@ class TableSync:
 
 
 class Snapshots:
-    """See the head of the module.
+    """See the head of the module; snapshots and syncs of journals may be one thread's work.
 
-    Args:
-        thread: Writes snapshots.
-        sync_thread: Syncs journals; it may be the same one.
-        tables: All tables, by the name that the log calls them.
-        durable: Those whose changes are not answered before they are on the disk.
+    The log calls tables by their names here. Changes to those that are `durable` are not answered
+    before they are on the disk.
 
     Threads: event loop only.
     """

@@ -27,16 +27,11 @@ class NotEnded(Exception):
 async def unless(event: asyncio.Event, work: Awaitable[T], end_seconds: float) -> T | None:
     """Do some work, but cancel it when an event comes before it is done.
 
-    Args:
-        event: What ends it.
-        work: What to do.
-        end_seconds: How long it may take to end then.
-
     Returns:
         What the work returned; None if it was cancelled.
 
     Raises:
-        NotEnded: It was cancelled and goes on.
+        NotEnded: It was cancelled and goes on after `end_seconds`.
         Exception: What the work raises.
     """
     working = asyncio.ensure_future(work)
@@ -58,11 +53,8 @@ def is_end_of(task: "asyncio.Task[object] | None", error: BaseException) -> bool
     """Say whether an error ends a task from outside, and was not raised by the code it runs.
 
     A cancellation and the closing of a coroutine look, to who runs a user's code, like something
-    that this code raised. They end the task only if somebody asked for that.
-
-    Args:
-        task: The task that ran the code, None outside of one.
-        error: What came out of it.
+    that this code raised. They end `task`, the one that ran it, only if somebody asked
+    for that; None stands for code that no task ran.
     """
     if isinstance(error, asyncio.CancelledError):
         return task is None or task.cancelling() > 0
@@ -70,12 +62,9 @@ def is_end_of(task: "asyncio.Task[object] | None", error: BaseException) -> bool
 
 
 class Tasks:
-    """A named group of tasks that live as long as their owner.
+    """A group of tasks that live as long as their owner, which it is named after in the log.
 
     A task that fails unexpectedly is logged, with its name and the group's; the others go on.
-
-    Args:
-        name: What the owner is, for the log.
 
     Threads: event loop only.
     """

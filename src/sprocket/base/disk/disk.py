@@ -180,13 +180,10 @@ class Disk(Protocol):
     def open(
         self, path: str, *, write: bool = False, create: bool = False, size: int | None = None
     ) -> File:
-        """Open a file.
+        """Open a file for reading, or for writing too.
 
-        Args:
-            path: The file.
-            write: Allow writing.
-            create: Make it, empty, if it is not there; needs `write`.
-            size: Length in bytes to give it (sparse) when this call made it.
+        `create` makes it if it is not there, empty or with `size` bytes of zeros that take no
+        space; it needs `write`.
 
         Raises:
             FileMissing: It is not there and `create` is false.
@@ -216,10 +213,8 @@ class Disk(Protocol):
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         """Make a folder and the parents it lacks; an existing one is left alone.
 
-        Args:
-            path: The folder.
-            durable: Return when all that were made are on the disk; if not, each is after a
-                `sync_folder` of the one that it is in.
+        If not `durable`, each one that was made is on the disk after a `sync_folder` of the one
+        that it is in.
         """
 
     def remove(self, path: str) -> None:

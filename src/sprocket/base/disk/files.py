@@ -64,11 +64,8 @@ def remove_if_there(disk: Disk, path: str) -> None:
 def replace_file(disk: Disk, path: str, data: bytes, *, keep_backup: bool = False) -> None:
     """Give a file a new content, so that after a crash it has the old or the new one whole.
 
-    Args:
-        disk: Where.
-        path: The file; its folder exists.
-        data: The new content.
-        keep_backup: First keep the old content as `<path>.bak`, durable as well.
+    Its folder exists. `keep_backup` first keeps the old content as `<path>.bak`, durable as well.
+
     Durability: on return the new content is on the disk.
     """
     folder = os.path.dirname(path)

@@ -93,10 +93,6 @@ class _Time(ctypes.Structure):
 class _Context:
     """What the kernel keeps for one request at a time; it lives as long as the process.
 
-    Args:
-        call: `syscall` of the C library.
-        numbers: Of the calls.
-
     Raises:
         OSError: The kernel has no asynchronous I/O for this process, or no more of it.
     """
@@ -176,9 +172,7 @@ class _KernelSync:
 class KernelSyncs:
     """Has the kernel sync files, as many at once as are asked for.
 
-    Args:
-        call: `syscall` of the C library; it sets `errno`.
-        numbers: Of the calls.
+    `call` is the C library's `syscall`, which sets `errno`.
     """
 
     def __init__(self, call: Callable[..., int], numbers: Numbers) -> None:

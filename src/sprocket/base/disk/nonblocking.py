@@ -67,8 +67,7 @@ class Missing(Protocol):
 class WouldBlock(Exception):
     """A read that would have waited for the disk; an attempt ends with it.
 
-    Args:
-        missing: What the disk has to bring first.
+    `missing` is what the disk has to bring first.
     """
 
     def __init__(self, missing: list[Missing]) -> None:
@@ -115,14 +114,8 @@ def following(read: Callable[[], bytes], follow: Follow) -> bytes:
 class Attempt:
     """What was fetched for one piece of work; it is used by one attempt after the other.
 
-    Args:
-        this_thread: Names the thread that runs; what others read meanwhile is no part of this.
-
-    Attributes:
-        fetched: What was fetched so far.
-        this_thread, thread: How to ask for the name of the thread that runs, and that of its own.
-
-    Threads: the one that made it.
+    It belongs to the thread that makes it, as `this_thread` names it: what others read meanwhile is
+    no part of it.
     """
 
     __slots__ = ("_closing", "_opened", "fetched", "this_thread", "thread")
@@ -152,15 +145,10 @@ class Attempt:
     def opened(
         self, path: str, wrap: "Callable[[File], _NonblockingFile]", *, write: bool
     ) -> "_NonblockingFile | None":
-        """Return a file that was opened, the same to each attempt; None if it was not.
+        """Return a file that was opened, as `wrap` makes it of that; None if it was not.
 
-        Work lets go of a file when it has read it and begins again for the next one: it must find
-        the first one open still.
-
-        Args:
-            path: The file.
-            wrap: Makes of it what work is given.
-            write: What it was opened for.
+        It is the same to each attempt: work lets go of a file when it has read it and begins again
+        for the next one, and must find the first one open still.
 
         Raises:
             StoreError: It could not be.
@@ -199,13 +187,9 @@ class Attempt:
 
 
 class NonblockingDisk:
-    """A disk whose files do not wait for it within an attempt; else it is like the one below.
-
-    Args:
-        disk: The one below.
+    """A disk whose files do not wait for it within an attempt; else it is like the one `below`.
 
     Attributes:
-        below: That.
         current: The attempt that is under way, on whichever thread.
         scratch: Where attempts read to.
 

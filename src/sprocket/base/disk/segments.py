@@ -81,10 +81,8 @@ class OpenFiles:
     """The segments that have their file open, together no more than a limit; the oldest goes.
 
     A file that is let go stays open as long as somebody has it in hand, a sync or a read on another
-    thread or the view of an answer, and is closed with the last of them.
-
-    Args:
-        limit: Files; one that is mapped holds two descriptors.
+    thread or the view of an answer, and is closed with the last of them. One that is mapped holds
+    two descriptors.
     """
 
     def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
@@ -107,15 +105,9 @@ class OpenFiles:
 
 
 class Segment:
-    """One file of the set.
+    """One file of the set; its name tells `start`, the offset of its first byte.
 
-    Args:
-        disk: Where it lies.
-        folder: Where it lies.
-        start: The offset of its first byte, which its name tells.
-        size: Its length. Where the file is shorter, zeros stand for the rest.
-        write: Whether it is opened for writing.
-        open_files: Bounds how many are open.
+    Where the file is shorter than `size`, zeros stand for the rest.
     """
 
     __slots__ = (
@@ -276,9 +268,7 @@ class Segment:
 class SegmentReader:
     """Reads a segment from front to back, by calls that can fail, a piece at a time.
 
-    Args:
-        segment: What is read.
-        piece_bytes: How much is read at once, where so much was written.
+    A piece has `piece_bytes`, where so much was written.
     """
 
     def __init__(self, segment: Segment, piece_bytes: int) -> None:
@@ -315,14 +305,11 @@ class SegmentReader:
 
 
 class SegmentFiles:
-    """The files of one folder, in order.
+    """The files of one folder, in order; the folder is made when the first one is added.
 
-    Args:
-        disk: Where they lie.
-        folder: Their folder; made when the first file is added.
-        segment_bytes: Length of every file.
-        write: Whether files are opened for writing; if not, nothing is changed on the disk.
-        open_files: Bounds how many are open, where several sets share one bound.
+    Without `write` nothing is changed on the disk. `open_files` is given where several sets share
+    one bound.
+
     Threads: one at a time.
     """
 
@@ -483,10 +470,8 @@ class SegmentFiles:
     def drop_from(self, offset: int, *, durable: bool = False) -> list[int]:
         """Delete the files that begin at `offset` or later, newest first; return their starts.
 
-        Args:
-            offset: Where the first file to delete may begin.
-            durable: Each deletion is on the disk before the next one, so that no crash leaves a
-                gap between the files.
+        If `durable`, each deletion is on the disk before the next one, so that no crash leaves a
+        gap between the files.
         """
         dropped = []
         while self._segments and self._segments[-1].start >= offset:
@@ -565,13 +550,10 @@ def fill_up(disk: Disk, short: Sequence[ShortFile], segment_bytes: int) -> None:
 
 
 def create_segment(disk: Disk, path: str, segment_bytes: int, *, durable: bool) -> None:
-    """Create a segment's file, in place of one that a failed attempt left behind.
+    """Create a segment's file, full of zeros, in place of one that a failed attempt left behind.
 
-    Args:
-        disk: Where.
-        path: The file, in an existing folder; it holds nothing that is wanted.
-        segment_bytes: Its length; its content is zeros.
-        durable: Return when size and name are on the disk.
+    Its folder exists, and what is there holds nothing that is wanted. If `durable`, size and name
+    are on the disk on return.
 
     Raises:
         DiskFull, DiskFailed: The file is not there, if it could be removed.

@@ -31,15 +31,7 @@ there returns, which is more than the type of a generator can say."""
 def advance(
     steps: Generator[Call, Any, object], result: Any = None, error: BaseException | None = None
 ) -> Call | None:
-    """Go on to the next call.
-
-    Args:
-        steps: The work.
-        result: What the call before this one returned.
-        error: What it raised instead.
-
-    Returns:
-        The next call, None when the work is done.
+    """Go on to the next call, given what the one before returned or raised; None: all is done.
 
     Raises:
         BaseException: Whatever the work raises, `error` if it did not catch that.

@@ -26,12 +26,7 @@ SYNC_BYTES = MIB
 
 
 class BackedFile:
-    """A file that is replaced as a whole, with what it was before in `.bak`.
-
-    Args:
-        disk: Where it lies.
-        path: The file; its folder exists.
-    """
+    """A file that is replaced as a whole, with what it was before in `.bak`; its folder exists."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk

@@ -45,11 +45,7 @@ class Lookup:
     _settings: LiveSettings
 
     def route(self, topic: str, *, zone: str | None = None) -> TopicRoute:
-        """Return where a topic lies.
-
-        Args:
-            topic: Its name.
-            zone: Only brokers of this zone, and those that have no master; None for all.
+        """Return where a topic lies; in a zone, on its brokers and on those that have no master.
 
         Raises:
             RequestRefused: TOPIC_NOT_EXIST.

@@ -133,12 +133,7 @@ class RouteTables:
     def register(
         self, link: BrokerLink, header: RegisterBroker, body: RegisterBrokerBody
     ) -> Registered:
-        """Take in what a broker says of itself.
-
-        Args:
-            link: The broker's connection.
-            header: Who it is.
-            body: All its topics, or one that has just changed, and the version of their table.
+        """Take in what a broker says of itself: all its topics, or one that has just changed.
 
         Raises:
             RequestRefused: SYSTEM_ERROR; a name or the address is empty, or a broker that is not

@@ -43,14 +43,7 @@ NOT_ON_VIP = frozenset(
 
 
 def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: str) -> list[Row]:
-    """Return the rows of the codes that clients use.
-
-    Args:
-        broker: The broker.
-        channels: Asks its clients something.
-        routes: Asks NameServers where a topic is.
-        name: The broker's.
-    """
+    """Return the rows of the codes that clients use."""
     store, topics, groups = broker.store, broker.topics, broker.groups
     members, reads, host = broker.members, broker.reads, broker.store_host
     return [
@@ -79,14 +72,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
 def of_administrators(
     broker: Broker, registration: Registration, settings: Settings, slices: Slices
 ) -> list[Row]:
-    """Return the rows of the codes that administrators use.
-
-    Args:
-        broker: The broker.
-        registration: Tells NameServers of new topics.
-        settings: All groups.
-        slices: Does what is long, in slices.
-    """
+    """Return the rows of the codes that administrators use."""
     store, name, place = broker.store, settings.broker.name, broker.place
     clock = place.clock
     progress = Progress(

@@ -41,16 +41,7 @@ RELAY_VERSION_MIN = 62
 
 @dataclass(frozen=True, slots=True)
 class RelayHandlers:
-    """Questions on their way to consumers.
-
-    Args:
-        members: Knows the connections of consumers.
-        topics: Their system flags go along with a message.
-        groups: The same.
-        store: Where the message of 309 lies.
-        channels: Asks the consumers.
-        broker_name: Goes along with a message.
-    """
+    """Questions on their way to consumers, with what the broker knows of group and topic."""
 
     _members: ClientManager
     _topics: Topics

@@ -31,12 +31,7 @@ _FOUND, _NOT_FOUND = GetStatus.FOUND, ResponseCode.PULL_NOT_FOUND  # Enum is slo
 class PullHandlers:
     """Pulls: answered at once, or when something arrives, or when the wait is over.
 
-    Args:
-        puller: Checks and reads.
-        hold: Where pulls wait.
-        reads: Asks the disk, so that the loop does not wait for it.
-        stats: Counts what is handed out.
-        watch: Is told of connections whose pulls wait.
+    `_watch` is told of connections whose pulls wait.
     """
 
     _puller: PullService
@@ -53,13 +48,7 @@ class PullHandlers:
         ]
 
     def pull(self, request: Request, header: PullMessage, *, is_first: bool = True) -> None:
-        """Answer a pull, or let it wait.
-
-        Args:
-            request: Whose it is.
-            header: What of.
-            is_first: It has not waited for a message yet, and may.
-        """
+        """Answer a pull, or let it wait for a message; it may wait once."""
         try:
             found = self._reads.attempt(self._pulled, request, header, is_first)
             if found is not None:

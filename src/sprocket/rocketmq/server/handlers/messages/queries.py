@@ -18,12 +18,7 @@ from sprocket.runtime.cold_reads import ColdReads
 
 @dataclass(frozen=True, slots=True)
 class QueryHandlers:
-    """Answers with stored records, unchanged.
-
-    Args:
-        queries: Looks for them.
-        members: Say what a group wants.
-    """
+    """Answers with stored records, unchanged."""
 
     _queries: Queries
     _members: ClientManager

@@ -53,16 +53,7 @@ _log = log.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplyHandlers:
-    """Replies on their way back.
-
-    Args:
-        sender: Makes the record to store.
-        durable: Stores it.
-        members: Knows the connections of clients.
-        channels: Pushes the reply.
-        store_host: The broker's address, as records hold it.
-        now_ms: The broker's clock.
-    """
+    """Replies on their way back, over the connections that members produce on."""
 
     _sender: Sender
     _durable: DurableAppender
