@@ -28,10 +28,6 @@ class _Decompressor(Protocol):
     def decompress(self, data: Any, max_length: int, /) -> bytes: ...
 
 
-def _zlib_decompressor() -> _Decompressor:
-    return zlib.decompressobj()
-
-
 def _lz4() -> Any:
     try:
         from lz4 import frame
@@ -42,11 +38,6 @@ def _lz4() -> Any:
     return frame
 
 
-def _lz4_decompressor() -> _Decompressor:
-    decompressor: _Decompressor = _lz4().LZ4FrameDecompressor()
-    return decompressor
-
-
 def _zstd() -> Any:
     try:
         from compression import zstd  # Python 3.14 and later
@@ -55,15 +46,10 @@ def _zstd() -> Any:
     return zstd
 
 
-def _zstd_decompressor() -> _Decompressor:
-    decompressor: _Decompressor = _zstd().ZstdDecompressor()
-    return decompressor
-
-
 _DECOMPRESSORS: dict[Method, Callable[[], _Decompressor]] = {
-    Method.ZLIB: _zlib_decompressor,
-    Method.LZ4: _lz4_decompressor,
-    Method.ZSTD: _zstd_decompressor,
+    Method.ZLIB: zlib.decompressobj,
+    Method.LZ4: lambda: _lz4().LZ4FrameDecompressor(),
+    Method.ZSTD: lambda: _zstd().ZstdDecompressor(),
 }
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from dataclasses import dataclass
 
 from sprocket.base.errors import StoreLocked
 
@@ -16,12 +17,12 @@ except ImportError:  # as on Windows
 _held: set[tuple[int, int]] = set()
 
 
+@dataclass(slots=True)
 class FileLock:
     """A record lock on the first byte, which is what Java's `FileChannel.tryLock` takes."""
 
-    def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
-        self._descriptor = descriptor
-        self._identity = identity
+    _descriptor: int
+    _identity: tuple[int, int]
 
     def release(self) -> None:
         """Give the lock up; a second call does nothing."""

@@ -19,6 +19,7 @@ import platform
 import sys
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, NoReturn, Protocol
 
 _FDSYNC = 3
@@ -141,17 +142,13 @@ class _Context:
         return done
 
 
+@dataclass(slots=True)
 class _KernelSync:
     """One sync; its context may be used again when it has ended."""
 
-    __slots__ = ("_context", "_free", "_refuse")
-
-    def __init__(
-        self, context: _Context, free: deque[_Context], refuse: Callable[[OSError], NoReturn]
-    ) -> None:
-        self._context = context
-        self._free = free
-        self._refuse = refuse
+    _context: _Context
+    _free: deque[_Context]
+    _refuse: Callable[[OSError], NoReturn]
 
     def wait(self, seconds: float | None = None) -> bool:
         """See `PendingSync`."""

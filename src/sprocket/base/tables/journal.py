@@ -66,16 +66,14 @@ class _Segment:
     """Whether the disk is known to have its name."""
 
 
+@dataclass(frozen=True, slots=True)
 class JournalSync:
     """Makes durable the lines that were there when it was begun; see `Journal.begin_sync`."""
 
-    __slots__ = ("_disk", "segments", "sequence")
-
-    def __init__(self, disk: Disk, segments: list[_Segment], sequence: int) -> None:
-        self._disk = disk
-        self.segments = segments
-        self.sequence = sequence
-        """Up to which line."""
+    _disk: Disk
+    segments: list[_Segment]
+    sequence: int
+    """Up to which line."""
 
     def run(self) -> None:
         """Do it.
@@ -152,17 +150,15 @@ class Journal(Generic[E_co]):
         found: list[E_co] = []
         last = covered or 0
         lost: list[str] = []
-        for number in self._numbers:
-            path = _name(self._path, number)
-            read = _read(self._disk, path, covered, last, self._decode)
+        for read in _read_all(self._disk, self._path, covered, self._decode):
             found += read.entries
             last = read.last
             if read.torn_bytes:
-                _log.warning("the end of a journal is torn", path=path, bytes=read.torn_bytes)
+                _log.warning("the end of a journal is torn", path=read.path, bytes=read.torn_bytes)
             if read.is_lost:
-                lost.append(path)
+                lost.append(read.path)
             else:
-                self._segments.append(_Segment(path, last))
+                self._segments.append(_Segment(read.path, last))
         for path in lost:
             remove_if_there(self._disk, path)
         if lost:
@@ -308,13 +304,8 @@ class Journal(Generic[E_co]):
 
 def read_lines(disk: Disk, path: str, covered: int | None, decode: Callable[[bytes], E]) -> list[E]:
     """Return what `Journal.replay` would, and change nothing: for who only looks at a table."""
-    found: list[E] = []
-    last = covered or 0
-    for number in _numbers(disk, path):
-        read = _read(disk, _name(path, number), covered, last, decode)
-        found += read.entries
-        last = read.last
-    return found
+    reads = _read_all(disk, path, covered, decode)
+    return [entry for read in reads for entry in read.entries]
 
 
 def segment_paths(disk: Disk, path: str) -> list[str]:
@@ -326,10 +317,22 @@ def segment_paths(disk: Disk, path: str) -> list[str]:
 class _Read(Generic[E]):
     """What one segment gave; `last` is the sequence of the last line so far."""
 
+    path: str
     entries: list[E]
     last: int
     torn_bytes: int
     is_lost: bool
+
+
+def _read_all(
+    disk: Disk, path: str, covered: int | None, decode: Callable[[bytes], E]
+) -> Iterator[_Read[E]]:
+    """Read one segment after the other."""
+    last = covered or 0
+    for segment_path in segment_paths(disk, path):
+        read = _read(disk, segment_path, covered, last, decode)
+        last = read.last
+        yield read
 
 
 def _read(
@@ -347,7 +350,7 @@ def _read(
             last = sequence
             if covered is not None:
                 entries.append(entry)
-    return _Read(entries, last, len(data) - end, is_lost=end == 0)
+    return _Read(path, entries, last, len(data) - end, is_lost=end == 0)
 
 
 def _lines(data: bytes, decode: Callable[[bytes], E]) -> Iterator[tuple[int, int, E]]:
