@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from sprocket.rocketmq.geometry import Geometry
-from sprocket.rocketmq.store_settings import RetentionSettings, StoreSettings
+from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 
 
 def test_small_messages_fit_a_small_log() -> None:

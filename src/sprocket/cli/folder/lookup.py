@@ -15,10 +15,10 @@ from sprocket.cli.terminal import message
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 from sprocket.rocketmq.store.log import Damage
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 
 class NothingFound(StoreError):

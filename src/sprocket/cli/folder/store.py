@@ -15,7 +15,7 @@ from sprocket.base.nearest import hint
 from sprocket.cli.folder import repair
 from sprocket.cli.folder.repair import AsJson, Folder
 from sprocket.cli.terminal import output, tables
-from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
+from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.store.store import Store

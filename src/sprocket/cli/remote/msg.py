@@ -12,7 +12,7 @@ from sprocket.cli.options import AsJson
 from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.cli.terminal import output, tables
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
-from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
+from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import Message, ReceivedMessage

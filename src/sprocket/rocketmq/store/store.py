@@ -27,7 +27,12 @@ from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
+from sprocket.rocketmq.settings import (
+    FOUND_MESSAGES_MAX,
+    Geometry,
+    RetentionSettings,
+    StoreSettings,
+)
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.log import (
     Appender,
@@ -54,7 +59,6 @@ from sprocket.rocketmq.store.read import (
 from sprocket.rocketmq.store.recovery import Checkpointer, Deleter, RecoveryReport
 from sprocket.rocketmq.store.reput import Fresh, Reput
 from sprocket.rocketmq.store.retention import Retention
-from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
 
 INDEX_STEP_RECORDS = 1024
 """Records that upkeep puts into the index before it lets others go on: about 1 ms."""

@@ -15,8 +15,8 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryConsumeQueue, QueryMessage
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store_settings import StoreSettings
 
 _log = log.get_logger(__name__)
 

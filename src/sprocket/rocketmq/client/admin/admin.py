@@ -15,7 +15,7 @@ from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
-from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
+from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 
 class Admin:

@@ -13,7 +13,7 @@ from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue
 from sprocket.rocketmq.remoting import split_address
-from sprocket.rocketmq.store_settings import FOUND_MESSAGES_MAX
+from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 _QUERY_TIMEOUT_MS = 18_000
 """An index may be cold; RocketMQ's clients give a query three times 6 s."""

@@ -9,8 +9,8 @@ from sprocket.rocketmq.broker.delivery import Queries, query
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store_settings import StoreSettings
 
 
 class FakeStore:
