@@ -252,7 +252,6 @@ NEED_NUMPY = {
     "rocketmq.codec.columns.columns",
     "rocketmq.codec.columns.record_batch",
     "rocketmq.codec.record.batch_rows",
-    "rocketmq.store.queue.unit_batch",
 }
 """Whoever imports these looks whether numpy is there, as for numpy itself."""
 

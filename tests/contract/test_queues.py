@@ -28,8 +28,8 @@ from sprocket.rocketmq.store.queue import (
     Queue,
     Queues,
     RocksQueues,
+    UnitBatch,
     rocks_database,
-    unit_batch,
 )
 from sprocket.testing.disk import SimulatedDisk
 
@@ -280,11 +280,11 @@ def test_columns_and_entries_make_the_same_units(engine: Engine) -> None:
     for queues in lives(engine):
         is_new = len(queues) == 0
         assert queues.put_round(whole.entries()[:10]) == (10 if is_new else 0)
-        queues.put_batch(part(whole, 0, 30))
-        queues.put_batch(part(whole, 20, 60))
+        queues.put_batch(UnitBatch.of(part(whole, 0, 30)))
+        queues.put_batch(UnitBatch.of(part(whole, 20, 60)))
         queues.put_round(whole.entries()[50:90])
-        queues.put_batch(part(whole, 90, len(records)))
-        assert queues.put_batch(whole) == 0
+        queues.put_batch(UnitBatch.of(part(whole, 90, len(records))))
+        assert queues.put_batch(UnitBatch.of(whole)) == 0
         for (topic, queue_id), count in offsets.items():
             found = queues.queue(topic, queue_id)
             assert found is not None
@@ -301,9 +301,9 @@ def test_columns_may_hold_records_without_a_unit(engine: Engine) -> None:
     """Or nothing else; the log counts as dispatched behind the last unit."""
     flags = {0: TRANSACTION_PREPARED, 2: TRANSACTION_ROLLBACK}
     made = batch(("T", 0, 0), ("T", 0, 0), ("T", 0, 0), flags=flags)
-    assert engine.queues.put_batch(part(made, 0, 1)) == 0
+    assert engine.queues.put_batch(UnitBatch.of(part(made, 0, 1))) == 0
     assert len(engine.queues) == 0
-    assert engine.queues.put_batch(made) == 1
+    assert engine.queues.put_batch(UnitBatch.of(made)) == 1
     assert units(only(engine.queues), 0) == [
         (int(made.physical_offset[1]), int(made.size[1]), int(made.tags_code[1]))
     ]
@@ -313,12 +313,12 @@ def test_columns_may_hold_records_without_a_unit(engine: Engine) -> None:
 def test_columns_may_begin_a_queue_anywhere_but_not_leave_out_messages(engine: Engine) -> None:
     """A gap is an error that shifts nothing."""
     made = batch(("T", 0, 5), ("T", 0, 6), ("T", 0, 7), ("T", 0, 8))
-    assert engine.queues.put_batch(part(made, 0, 2)) == 2
+    assert engine.queues.put_batch(UnitBatch.of(part(made, 0, 2))) == 2
     assert span(engine.queues) == (5, 7)
     with pytest.raises(CorruptRecord, match="T/0 ends at 7, the log has its message 8"):
-        engine.queues.put_batch(part(made, 3, 4))
+        engine.queues.put_batch(UnitBatch.of(part(made, 3, 4)))
     assert span(engine.queues) == (5, 7)
-    assert engine.queues.put_batch(part(made, 1, 4)) == 2
+    assert engine.queues.put_batch(UnitBatch.of(part(made, 1, 4))) == 2
     assert span(engine.queues) == (5, 9)
 
 
@@ -329,10 +329,8 @@ def test_columns_may_leave_out_what_is_lost_and_has_fillers_already(engine: Engi
     queues = engine.queues
     queues.put_round(entries[:5])
     queues.fill_to("T", 0, 6)
-    found = unit_batch.UnitBatch(
-        [unit_batch.UnitPart(part(made, 4, 5)), unit_batch.UnitPart(part(made, 6, 8))]
-    )
-    assert queues.put_batch(found) == 2
+    found = [UnitBatch.of(part(made, 4, 5)), UnitBatch.of(part(made, 6, 8))]
+    assert queues.put_batch(UnitBatch.joined(found)) == 2
     assert span(queues) == (0, 8)
     assert [unit[0] for unit in units(only(queues), 6)] == [e.physical_offset for e in entries[6:]]
 

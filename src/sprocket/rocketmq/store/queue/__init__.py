@@ -25,6 +25,7 @@ from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.queue_units import Subscriptions, UnitAssigner, delays_ms
 from sprocket.rocketmq.store.queue.rocks_database import CURRENT, is_database, read_all
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
+from sprocket.rocketmq.store.queue.runs import UnitBatch
 
 __all__ = [
     "ANYWHERE",
@@ -47,6 +48,7 @@ __all__ = [
     "RocksQueues",
     "Subscriptions",
     "UnitAssigner",
+    "UnitBatch",
     "UnitRead",
     "delays_ms",
     "engines",

@@ -20,10 +20,9 @@ which a message was stored are right, and only these are ours.
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 
 from sprocket.base.disk import Disk, Steps
-from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
+from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
@@ -31,6 +30,7 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.engine import ANYWHERE, LastUnit, UnitRead
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles, Unsynced
+from sprocket.rocketmq.store.queue.runs import Q, Run
 
 BATCH_UNIT = struct.Struct(">qiqqqhii")
 """Physical offset, record size, tags code, store time, first offset, count, −1, 0."""
@@ -157,31 +157,18 @@ class BatchQueue:
 
     # Writing.
 
-    def append(self, offset: int, entries: Sequence[Entry], end: int) -> None:
-        """Write the units of records at the end of the queue; one write for each file they touch.
-
-        Args:
-            offset: Queue offset of the first; anything for a blank queue, else `max_offset`.
-            entries: The records, in order.
-            end: Physical end of the last one.
-
-        Raises:
-            CorruptRecord: Messages are missing in between.
-            DiskFull, DiskFailed: None of them counts; they may be put again.
-        """
+    def append(self, run: Run[Q]) -> int:
+        """Write the units of records at the end of the queue; see `FileQueue.append`."""
         if self.is_blank:
-            self.begin(offset)
-        elif offset != self.max_offset:
-            raise CorruptRecord(
-                f"queue {self.topic}/{self.queue_id} ends at {self.max_offset}, "
-                f"the log has its message {offset} before {end}"
-            )
-        if entries:
-            units = b"".join([_packed(entry) for entry in entries])
-            self._files.write(self._stop * UNIT_BYTES, units)
-            self._stop += len(entries)
-            self.max_offset = QueueOffset(entries[-1].next_offset)
-        self.end = PhysicalOffset(end)
+            self.begin(run.first)
+        assert run.first == self.max_offset, "a message is missing"
+        entries = run.entries
+        units = b"".join([_packed(entry) for entry in entries])
+        self._files.write(self._stop * UNIT_BYTES, units)
+        self._stop += len(entries)
+        self.max_offset = QueueOffset(entries[-1].next_offset)
+        self.end = PhysicalOffset(run.end)
+        return len(entries)
 
     def begin(self, offset: int) -> None:
         """Let an empty queue go on at `offset`."""

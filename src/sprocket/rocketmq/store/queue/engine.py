@@ -28,9 +28,8 @@ from sprocket.rocketmq.geometry import QUEUE_UNIT_BYTES
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 
-if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns import RecordBatch
-    from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
+if TYPE_CHECKING:
+    from sprocket.rocketmq.store.queue.runs import UnitBatch
 
 QUEUE_UNIT = struct.Struct(">qiq")
 """Physical offset, record size, tags code."""
@@ -245,12 +244,11 @@ class Queues(Protocol):
         Durability: none before `flush`.
         """
 
-    def put_batch(self, batch: "RecordBatch | UnitBatch", step: Step = unwatched) -> int:
+    def put_batch(self, batch: "UnitBatch", step: Step = unwatched) -> int:
         """Put the units of a batch; what a queue has of them already is passed over.
 
         Args:
-            batch: Its records are their own units, see `UnitAssigner.are_records`, and the
-                offsets of each queue have no gap in it, but among those that the queue has already.
+            batch: The offsets of each queue have no gap, but among those that it has already.
             step: Told how far it is.
 
         Returns:

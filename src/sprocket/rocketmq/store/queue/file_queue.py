@@ -6,13 +6,11 @@ docstring what a queue promises. See `docs/formats/consume-queue.md`.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from sprocket.base.disk import Disk, Steps
-from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
+from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
-from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
@@ -28,6 +26,7 @@ from sprocket.rocketmq.store.queue.engine import (
 )
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles, Unsynced
+from sprocket.rocketmq.store.queue.runs import Q, Run
 
 _AHEAD_UNITS = 256
 """So many are read at once: eight times what a consumer asks for mostly. They are kept for each of
@@ -104,7 +103,8 @@ class FileQueue:
     @property
     def is_blank(self) -> bool:
         """Whether it holds no unit at all, not even a filler, so that it may begin anywhere."""
-        return self.max_offset == self.first_kept
+        # Only the first offset of a file can be it; asking for the file takes longer.
+        return self.max_offset % self._units_per_file == 0 and self.max_offset == self.first_kept
 
     @property
     def first_kept(self) -> QueueOffset:
@@ -188,44 +188,28 @@ class FileQueue:
 
     # Writing.
 
-    def append(self, offset: int, entries: Sequence[Entry], end: int) -> None:
-        """Write units at the end of the queue; one write for each file they touch.
-
-        Args:
-            offset: Queue offset of the first; anything for a blank queue, else `max_offset`.
-            entries: The records, in order.
-            end: Physical end of the last one.
+    def append(self, run: Run[Q]) -> int:
+        """Write units at the end of the queue, one write a file; return how many they are.
 
         Raises:
-            CorruptRecord: Units are missing in between.
             DiskFull, DiskFailed: None of them counts; they may be put again.
         """
-        self._go_to(offset, end)
-        codes = [entry.tags_code for entry in entries]
-        if self._extension is not None:
-            self._extension.go_to(self._last_address())
-            codes = self._extension.put(entries)
-        pairs = zip(entries, codes, strict=True)
-        self._write(
-            b"".join([QUEUE_UNIT.pack(e.physical_offset, e.size, code) for e, code in pairs])
-        )
-        self.end = PhysicalOffset(end)
-
-    def append_units(self, offset: int, units: bytes, end: int) -> None:
-        """Do as `append` with units of a plain queue."""
-        self._go_to(offset, end)
-        self._write(units)
-        self.end = PhysicalOffset(end)
-
-    def _go_to(self, offset: int, end: int) -> None:
-        """Begin a blank queue at `offset`; refuse to leave out messages."""
         if self.is_blank:
-            self._begin(offset)
-        elif offset != self.max_offset:
-            raise CorruptRecord(
-                f"queue {self.topic}/{self.queue_id} ends at {self.max_offset}, "
-                f"the log has its message {offset} before {end}"
+            self._begin(run.first)
+        assert run.first == self.max_offset, "a unit never stands elsewhere"
+        if self._extension is None:
+            units = run.units()
+        else:
+            self._extension.go_to(self._last_address())
+            entries = run.entries
+            codes = self._extension.put(entries)
+            pairs = zip(entries, codes, strict=True)
+            units = b"".join(
+                [QUEUE_UNIT.pack(e.physical_offset, e.size, code) for e, code in pairs]
             )
+        self._write(units)
+        self.end = PhysicalOffset(run.end)
+        return len(units) // UNIT_BYTES
 
     def begin(self, offset: int) -> None:
         """Make the first file of a queue that goes on at `offset`."""

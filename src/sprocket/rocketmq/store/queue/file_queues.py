@@ -23,7 +23,6 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -43,24 +42,22 @@ from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
-from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import check_topic, trash
-from sprocket.rocketmq.store.queue import queue_files
+from sprocket.rocketmq.store.queue import queue_files, runs
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
-    QUEUE_UNIT,
     QUEUES_PER_STEP,
     UNIT_BYTES,
-    UNIT_TYPE,
     LastUnit,
     QueueKey,
 )
 from sprocket.rocketmq.store.queue.extension import Extension
 from sprocket.rocketmq.store.queue.file_queue import Ends, FileQueue
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles, move_away, sync_all
+from sprocket.rocketmq.store.queue.runs import Run, UnitBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,6 @@ class OtherKinds:
     extend: bool = False
     batch_topics: set[str] = field(default_factory=set)
 
-
-try:
-    import numpy as np
-except ImportError:  # the light install; it makes no batches either
-    np = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns import RecordBatch
-    from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
 
 _Note = dict[str, dict[int, Ends]]
 """By topic and queue id. In the file, as JSON behind a line with its CRC-32 in decimal."""
@@ -285,95 +273,22 @@ class FileQueues:
         return None if queue is None else queue.last_unit()
 
     def put_round(self, entries: Iterable[Entry]) -> int:
-        """Put the units of records that follow each other in the log.
+        """Put the units of records that follow each other; see `engine.Queues.put_round`."""
+        return runs.put(entries, self._queue_for, self._put)
 
-        See `engine.Queues.put_round`. A record is there already if it ends at or before the queue's
-        physical end, or if its queue offset is below the queue's next one.
-        """
-        pack = QUEUE_UNIT.pack
-        rounds: dict[QueueKey, _Run] = {}
-        for entry in entries:
-            if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
-                continue
-            key = entry.topic, entry.queue_id
-            run = rounds.get(key)
-            if run is None:
-                run = rounds[key] = _Run(self._queues.get(key) or self._make(*key))
-            place, size = entry.physical_offset, entry.size
-            end = place + size
-            if end <= run.end:
-                continue
-            offset, expected = entry.queue_offset, run.next_offset
-            if offset != expected:
-                if expected is None:
-                    run.first = offset
-                elif offset < expected:
-                    continue
-                else:
-                    self._write_runs(rounds.values())
-                    run.queue.append(offset, (), end)  # raises CorruptRecord
-            if run.units is not None:
-                run.units.append(pack(place, size, entry.tags_code))
-                run.next_offset = offset + 1
-            else:
-                run.entries.append(entry)
-                run.next_offset = entry.next_offset
-            run.end = end
-        return self._write_runs(rounds.values())
-
-    def put_batch(self, batch: "RecordBatch | UnitBatch", step: Step = unwatched) -> int:
+    def put_batch(self, batch: UnitBatch, step: Step = unwatched) -> int:
         """Put the units of a batch; see `engine.Queues.put_batch`."""
-        rows, first = batch.by_queue
-        if not len(rows):
-            return 0
-        units = np.empty(len(rows), UNIT_TYPE)
-        units["physical_offset"] = place = batch.physical_offset[rows]
-        units["size"] = batch.size[rows]
-        units["tags_code"] = batch.tags_code[rows]
-        data, offset = units.tobytes(), batch.queue_offset[rows]
-        ends = place + batch.size[rows]
-        stop = np.append(first[1:], len(rows))
-        has_gap = offset[stop - 1] - offset[first] != stop - first - 1
-        columns = (first, stop, offset[first], place[first], ends[stop - 1], has_gap)
-        count = 0
-        for number, (run, start, end, at, begin, reaches, gap) in enumerate(
-            zip(batch.runs, *(column.tolist() for column in columns), strict=True)
-        ):
-            step("queues written", number, len(stop))
-            key = run.topic, run.queue_id
-            queue = self._queues.get(key) or self._make(*key)
-            if not (queue.is_blank or at == queue.max_offset) or begin < queue.end:
-                fresh = ends[start:end] > queue.end
-                if not queue.is_blank:
-                    fresh &= offset[start:end] >= queue.max_offset
-                if not fresh.any():
-                    continue
-                start += int(fresh.argmax())
-                at = int(offset[start])
-                gap = gap and int(offset[end - 1]) - at != end - start - 1
-            assert not gap, "a queue has a gap"
-            self._dirty[queue] = None
-            if isinstance(queue, FileQueue) and queue.is_plain:
-                queue.append_units(at, data[start * UNIT_BYTES : end * UNIT_BYTES], reaches)
-            else:
-                taken = rows[start:end].tolist()
-                queue.append(at, [batch.entry(row) for row in taken], reaches)
-            count += end - start
-        return count
+        return self._put(batch.runs(self._queue_for, step))
 
-    def _write_runs(self, runs: "Iterable[_Run]") -> int:
+    def _queue_for(self, key: QueueKey) -> FileQueue | BatchQueue:
+        return self._queues.get(key) or self._make(*key)
+
+    def _put(self, found: Iterable[Run[FileQueue | BatchQueue]]) -> int:
+        """Write what queues lack; return how many units that is."""
         count = 0
-        for run in runs:
-            queue = run.queue
-            if run.units:
-                assert isinstance(queue, FileQueue)  # no other is plain
-                self._dirty[queue] = None
-                queue.append_units(run.first, b"".join(run.units), run.end)
-                count += len(run.units)
-            elif run.entries:
-                self._dirty[queue] = None
-                queue.append(run.first, run.entries, run.end)
-                count += len(run.entries)
+        for run in found:
+            self._dirty[run.queue] = None
+            count += run.queue.append(run)
         return count
 
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
@@ -568,17 +483,3 @@ def _any_between(
         finally:
             queue.close()
     return False
-
-
-class _Run:
-    """What one round has for one queue: units for a plain one, else entries."""
-
-    __slots__ = ("end", "entries", "first", "next_offset", "queue", "units")
-
-    def __init__(self, queue: FileQueue | BatchQueue) -> None:
-        self.queue = queue
-        self.units: list[bytes] | None = [] if queue.is_plain else None
-        self.entries: list[Entry] = []
-        self.end: int = queue.end
-        self.first: int = queue.max_offset
-        self.next_offset: int | None = None if queue.is_blank else queue.max_offset

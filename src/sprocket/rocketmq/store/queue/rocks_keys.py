@@ -21,6 +21,7 @@ import struct
 from typing import NamedTuple
 
 from sprocket.base.errors import CorruptRecord
+from sprocket.rocketmq.store.queue.engine import UNIT_BYTES
 
 UNITS = "default"
 OFFSETS = "offset"
@@ -28,6 +29,8 @@ OFFSETS = "offset"
 I64 = struct.Struct(">q")
 VALUE = struct.Struct(">qiqq")
 """Physical offset, record size, tags code, stored at (ms)."""
+VALUE_TYPE = [("unit", f"V{UNIT_BYTES}"), ("stored_at_ms", ">i8")]
+"""The same for numpy."""
 OFFSET_VALUE = struct.Struct(">qq")
 """Physical offset, queue offset."""
 _I32 = struct.Struct(">i")
@@ -37,14 +40,10 @@ MIN = b"min"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 
 
-def _start(topic: str) -> bytes:
-    name = topic.encode()
-    return _I32.pack(len(name)) + b"\1" + name + b"\1"
-
-
 def unit_prefix(topic: str, queue_id: int) -> bytes:
     """Return what the keys of a queue's units begin with; the queue offset follows."""
-    return _start(topic) + _I32.pack(queue_id) + b"\1"
+    name = topic.encode()
+    return _I32.pack(len(name)) + b"\1" + name + b"\1" + _I32.pack(queue_id) + b"\1"
 
 
 def unit_keys_end(prefix: bytes) -> bytes:
@@ -54,7 +53,12 @@ def unit_keys_end(prefix: bytes) -> bytes:
 
 def offset_key(topic: str, queue_id: int, which: bytes) -> bytes:
     """Return the key of a queue's last (`MAX`) or first (`MIN`) unit."""
-    return _start(topic) + which + b"\1" + _I32.pack(queue_id)
+    return record_key(unit_prefix(topic, queue_id), which)
+
+
+def record_key(prefix: bytes, which: bytes) -> bytes:
+    """Do as `offset_key`, given what the keys of the queue's units begin with."""
+    return prefix[:-5] + which + b"\1" + prefix[-5:-1]
 
 
 CHECKPOINT_KEY = offset_key(CHECKPOINT_TOPIC, 0, MAX)

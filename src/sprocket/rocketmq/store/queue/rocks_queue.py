@@ -58,6 +58,7 @@ class RocksQueue:
     )
 
     unit_bytes = UNIT_BYTES
+    is_plain = True
 
     def __init__(self, database: Database, topic: str, queue_id: int) -> None:
         self.topic = topic
@@ -74,6 +75,11 @@ class RocksQueue:
     def is_blank(self) -> bool:
         """Whether it never had a message, so that it may begin anywhere."""
         return self.last_place < 0
+
+    @property
+    def end(self) -> int:
+        """Records that end here or before are in the queue already."""
+        return self.last_place + 1
 
     def key(self, offset: int) -> bytes:
         """Return the key of the unit at an offset."""
@@ -193,9 +199,8 @@ class RocksQueue:
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Give keys and values of the family `offset` that say the queue's range."""
-        names = self.topic, self.queue_id
         last = keys.OFFSET_VALUE.pack(self.last_place, self.max_offset - 1)
-        yield keys.offset_key(*names, keys.MAX), last
+        yield keys.record_key(self.prefix, keys.MAX), last
         if self.first_place >= 0:
             first = keys.OFFSET_VALUE.pack(self.first_place, self.min_offset)
-            yield keys.offset_key(*names, keys.MIN), first
+            yield keys.record_key(self.prefix, keys.MIN), first

@@ -23,16 +23,15 @@ Invariants
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import CorruptRecord
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.queue import rocks_keys as keys
+from sprocket.rocketmq.store.queue import runs
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
     FILLER,
@@ -44,11 +43,7 @@ from sprocket.rocketmq.store.queue.engine import (
 from sprocket.rocketmq.store.queue.rocks_database import Batch, Database, is_database
 from sprocket.rocketmq.store.queue.rocks_keys import CHECKPOINT_KEY, I64, OFFSETS, UNITS, VALUE
 from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
-from sprocket.rocketmq.store.queue.rocks_round import RocksRound, unit_values
-
-if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns import RecordBatch
-    from sprocket.rocketmq.store.queue.unit_batch import UnitBatch
+from sprocket.rocketmq.store.queue.runs import Run, UnitBatch
 
 _First = tuple[QueueOffset, int | None]
 """A queue's minimum, and where its message lies; None if there is none left."""
@@ -190,87 +185,54 @@ class RocksQueues:
 
         See `engine.Queues.put_round`. Cost: 5 µs and 3 µs a unit.
         """
-        pack_key, pack_value = I64.pack, VALUE.pack
-        batch = self._database.batch()
-        put = batch.put
-        runs: dict[QueueKey, RocksRound] = {}
-        end, gap = self._end, None
-        for entry in entries:
-            if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
-                continue
-            key = entry.topic, entry.queue_id
-            run = runs.get(key)
-            if run is None:
-                run = runs[key] = RocksRound(self._queues.get(key), key)
-            offset, place = entry.queue_offset, entry.physical_offset
-            if place <= run.last_place:
-                continue
-            if offset != run.next_offset:
-                if run.next_offset is None:
-                    run.first = offset, place
-                elif offset < run.next_offset:
-                    continue
-                else:
-                    gap = entry, run.next_offset
-                    break
-            value = pack_value(place, entry.size, entry.tags_code, entry.stored_at_ms)
-            put(run.prefix + pack_key(offset), value)
-            run.count += 1
-            run.next_offset = offset + 1
-            run.last_place = place
-            end = max(end, place + entry.size)
-        count = self._commit(batch, runs, end)
-        if gap is not None:
-            entry, expected = gap
-            raise CorruptRecord(
-                f"queue {entry.topic}/{entry.queue_id} ends at {expected}, the log has its message "
-                f"{entry.queue_offset} before {entry.physical_offset + entry.size}"
-            )
-        return count
+        return runs.put(entries, self._queue_for, self._put)
 
-    def put_batch(self, batch: "RecordBatch | UnitBatch", step: Step = unwatched) -> int:
+    def put_batch(self, batch: UnitBatch, step: Step = unwatched) -> int:
         """Put the units of a batch, in one batch of the database; see `engine.Queues.put_batch`.
 
         Cost: 20 µs, 10 µs a queue and 1 µs a unit.
         """
-        values = unit_values(batch)
-        written = self._database.batch()
-        runs: dict[QueueKey, RocksRound] = {}
-        for number, (topic, queue_id, rows) in enumerate(batch.runs):
-            step("queues written", number, len(batch.runs))
-            key = topic, queue_id
-            run = runs[key] = RocksRound(self._queues.get(key), key)
-            fresh = run.take(batch, rows)
-            unit_keys = run.keys(batch.queue_offset[fresh])
-            deque(map(written.put, unit_keys, values[fresh].tolist()), maxlen=0)
-        end = max([self._end, *[run.end for run in runs.values()]])
-        return self._commit(written, runs, end)
+        return self._put(batch.runs(self._queue_for, step))
 
-    def _commit(self, batch: Batch, runs: "dict[QueueKey, RocksRound]", end: int) -> int:
-        """Write a round with the records that go with it, then change what is in memory."""
-        changed = [(key, run) for key, run in runs.items() if run.count]
-        if not changed:
-            return 0
+    def _queue_for(self, key: QueueKey) -> RocksQueue:
+        return self._queues.get(key) or RocksQueue(self._database, check_topic(key[0]), key[1])
+
+    def _put(self, found: Iterable[Run[RocksQueue]]) -> int:
+        """Write what queues lack with the records that go with it, then change what is in memory.
+
+        Returns:
+            How many units that is.
+        """
+        batch = self._database.batch()
         offsets = self._database.handle(OFFSETS)
-        for (topic, queue_id), run in changed:
-            assert run.next_offset is not None
-            value = keys.OFFSET_VALUE.pack(run.last_place, run.next_offset - 1)
-            batch.put(keys.offset_key(topic, queue_id, keys.MAX), value, offsets)
-            if run.first is not None:
-                value = keys.OFFSET_VALUE.pack(run.first[1], run.first[0])
-                batch.put(keys.offset_key(topic, queue_id, keys.MIN), value, offsets)
+        done: list[tuple[Run[RocksQueue], int, int]] = []
+        end = self._end
+        for run in found:
+            prefix = run.queue.prefix
+            run.to_rocks(batch, prefix)
+            first_place, last_place = run.places
+            last = keys.OFFSET_VALUE.pack(last_place, run.next_offset - 1)
+            batch.put(keys.record_key(prefix, keys.MAX), last, offsets)
+            if run.queue.is_blank:
+                first = keys.OFFSET_VALUE.pack(first_place, run.first)
+                batch.put(keys.record_key(prefix, keys.MIN), first, offsets)
+            done.append((run, first_place, last_place))
+            end = max(end, run.end)
+        if not done:
+            return 0
         batch.put(CHECKPOINT_KEY, I64.pack(end), offsets)
         self._database.write(batch)
         self._end = end
-        for key, run in changed:
-            assert run.next_offset is not None
-            queue = self._queues.get(key) or self._new(*key)
-            queue.max_offset = QueueOffset(run.next_offset)
-            queue.last_place = run.last_place
-            if run.first is not None:
-                queue.min_offset = QueueOffset(run.first[0])
-                queue.cleaned, queue.first_place = run.first
-        return sum(run.count for _, run in changed)
+        count = 0
+        for run, first_place, last_place in done:
+            queue = run.queue
+            if queue.is_blank:
+                self._queues[queue.topic, queue.queue_id] = queue
+                queue.min_offset = QueueOffset(run.first)
+                queue.cleaned, queue.first_place = run.first, first_place
+            queue.max_offset, queue.last_place = QueueOffset(run.next_offset), last_place
+            count += run.next_offset - run.first
+        return count
 
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
         """Put fillers for messages that are lost; see `engine.Queues.fill_to`."""
@@ -404,7 +366,7 @@ class RocksQueues:
             batch.delete_range(queue.key(0), keys.unit_keys_end(queue.prefix))
             offsets = self._database.handle(OFFSETS)
             for which in (keys.MAX, keys.MIN):
-                batch.delete(keys.offset_key(topic, queue_id, which), offsets)
+                batch.delete(keys.record_key(queue.prefix, which), offsets)
             self._database.write(batch)
 
     def delete_topic(self, topic: str) -> None:

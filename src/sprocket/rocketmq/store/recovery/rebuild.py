@@ -19,12 +19,10 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import Damage, Found, LogScanner
-from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssigner
+from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssigner, UnitBatch
 
 try:
     import numpy as np
-
-    from sprocket.rocketmq.store.queue import unit_batch
 except ImportError:  # the light install; it makes no batches either
     np = None  # type: ignore[assignment]
 
@@ -91,7 +89,7 @@ class Rebuild:
         self._empty = _empty(queues)
         self._continued: set[QueueKey] = set(self._next)
         self._kept: dict[QueueKey, int] = {}
-        self._parts: list[unit_batch.UnitPart] = []
+        self._parts: list[UnitBatch] = []
         self._units: list[Entry] = []
         self._keys: list[Entry] = []
 
@@ -140,7 +138,7 @@ class Rebuild:
         """Take up a batch whose queues all follow, and put its keys."""
         if self._units or self._keys:
             self.finish()
-        self._parts.append(unit_batch.UnitPart(batch))
+        self._parts.append(UnitBatch.of(batch))
         rows, first = batch.by_queue
         last = np.append(first[1:], len(rows)) - 1
         after = (batch.queue_offset[rows[last]] + 1).tolist() if len(rows) else ()
@@ -155,7 +153,7 @@ class Rebuild:
 
     def _put_gathered(self) -> None:
         if self._parts:
-            units = unit_batch.UnitBatch(self._parts)
+            units = UnitBatch.joined(self._parts)
             self._parts = []
             self.units += self._queues.put_batch(units, self._step)
 

@@ -11,7 +11,7 @@ reads its part of the log again, as one part.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -21,12 +21,9 @@ from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import Tail
-from sprocket.rocketmq.store.queue import Queues, UnitAssigner
+from sprocket.rocketmq.store.queue import Queues, UnitAssigner, UnitBatch
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart
-
-if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns import Ints, QueueRun
 
 INDEX_BACKLOG_BYTES_MAX = 64 * MIB
 """Of the log that the index may lack; beyond that it follows at the next dispatch. What was written
@@ -93,7 +90,7 @@ class Reput:
         self._queues = queues
         self._units = units or UnitAssigner()
         self._index = index
-        self._fresh: list[Sequence[Entry] | _Columns] = []
+        self._fresh: list[Sequence[Entry] | UnitBatch] = []
         self.began_at = self._queued_to = position
         self._queued_at_ms = 0
         self._is_wide = False  # the last records were in many queues, so those to come may be, too
@@ -125,9 +122,9 @@ class Reput:
         puts: list[Put] = []
         arrivals: list[Arrival] = []
         for units in rounds:
-            if isinstance(units, _Columns):
-                puts += units.puts()
-                arrivals += units.arrivals() if someone_waits else ()
+            if isinstance(units, UnitBatch):
+                puts += _batch_puts(units)
+                arrivals += _batch_arrivals(units) if someone_waits else ()
             else:
                 puts += _puts(units)
                 arrivals += _arrivals(units) if someone_waits else ()
@@ -180,10 +177,9 @@ class Reput:
             self._put_entries(records)
         else:
             if self._units.are_records(records):
-                self._queues.put_batch(records)
-                self._tell(
-                    _Columns(records.runs, records.size, records.queue_offset, records.tags_code)
-                )
+                units = UnitBatch.of(records)
+                self._queues.put_batch(units)
+                self._tell(units)
             else:
                 self._put_entries(records.entries())
             if part.start == self._indexed_to and self._index is not None:
@@ -196,7 +192,7 @@ class Reput:
         self._queues.put_round(units)
         self._tell(units)
 
-    def _tell(self, units: "Sequence[Entry] | _Columns") -> None:
+    def _tell(self, units: Sequence[Entry] | UnitBatch) -> None:
         self._fresh.append(units)
         if len(self._fresh) > ROUNDS_MAX:
             del self._fresh[0]
@@ -241,36 +237,6 @@ class Reput:
         return log_follower.next_part(self._tail, start, end, count_max, with_keys=True)
 
 
-class _Columns(NamedTuple):
-    """What is told of a round that was put as columns; see `RecordBatch`. Holds no file."""
-
-    runs: "list[QueueRun]"
-    size: "Ints"
-    queue_offset: "Ints"
-    tags_code: "Ints"
-
-    def puts(self) -> list[Put]:
-        """Do what `_puts` does."""
-        found: dict[str, Put] = {}
-        for topic, _, rows in self.runs:
-            put = found.setdefault(topic, Put(topic, 0, 0))
-            put.messages += len(rows)
-            put.bytes += int(self.size[rows].sum())
-        return list(found.values())
-
-    def arrivals(self) -> list[Arrival]:
-        """Do what `_arrivals` does."""
-        return [
-            Arrival(
-                topic,
-                queue_id,
-                QueueOffset(int(self.queue_offset[rows[-1]]) + 1),
-                self.tags_code[rows].tolist(),
-            )
-            for topic, queue_id, rows in self.runs
-        ]
-
-
 def _queue_count(part: LogPart) -> int:
     """Return how many queues get units of the records."""
     records = part.records
@@ -308,4 +274,20 @@ def _arrivals(entries: Sequence[Entry]) -> list[Arrival]:
             known.append(entry.tags_code)
     return [
         Arrival(*key, QueueOffset(last[key].next_offset), known) for key, known in codes.items()
+    ]
+
+
+def _batch_puts(batch: UnitBatch) -> list[Put]:
+    found: dict[str, Put] = {}
+    for (topic, _), units in batch.by_queue():
+        put = found.setdefault(topic, Put(topic, 0, 0))
+        put.messages += len(units.size)
+        put.bytes += int(units.size.sum())
+    return list(found.values())
+
+
+def _batch_arrivals(batch: UnitBatch) -> list[Arrival]:
+    return [
+        Arrival(*key, QueueOffset(int(units.queue_offset[-1]) + 1), units.tags_code.tolist())
+        for key, units in batch.by_queue()
     ]

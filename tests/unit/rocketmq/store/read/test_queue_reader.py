@@ -19,7 +19,6 @@ from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
-    QUEUE_UNIT,
     FileQueues,
     OtherKinds,
     Queue,
@@ -27,6 +26,7 @@ from sprocket.rocketmq.store.queue import (
     UnitAssigner,
 )
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
+from sprocket.rocketmq.store.queue.runs import EntryRun
 from sprocket.rocketmq.store.read import GetStatus, Reading, queue_reader
 from sprocket.rocketmq.store.read.queue_reader import head_of
 
@@ -401,7 +401,9 @@ def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
         log.queues.reset()
         log.queues.put_round([Entry("T", 0, 0, 0, log_size(log, 0), 0, 0)])
         log.queues.put_round([Entry("T", 0, 1, *unit_of(log, 1), 0, 0)])
-        log.queue.append_units(2, QUEUE_UNIT.pack(*wrong, 0), place + size)
+        run = EntryRun(log.queue)
+        run.entries, run.end = [Entry("T", 0, 2, *wrong, 0, 0)], place + size
+        log.queue.append(run)
         log.queues.fill_to("T", 0, 4)
         assert outcome(log.get(0)) == (GetStatus.FOUND, 4, 2)
         assert outcome(log.get(2)) == (GetStatus.MESSAGE_WAS_REMOVING, 4, 0)

@@ -1,0 +1,348 @@
+"""Runs: what records bring to each queue, parted by queue in one way for every engine.
+
+A few records come as entries (`put`), very many as columns (`UnitBatch`). Of both a queue gets a
+run: the units that it lacks, which go on where it ends. A record is there already if it ends at or
+before the queue's `end`, or if its queue offset is below the queue's next one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from sprocket.base.errors import CorruptRecord
+from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES, UNIT_TYPE, QueueKey
+from sprocket.rocketmq.store.queue.rocks_database import Batch
+from sprocket.rocketmq.store.queue.rocks_keys import I64, VALUE, VALUE_TYPE
+
+try:
+    import numpy as np
+except ImportError:  # the light install; it makes no batches either
+    np = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
+
+
+class Growing(Protocol):
+    """A queue, as far as it decides what it gets."""
+
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+
+    @property
+    def queue_id(self) -> int:
+        """Its number in the topic."""
+
+    @property
+    def max_offset(self) -> int:
+        """Offset of the next message."""
+
+    @property
+    def end(self) -> int:
+        """Records that end here or before are in the queue already."""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it may begin anywhere."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each message has a unit that holds no more than place, size and tags code."""
+
+
+Q = TypeVar("Q", bound=Growing)
+
+
+class EntryRun(Generic[Q]):
+    """A run of entries.
+
+    Attributes:
+        queue: The queue that it goes on.
+        first: Queue offset of the first unit.
+        next_offset: The queue's next offset behind it.
+        end: Physical end of the last record.
+        entries: Those of the records, in order.
+    """
+
+    __slots__ = ("end", "entries", "first", "next_offset", "queue")
+
+    def __init__(self, queue: Q) -> None:
+        self.queue = queue
+        self.first = self.next_offset = queue.max_offset
+        self.end = queue.end
+        self.entries: list[Entry] = []
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Physical offsets of the first and the last record."""
+        return self.entries[0].physical_offset, self.entries[-1].physical_offset
+
+    def units(self) -> bytes:
+        """Return the units of a plain queue."""
+        pack = QUEUE_UNIT.pack
+        return b"".join([pack(e.physical_offset, e.size, e.tags_code) for e in self.entries])
+
+    def to_rocks(self, batch: Batch, prefix: bytes) -> None:
+        """Put the units into a batch of a RocksDB, under keys with a prefix."""
+        put, key, pack = batch.put, I64.pack, VALUE.pack
+        for e in self.entries:
+            value = pack(e.physical_offset, e.size, e.tags_code, e.stored_at_ms)
+            put(prefix + key(e.queue_offset), value)
+
+
+def put(
+    entries: Iterable[Entry],
+    queue_of: Callable[[QueueKey], Q],
+    write: "Callable[[Iterable[Run[Q]]], int]",
+) -> int:
+    """Write what records bring to queues; return what `write` says.
+
+    Args:
+        entries: Follow each other in the log. Those of prepared messages get no unit.
+        queue_of: Returns a queue, a new one if it is not there.
+        write: Writes the runs of some queues.
+
+    Raises:
+        CorruptRecord: A message is missing before one of the records; those before it are written.
+    """
+    found: dict[QueueKey, EntryRun[Q]] = {}
+    for entry in entries:
+        if entry.sys_flag & TRANSACTION_PREPARED:  # in rolled back ones as well
+            continue
+        key = entry.topic, entry.queue_id
+        run = found.get(key)
+        if run is None:
+            run = found[key] = EntryRun(queue_of(key))
+        end = entry.physical_offset + entry.size
+        if end <= run.end:
+            continue
+        offset = entry.queue_offset
+        if offset != run.next_offset:
+            if not run.entries and run.queue.is_blank:
+                run.first = offset
+            elif offset < run.next_offset:
+                continue
+            else:
+                write([run for run in found.values() if run.entries])
+                raise _missing(key, run.next_offset, offset, end)
+        run.entries.append(entry)
+        run.next_offset = offset + 1
+        if entry.extra is not None and not run.queue.is_plain:
+            run.next_offset = entry.next_offset
+        run.end = end
+    return write([run for run in found.values() if run.entries])
+
+
+def _missing(key: QueueKey, expected: int, offset: int, end: int) -> CorruptRecord:
+    """Return what is wrong if a queue does not go on with the next record."""
+    topic, queue_id = key
+    return CorruptRecord(
+        f"queue {topic}/{queue_id} ends at {expected}, "
+        f"the log has its message {offset} before {end}"
+    )
+
+
+class UnitColumns(NamedTuple):
+    """What units say, an element for each; the order of the columns is that of an `Entry`."""
+
+    queue_offset: "Ints"
+    physical_offset: "Ints"
+    size: "Ints"
+    tags_code: "Ints"
+    stored_at_ms: "Ints"
+
+    def part(self, start: int, stop: int) -> "UnitColumns":
+        """Return some of the units."""
+        return UnitColumns(*(column[start:stop] for column in self))
+
+
+class UnitBatch:
+    """Units of very many records as columns, those of a queue together; needs numpy.
+
+    A walk over the log comes to each queue again and again, with very many queues mostly for one
+    message at a time, and a put costs about as much as opening a file, however many units it has:
+    so batches can be `joined`, and each queue is written once. A unit takes 40 bytes.
+
+    Attributes:
+        keys: The queues.
+        first: The number of the first unit of each queue.
+        columns: The units, those of the first queue first.
+    """
+
+    __slots__ = ("columns", "first", "keys")
+
+    def __init__(self, keys: list[QueueKey], first: "Ints", columns: UnitColumns) -> None:
+        self.keys = keys
+        self.first = first
+        self.columns = columns
+
+    @classmethod
+    def of(cls, batch: "RecordBatch") -> "UnitBatch":
+        """Return the units of records that are their own, see `UnitAssigner.are_records`."""
+        rows, first = batch.by_queue
+        columns = (getattr(batch, name)[rows] for name in UnitColumns._fields)
+        keys = [(run.topic, run.queue_id) for run in batch.runs]
+        return cls(keys, first, UnitColumns(*columns))
+
+    @classmethod
+    def joined(cls, batches: "Sequence[UnitBatch]") -> "UnitBatch":
+        """Return the units of batches that follow each other in the log."""
+        nothing = np.zeros(0, np.int64)
+        numbers: dict[QueueKey, int] = {}
+        queues = [nothing]
+        for batch in batches:
+            own = [numbers.setdefault(key, len(numbers)) for key in batch.keys]
+            queues.append(np.repeat(own, np.diff(batch.first, append=len(batch))))
+        queue = np.concatenate(queues)
+        order = np.argsort(queue, kind="stable")
+        parts = zip(
+            [nothing] * len(UnitColumns._fields), *(b.columns for b in batches), strict=True
+        )
+        columns = UnitColumns(*(np.concatenate(part)[order] for part in parts))
+        return cls(list(numbers), np.searchsorted(queue[order], np.arange(len(numbers))), columns)
+
+    def __len__(self) -> int:
+        """Return the number of units."""
+        return len(self.columns.size)
+
+    def by_queue(self) -> Iterator[tuple[QueueKey, UnitColumns]]:
+        """Give the units of each queue."""
+        bounds = pairwise([*self.first.tolist(), len(self)])
+        for key, (start, stop) in zip(self.keys, bounds, strict=True):
+            yield key, self.columns.part(start, stop)
+
+    def runs(
+        self, queue_of: Callable[[QueueKey], Q], step: Step = unwatched
+    ) -> "Iterator[ColumnRun[Q]]":
+        """Give what the units bring to each queue; the offsets of those it lacks have no gap.
+
+        Args:
+            queue_of: As for `put`.
+            step: Told how far it is.
+
+        Raises:
+            CorruptRecord: A message is missing before those of the next queue.
+        """
+        if not len(self):
+            return
+        offset, place, size, _, _ = self.columns
+        packed, first, ends = _Packed(self.columns), self.first, place + size
+        stop = np.append(first[1:], len(self))
+        has_gap = offset[stop - 1] - offset[first] != stop - first - 1
+        bounds = first, stop, offset[first], place[first], ends[stop - 1], has_gap
+        for number, (key, start, end, at, begin, reaches, gap) in enumerate(
+            zip(self.keys, *(column.tolist() for column in bounds), strict=True)
+        ):
+            step("queues written", number, len(stop))
+            queue = queue_of(key)
+            is_blank = queue.is_blank
+            if not (is_blank or at == queue.max_offset) or begin < queue.end:
+                fresh = ends[start:end] > queue.end
+                if not is_blank:
+                    fresh &= offset[start:end] >= queue.max_offset
+                if not fresh.any():
+                    continue
+                start += int(fresh.argmax())
+                at = int(offset[start])
+                gap = gap and int(offset[end - 1]) - at != end - start - 1
+            assert not gap, "a queue has a gap"
+            if not is_blank and at != queue.max_offset:
+                raise _missing(key, queue.max_offset, at, reaches)
+            yield ColumnRun(queue, packed, at, start, end, reaches)
+
+
+class _Packed:
+    """The units of columns as they are written, made at once for all queues when asked for."""
+
+    def __init__(self, columns: UnitColumns) -> None:
+        self.columns = columns
+
+    @cached_property
+    def units(self) -> bytes:
+        """The units of plain queues, one behind the other."""
+        return self._made().tobytes()
+
+    @cached_property
+    def keys(self) -> list[bytes]:
+        """The queue offset of each unit, with which its key in RocksDB ends."""
+        keys: list[bytes] = self.columns.queue_offset.astype(">i8").view(f"V{I64.size}").tolist()
+        return keys
+
+    @cached_property
+    def values(self) -> list[bytes]:
+        """The value of each unit in RocksDB."""
+        made = np.empty(len(self.columns.size), VALUE_TYPE)
+        made["unit"] = self._made().view(f"V{UNIT_BYTES}")
+        made["stored_at_ms"] = self.columns.stored_at_ms
+        values: list[bytes] = made.view(f"V{VALUE.size}").tolist()
+        return values
+
+    def _made(self) -> "npt.NDArray[np.void]":
+        made = np.empty(len(self.columns.size), UNIT_TYPE)
+        for name, _ in UNIT_TYPE:
+            made[name] = getattr(self.columns, name)
+        return made
+
+
+class ColumnRun(Generic[Q]):
+    """A run of columns; what it tells is what `EntryRun` tells.
+
+    Args:
+        queue: The queue that it goes on.
+        packed: The units of all queues.
+        first: Queue offset of the first unit.
+        start: The number of the first unit among all.
+        stop: The number behind the last one.
+        end: Physical end of the last record.
+    """
+
+    __slots__ = ("_packed", "_start", "_stop", "end", "first", "queue")
+
+    def __init__(
+        self, queue: Q, packed: _Packed, first: int, start: int, stop: int, end: int
+    ) -> None:
+        self.queue = queue
+        self._packed = packed
+        self._start = start
+        self._stop = stop
+        self.first = first
+        self.end = end
+
+    @property
+    def next_offset(self) -> int:
+        """The queue's next offset behind it."""
+        return self.first + self._stop - self._start
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Physical offsets of the first and the last record."""
+        place = self._packed.columns.physical_offset
+        return int(place[self._start]), int(place[self._stop - 1])
+
+    @property
+    def entries(self) -> list[Entry]:
+        """An entry for each record; of its keys it has none."""
+        columns = self._packed.columns.part(self._start, self._stop)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Entry(self.queue.topic, self.queue.queue_id, *row) for row in rows]
+
+    def units(self) -> bytes:
+        """Return the units of a plain queue."""
+        return self._packed.units[self._start * UNIT_BYTES : self._stop * UNIT_BYTES]
+
+    def to_rocks(self, batch: Batch, prefix: bytes) -> None:
+        """Put the units into a batch of a RocksDB, under keys with a prefix."""
+        keys, values = self._packed.keys, self._packed.values
+        for number in range(self._start, self._stop):
+            batch.put(prefix + keys[number], values[number])
+
+
+Run: TypeAlias = EntryRun[Q] | ColumnRun[Q]
+"""What goes on where a queue ends."""
