@@ -63,7 +63,7 @@ class Log:
         self.stop = ScanStop.END
         self.end = PhysicalOffset(self.files.first)
         for segment in self.files.segments:
-            scan = record_scan.scan(segment.view, segment.start, 0, segment.size)
+            scan = record_scan.Scan(segment.view, segment.start, 0, segment.size)
             for position, _ in scan:
                 self.entries.append(record.entry(segment.view, position))
                 self.messages.append(record.decode(segment.view, position))

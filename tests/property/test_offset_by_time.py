@@ -69,7 +69,7 @@ def test_lower_and_upper_are_what_they_are_defined_as(
     if queue is None:
         assert time_search.offset_by_time(None, log, 5, Boundary.LOWER) == 0
         return
-    places = list(record_scan.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
+    places = list(record_scan.Scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
     log.first = places[gone][0] if gone < len(places) else len(log.data)
     log.queues.correct_min(PhysicalOffset(log.first))
     low, high = queue.min_offset, queue.max_offset

@@ -113,7 +113,7 @@ def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
 
 def unit_of(log: Log, number: int) -> tuple[int, int]:
     """Return place and size of a record, by walking the log."""
-    places = list(record_scan.scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
+    places = list(record_scan.Scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
     return places[number]
 
 

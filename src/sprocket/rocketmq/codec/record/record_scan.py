@@ -71,6 +71,14 @@ class Scan:
 
     When the iteration is over, `stop` and `why` say the reason and `position` the first byte that
     belongs to no record that was given (the start of the blank record, if that is what stopped).
+
+    Args:
+        data: One file of the log, or as much of it as there is.
+        base: Physical offset of the first byte of `data`.
+        start: Position in `data` where a record begins.
+        end: Position to stop at.
+        check_crc: Compare each body with its CRC.
+        check_tail: Compare CRC tails as well, see `decode`.
     """
 
     def __init__(
@@ -80,8 +88,8 @@ class Scan:
         start: int,
         end: int,
         *,
-        check_crc: bool,
-        check_tail: bool,
+        check_crc: bool = True,
+        check_tail: bool = False,
     ) -> None:
         assert 0 <= start <= end <= len(data), (start, end, len(data))
         self.stop = ScanStop.END
@@ -158,25 +166,3 @@ class Scan:
             self.stop, self.why = ScanStop.BAD_SIZE, f"{at}: {error}"
         else:
             self.stop, self.why = ScanStop.BAD_CRC, f"the record of {size} bytes {at}"
-
-
-def scan(
-    data: memoryview,
-    base: PhysicalOffset | int,
-    start: int,
-    end: int,
-    *,
-    check_crc: bool = True,
-    check_tail: bool = False,
-) -> Scan:
-    """Walk over the records in `data[start:end]`.
-
-    Args:
-        data: One file of the log, or as much of it as there is.
-        base: Physical offset of the first byte of `data`.
-        start: Position in `data` where a record begins.
-        end: Position to stop at.
-        check_crc: Compare each body with its CRC.
-        check_tail: Compare CRC tails as well, see `decode`.
-    """
-    return Scan(data, base, start, end, check_crc=check_crc, check_tail=check_tail)

@@ -305,7 +305,7 @@ class CommitLog:
         segment = self.files.segment(offset)
         if 0 < size <= min(segment.end, self.written) - offset:
             stored = self.slice(offset, size)
-            for found in record_scan.scan(stored, offset, 0, size, check_crc=False):
+            for found in record_scan.Scan(stored, offset, 0, size, check_crc=False):
                 if found == (0, size):
                     return stored
         raise CorruptRecord(f"{segment.path}: no record begins at {offset}")

@@ -288,7 +288,7 @@ class LogScanner:
         while True:
             reader, start = self._read(segment, BLANK_BYTES)
             view, base = reader.data, segment.start + reader.start
-            walk = record_scan.scan(view, base, start, len(view), check_crc=check, check_tail=check)
+            walk = record_scan.Scan(view, base, start, len(view), check_crc=check, check_tail=check)
             for position, size in walk:
                 if base + position >= self._until:
                     return
@@ -339,7 +339,7 @@ class LogScanner:
         mended = bytearray(reader.data[at : at + size])
         I64.pack_into(mended, PHYSICAL_OFFSET_AT, place)
         view = memoryview(mended)
-        walk = record_scan.scan(view, place, 0, size, check_crc=True, check_tail=True)
+        walk = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
         if list(walk) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
             return None
         try:
@@ -459,7 +459,7 @@ def _first_record(reader: SegmentReader, position: int) -> int | None:
     """Return where in a reader's data the record at a position is, None if none is intact there."""
     at = _bring_record(reader, position, BLANK_BYTES)
     base, data = reader.segment.start + reader.start, reader.data
-    walk = record_scan.scan(data, base, at, len(data), check_crc=True, check_tail=True)
+    walk = record_scan.Scan(data, base, at, len(data), check_crc=True, check_tail=True)
     return at if next(iter(walk), None) is not None else None
 
 
@@ -468,7 +468,7 @@ def stop_at(segment: Segment, position: int) -> ScanStop:
     reader = SegmentReader(segment, LOOK_BYTES)
     at = _bring_record(reader, position, BLANK_BYTES)
     base, data = segment.start + reader.start, reader.data
-    walk = record_scan.scan(data, base, at, len(data), check_tail=True)
+    walk = record_scan.Scan(data, base, at, len(data), check_tail=True)
     for _position, _size in walk:
         return ScanStop.BAD_MAGIC  # it is intact, but of an earlier life
     return walk.stop

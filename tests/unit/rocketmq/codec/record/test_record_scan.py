@@ -5,7 +5,6 @@ from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.record import ScanStop, record, record_scan
-from sprocket.rocketmq.codec.record.record_scan import Scan
 
 
 class Log:
@@ -22,10 +21,10 @@ class Log:
         self.data += stored(new, at=self.base + position, crc_tail=crc_tail)
         return position
 
-    def scan(self, **options: bool) -> tuple[list[int], Scan]:
+    def scan(self, **options: bool) -> tuple[list[int], record_scan.Scan]:
         """Walk over all of it."""
         view = memoryview(bytes(self.data))
-        walk = record_scan.scan(view, self.base, 0, len(view), **options)
+        walk = record_scan.Scan(view, self.base, 0, len(view), **options)
         return [position for position, _ in walk], walk
 
 
