@@ -51,6 +51,7 @@ HOT_HEADERS: Mapping[RequestCode, type[Header]] = {
 """Requests that come by the ten thousand a second, and what their ext fields are."""
 
 H = TypeVar("H", bound=Header)
+_UNSET = msgspec.UNSET
 
 
 class Command(msgspec.Struct, gc=False):
@@ -171,28 +172,15 @@ def request(
     serialize: int = JSON,
     extra: Mapping[str, str] | None = None,
 ) -> list[Buffer]:
-    """Return the buffers of one request's frame.
+    """Return the buffers of one request's frame, of which one is `body`, not a copy of it.
 
-    Args:
-        code: One of `codes.RequestCode`.
-        opaque: From `Connection.next_opaque`, 32 bits.
-        header: The declared header of this code; absent fields are not sent.
-        body: Bytes, passed on without a copy.
-        oneway: Ask for no answer.
-        serialize: 0 JSON or 1 binary.
-        extra: More ext fields.
+    A one-way request asks for no answer; `serialize` is 0 for JSON and 1 for the binary form; what
+    is absent in the header is not sent, what is in `extra` is sent as well.
     """
     flag = ONEWAY_FLAG if oneway else 0
+    told = _Told(code, _fields(header, extra or None), flag, LANGUAGE, opaque)
     parts = (body,) if len(body) else ()
-    if header is not None and not extra and serialize == JSON:
-        texts = codec(header.__class__).texts(header)
-        plain = _PlainRequest(code, texts, flag, LANGUAGE, opaque)
-        return frame.join(JSON, _encode_json(plain), parts)
-    ext = _ext_of(header, extra)
-    if serialize == BINARY:
-        return frame.join(BINARY, binary_header.encode(code, opaque, flag, None, ext or {}), parts)
-    fields = b"" if ext is None else b'"extFields":%b,' % _encode_json(ext)
-    return frame.join(JSON, _REQUEST % (code, fields, flag, opaque), parts)
+    return frame.join(serialize, _ENCODERS[serialize](told), parts)
 
 
 def response(
@@ -208,51 +196,39 @@ def response(
     Args:
         request: Whose opaque and serialize type are echoed.
         code: One of `codes.ResponseCode`.
-        header: The declared header of the answer; `NoFields` for ext fields that hold nothing.
-            Without one there are no ext fields at all.
+        header: `NoFields` for ext fields that hold nothing; without one there are none at all.
         remark: For a person; cut at 4096 characters.
         body: Buffers in order, passed on without a copy.
         extra: More ext fields; those of another answer that is passed on.
     """
+    told = _Told(code, _fields(header, extra), RESPONSE_FLAG, LANGUAGE, request.opaque)
     if remark is not None:
-        remark = values.without_surrogates(remark[:REMARK_CHARACTERS_MAX])
-    if request.serialize == BINARY:
-        ext = _ext_of(header, extra) or {}
-        binary = binary_header.encode(code, request.opaque, RESPONSE_FLAG, remark, ext)
-        return frame.join(BINARY, binary, body)
-    fields: msgspec.Struct | dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    if extra is not None:
-        fields = _ext_of(header, extra) or {}
-    elif header is not None:
-        fields = codec(header.__class__).texts(header)
-    text = msgspec.UNSET if remark is None else remark
-    answer = _Answer(code=code, extFields=fields, opaque=request.opaque, remark=text)
-    return frame.join(JSON, _encode_json(answer), body)
+        told.remark = values.without_surrogates(remark[:REMARK_CHARACTERS_MAX])
+    return frame.join(request.serialize, _ENCODERS[request.serialize](told), body)
 
 
-class _PlainRequest(msgspec.Struct, gc=False):
-    """The header of a request that says nothing but declared ext fields; nearly every one is."""
-
-    code: int
-    extFields: msgspec.Struct  # noqa: N815 - the name on the wire
-    flag: int
-    language: str
-    opaque: int
-    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
-    version: int = VERSION
-
-
-class _Answer(msgspec.Struct, gc=False, kw_only=True):
-    """The header of an answer, its members in the order of their names, as RocketMQ writes them."""
+class _Told(msgspec.Struct, gc=False):
+    """A header of ours, its members in the order of their names, as RocketMQ writes them."""
 
     code: int
     extFields: msgspec.Struct | dict[str, str] | msgspec.UnsetType  # noqa: N815 - the name on the wire
-    flag: int = RESPONSE_FLAG
-    language: str = LANGUAGE
+    flag: int
+    language: str
     opaque: int
-    remark: str | msgspec.UnsetType
+    remark: str | msgspec.UnsetType = _UNSET
     serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
     version: int = VERSION
+
+
+def _encode_binary(told: _Told) -> bytes:
+    ext = {} if told.extFields is _UNSET else msgspec.to_builtins(told.extFields)
+    return binary_header.encode(told.code, told.opaque, told.flag, told.remark or None, ext)
+
+
+_ENCODERS: Mapping[int, Callable[[_Told], bytes]] = {
+    JSON: msgspec.json.Encoder().encode,
+    BINARY: _encode_binary,
+}
 
 
 E = TypeVar("E")
@@ -287,7 +263,6 @@ _HOT_DECODERS: dict[bytes, Callable[[bytes], _FastHeader[Any]]] = {
     ).decode
     for code, kind in HOT_HEADERS.items()
 }
-_encode_json = msgspec.json.Encoder().encode
 
 
 def _is_readable(fast: "_FastHeader[Any]", header: bytes) -> bool:
@@ -377,16 +352,10 @@ def _ext_texts(ext: object) -> dict[str, str]:
     }
 
 
-def _ext_of(header: Header | None, extra: Mapping[str, str] | None) -> dict[str, str] | None:
-    if header is None:
-        return dict(extra) if extra else None
-    ext = codec(header.__class__).write(header)
-    if extra:
-        ext.update(extra)
-    return ext
-
-
-_REQUEST = (
-    b'{"code":%d,%b"flag":%d,"language":"' + LANGUAGE.encode() + b'","opaque":%d,'
-    b'"serializeTypeCurrentRPC":"JSON","version":' + str(VERSION).encode() + b"}"
-)
+def _fields(
+    header: Header | None, extra: Mapping[str, str] | None
+) -> msgspec.Struct | dict[str, str] | msgspec.UnsetType:
+    """Return the texts of ext fields, unset if there is neither a header nor anything more."""
+    if extra is None:
+        return _UNSET if header is None else codec(header.__class__).texts(header)
+    return {**({} if header is None else codec(header.__class__).write(header)), **extra}
