@@ -34,7 +34,7 @@ KINDS: dict[RequestCode, type[Header]] = {
     RequestCode.GET_EARLIEST_MSG_STORETIME: headers.TopicQueue,
     RequestCode.VIEW_MESSAGE_BY_ID: headers.ViewMessage,
     RequestCode.UNREGISTER_CLIENT: headers.UnregisterClient,
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: headers.GetConsumerList,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: headers.ConsumerGroupOnly,
     RequestCode.GET_TOPIC_STATS_INFO: headers.TopicOnly,
     RequestCode.GET_TOPIC_CONFIG: headers.TopicOnly,
     RequestCode.GET_ROUTEINFO_BY_TOPIC: headers.GetRoute,

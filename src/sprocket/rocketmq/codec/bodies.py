@@ -379,9 +379,7 @@ class QueueOffsets(Struct, frozen=True):
     offsets: dict[MessageQueue, int] = field(name="offsetTable")
 
 
-class ListedOffset(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A queue with an offset, as lists have it."""
-
+class _ListedOffset(Struct, frozen=True, rename="camel"):
     topic: str
     broker_name: str
     queue_id: int
@@ -391,36 +389,31 @@ class ListedOffset(Struct, frozen=True, kw_only=True, rename="camel"):
 class OffsetList(Struct, frozen=True):
     """The body of 220 as C++ clients read it, and our own file of offsets."""
 
-    offsets: Sequence[ListedOffset]
-
-    @classmethod
-    def of(cls, offsets: Mapping[MessageQueue, int]) -> "OffsetList":
-        """Return the list of a table."""
-        return cls(
-            [
-                ListedOffset(
-                    topic=queue.topic,
-                    broker_name=queue.broker_name,
-                    queue_id=queue.queue_id,
-                    offset=offset,
-                )
-                for queue, offset in offsets.items()
-            ]
-        )
-
-    def table(self) -> dict[MessageQueue, int]:
-        """Return the offsets by queue."""
-        return {
-            MessageQueue(one.topic, one.broker_name, one.queue_id): one.offset
-            for one in self.offsets
-        }
+    offsets: Annotated[
+        dict[MessageQueue, int],
+        As(
+            Sequence[_ListedOffset],
+            lambda table: [
+                _ListedOffset(one.topic, one.broker_name, one.queue_id, offset)
+                for one, offset in table.items()
+            ],
+            lambda found: {
+                MessageQueue(one.topic, one.broker_name, one.queue_id): one.offset for one in found
+            },
+        ),
+    ]
 
 
-class ConsumerStatus(Struct, frozen=True):
-    """The answer of GET_CONSUMER_STATUS_FROM_CLIENT 221."""
+class ConsumerStatus(Struct, frozen=True, kw_only=True):
+    """The answer of GET_CONSUMER_STATUS_FROM_CLIENT 221: the offsets of one client.
 
-    written: ClassVar[Mapping[str, object]] = {"consumerTable": {}}
-    offsets: Mapping[MessageQueue, int] = field(name="messageQueueTable")
+    That of INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223 has those of `clients`, by client id.
+    """
+
+    offsets: Mapping[MessageQueue, int] = field(name="messageQueueTable", default_factory=dict)
+    clients: Annotated[Mapping[str, Mapping[MessageQueue, int]], UNREAD] = field(
+        name="consumerTable", default_factory=dict
+    )
 
 
 def decode_offsets(data: bytes) -> dict[MessageQueue, int]:
@@ -428,7 +421,7 @@ def decode_offsets(data: bytes) -> dict[MessageQueue, int]:
     body = declared.read_answer(data, "a reset")
     table = body.get("offsetTable")
     if isinstance(table, list):
-        return declared.read(OffsetList, {"offsets": table}, "a reset").table()
+        return declared.read(OffsetList, {"offsets": table}, "a reset").offsets
     return declared.read(QueueOffsets, body, "a reset").offsets
 
 
@@ -753,13 +746,6 @@ class RequestModeTable(Struct, frozen=True):
     """All modes, by topic and group, as the file and the answer of 402 have them."""
 
     modes: Mapping[str, Mapping[str, RequestMode]] = field(name="messageRequestModeMap")
-
-
-class ConsumerStatuses(Struct, frozen=True):
-    """The answer of INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223: offsets by client id."""
-
-    written: ClassVar[Mapping[str, object]] = {"messageQueueTable": {}}
-    clients: Mapping[str, Mapping[MessageQueue, int]] = field(name="consumerTable")
 
 
 class Corrections(Struct, frozen=True):

@@ -75,10 +75,9 @@ class Region(Header, frozen=True, kw_only=True):
     trace_on: bool = field(name="TRACE_ON", default=True)
 
 
-class SendMessageAnswer(Header, frozen=True, kw_only=True):
+class SendMessageAnswer(Region, frozen=True, kw_only=True):
     """Where the message lies. Clients read region and trace switch without looking for them."""
 
-    buckets: ClassVar[int] = 256
     msg_id: str
     """Offset message id; of a batch, one for each message, joined by commas."""
     queue_id: Int32
@@ -87,8 +86,6 @@ class SendMessageAnswer(Header, frozen=True, kw_only=True):
     transaction_id: str | None = None
     batch_uniq_id: str | None = None
     """The key of a batch that was stored as one record."""
-    region: str = field(name="MSG_REGION", default="DefaultRegion")
-    trace_on: bool = field(name="TRACE_ON", default=True)
 
 
 class SendMessageBack(Header, frozen=True, kw_only=True):
@@ -342,21 +339,11 @@ class UnregisterClient(Header, frozen=True, kw_only=True):
     consumer_group: str | None = None
 
 
-class GetConsumerList(Header, frozen=True, kw_only=True):
-    """GET_CONSUMER_LIST_BY_GROUP 38."""
+class ConsumerGroupOnly(Header, frozen=True, kw_only=True):
+    """GET_CONSUMER_LIST_BY_GROUP 38 and GET_CONSUMER_CONNECTION_LIST 203.
 
-    consumer_group: str
-    bname: str | None = None
-
-
-class NotifyConsumerIdsChanged(Header, frozen=True, kw_only=True):
-    """NOTIFY_CONSUMER_IDS_CHANGED 40, from broker to consumer, one-way."""
-
-    consumer_group: str
-
-
-class ConsumerConnections(Header, frozen=True, kw_only=True):
-    """GET_CONSUMER_CONNECTION_LIST 203."""
+    Also NOTIFY_CONSUMER_IDS_CHANGED 40, from broker to consumer, one-way.
+    """
 
     consumer_group: str
 
@@ -371,20 +358,15 @@ class ProducerConnections(Header, frozen=True, kw_only=True):
 
 
 class GetConsumerStatus(Header, frozen=True, kw_only=True):
-    """GET_CONSUMER_STATUS_FROM_CLIENT 221: how far a consumer is with a topic."""
+    """GET_CONSUMER_STATUS_FROM_CLIENT 221: how far a consumer is with a topic.
+
+    INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223 asks a broker the same of the members of a group.
+    """
 
     topic: str | None = None
     group: str
     client_addr: str | None = None
-
-
-class ConsumerStatusOfGroup(Header, frozen=True, kw_only=True):
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223: where the members of a group are in a topic."""
-
-    topic: str | None = None
-    group: str
-    client_addr: str | None = None
-    """A client id; absent or empty: all members."""
+    """A client id, for a broker; absent or empty: all members."""
 
 
 class GetConsumerRunningInfo(Header, frozen=True, kw_only=True):
@@ -444,7 +426,7 @@ class GroupOnly(Header, frozen=True, kw_only=True):
 
 
 class GroupAndTopic(Header, frozen=True, kw_only=True):
-    """QUERY_CONSUME_TIME_SPAN 303 and QUERY_SUBSCRIPTION_BY_CONSUMER 345."""
+    """QUERY_SUBSCRIPTION_BY_CONSUMER 345."""
 
     group: str
     topic: str

@@ -117,7 +117,7 @@ class Cluster:
 
     def notify_ids_changed(self, client_id: str, group: str) -> None:
         """Tell a member that the members have changed."""
-        header = headers.NotifyConsumerIdsChanged(consumer_group=group)
+        header = headers.ConsumerGroupOnly(consumer_group=group)
         peer = self.peers[client_id]
         assert isinstance(peer.connection, Connection)
         opaque = peer.connection.next_opaque()
@@ -223,7 +223,7 @@ class Cluster:
         peer.send(response(command, 0))
 
     def _on_get_consumer_list_by_group(self, peer: Peer, command: Command) -> None:
-        members = self.members[command.header(headers.GetConsumerList).consumer_group]
+        members = self.members[command.header(headers.ConsumerGroupOnly).consumer_group]
         if members:
             peer.send(response(command, 0, body=[bodies.encode(ConsumerIds(members))]))
         else:

@@ -8,12 +8,12 @@ from tests.timers import FakeTimers
 
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command
-from sprocket.rocketmq.codec.headers import NotifyConsumerIdsChanged
+from sprocket.rocketmq.codec.headers import ConsumerGroupOnly
 from sprocket.rocketmq.remoting import Channel, Channels, Connection, split_address
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock
 
-HEADER = NotifyConsumerIdsChanged(consumer_group="g")
+HEADER = ConsumerGroupOnly(consumer_group="g")
 
 
 class FakePeer:

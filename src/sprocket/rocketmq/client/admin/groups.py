@@ -27,7 +27,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
     CloneOffsets,
     ConsumeMessageDirectly,
-    ConsumerConnections,
+    ConsumerGroupOnly,
     DeleteGroup,
     GetConsumerRunningInfo,
     GetConsumeStats,
@@ -195,7 +195,7 @@ class GroupAdmin:
             NoSuchGroup: No broker knows it; the text names the nearest.
         """
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
-        header = ConsumerConnections(consumer_group=name)
+        header = ConsumerGroupOnly(consumer_group=name)
         absent = (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         for found in await self._reach.ask_masters(code, ConsumerConnection, header, absent):
             if found.connections:

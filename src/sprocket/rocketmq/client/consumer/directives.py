@@ -97,7 +97,7 @@ class Directives:
         topic = command.header(GetConsumerStatus).topic
         found = {queue: self._offsets.get(queue) for queue in self._assignment.queues(topic)}
         known = {queue: offset for queue, offset in found.items() if offset is not None}
-        peer.send(response(command, 0, body=[bodies.encode(ConsumerStatus(known))]))
+        peer.send(response(command, 0, body=[bodies.encode(ConsumerStatus(offsets=known))]))
 
     def _running_info(self, peer: Peer, command: Command) -> None:
         header = command.header(GetConsumerRunningInfo)

@@ -13,7 +13,7 @@ from sprocket.rocketmq.codec.bodies import ConsumerIds, LockBatch, LockedQueues
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import (
-    GetConsumerList,
+    ConsumerGroupOnly,
     OffsetAnswer,
     PullMessage,
     PullMessageAnswer,
@@ -180,7 +180,7 @@ class BrokerCalls:
         address = self._routes.read_address(broker_name)
         code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
         command = await self._connections.request(
-            address, code, GetConsumerList(consumer_group=group)
+            address, code, ConsumerGroupOnly(consumer_group=group)
         )
         if not granted(address, code, command, (ResponseCode.SYSTEM_ERROR,)):
             return []

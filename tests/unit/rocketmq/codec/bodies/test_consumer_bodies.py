@@ -53,7 +53,7 @@ def test_what_cannot_be_read_is_an_error(text: bytes) -> None:
 def test_a_status_has_the_offsets() -> None:
     """Of the topic that was asked for."""
     text = b'{"consumerTable":{},"messageQueueTable":{' + KEY + b":42}}"
-    assert bodies.encode(ConsumerStatus({QUEUE: 42})) == text
+    assert bodies.encode(ConsumerStatus(offsets={QUEUE: 42})) == text
     assert bodies.decode_request(ConsumerStatus, text).offsets == {QUEUE: 42}
 
 

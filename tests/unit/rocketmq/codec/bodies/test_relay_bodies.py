@@ -6,7 +6,7 @@ from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     AssignmentQuery,
-    ConsumerStatuses,
+    ConsumerStatus,
     Corrections,
     Permission,
     QueueAssignment,
@@ -20,7 +20,7 @@ QUEUE = MessageQueue("Life", "broker-a", 0)
 
 def test_statuses() -> None:
     """By client, with queues for keys."""
-    assert bodies.encode(ConsumerStatuses({"c1": {QUEUE: 5}})) == (
+    assert bodies.encode(ConsumerStatus(clients={"c1": {QUEUE: 5}})) == (
         b'{"consumerTable":{"c1":{{"brokerName":"broker-a","queueId":0,"topic":"Life"}:5}},'
         b'"messageQueueTable":{}}'
     )

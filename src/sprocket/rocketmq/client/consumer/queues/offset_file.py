@@ -175,8 +175,8 @@ def _claim(disk: Disk, root: str, owner: str, group: str) -> tuple[str, Lock]:
 
 
 def _encode(offsets: Mapping[MessageQueue, int]) -> bytes:
-    return bodies.encode(OffsetList.of(dict(sorted(offsets.items()))))
+    return bodies.encode(OffsetList(dict(sorted(offsets.items()))))
 
 
 def _decode(data: bytes) -> dict[MessageQueue, int]:
-    return bodies.decode_request(OffsetList, data).table()
+    return bodies.decode_request(OffsetList, data).offsets

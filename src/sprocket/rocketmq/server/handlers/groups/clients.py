@@ -10,10 +10,9 @@ from sprocket.rocketmq.codec import bodies, command
 from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerData, ConsumerIds, LockedQueues
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
-    GetConsumerList,
+    ConsumerGroupOnly,
     HeartbeatAnswer,
     NoFields,
-    NotifyConsumerIdsChanged,
     UnregisterClient,
 )
 from sprocket.rocketmq.model.group import TAG
@@ -38,7 +37,7 @@ class ClientHandlers:
         return [
             row(RequestCode.HEART_BEAT, NoFields, self.heartbeat),
             row(RequestCode.UNREGISTER_CLIENT, UnregisterClient, self.unregister),
-            row(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerList, self.consumers),
+            row(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupOnly, self.consumers),
             row(RequestCode.CHECK_CLIENT_CONFIG, NoFields, self.check),
             row(RequestCode.LOCK_BATCH_MQ, NoFields, self.lock),
             row(RequestCode.UNLOCK_BATCH_MQ, NoFields, self.unlock),
@@ -59,7 +58,7 @@ class ClientHandlers:
         self._members.unregister(request.peer, header.producer_group, header.consumer_group)
         return Answer(header=NoFields())
 
-    def consumers(self, _: Request, header: GetConsumerList) -> Answer:
+    def consumers(self, _: Request, header: ConsumerGroupOnly) -> Answer:
         """Answer the ids of a group's consumers."""
         name = header.consumer_group
         group = self._members.consumers(name)
@@ -119,7 +118,7 @@ def notify_ids_changed(link: Link, group: str) -> None:
         command.request(
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
             link.connection.next_opaque(),
-            NotifyConsumerIdsChanged(consumer_group=group),
+            ConsumerGroupOnly(consumer_group=group),
             oneway=True,
         )
     )

@@ -20,7 +20,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
-    ConsumerConnections,
+    ConsumerGroupOnly,
     DeleteGroup,
     GroupForbidden,
     GroupOnly,
@@ -49,7 +49,7 @@ class GroupHandlers:
             row(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, NoFields, self.put_all),
             row(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup, self.delete),
             row(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupOnly, self.config),
-            row(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerConnections, self.consumers),
+            row(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupOnly, self.consumers),
             row(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerConnections, self.producers),
             row(RequestCode.GET_ALL_PRODUCER_INFO, NoFields, self.all_producers),
             row(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, GroupForbidden, self.forbid),
@@ -85,7 +85,7 @@ class GroupHandlers:
         group = self._groups.find(header.group)
         return Answer(body=(bodies.encode(group),))
 
-    def consumers(self, _: Request, header: ConsumerConnections) -> Answer:
+    def consumers(self, _: Request, header: ConsumerGroupOnly) -> Answer:
         """Answer who consumes in a group, and what."""
         name = header.consumer_group
         group = self._members.consumers(name)

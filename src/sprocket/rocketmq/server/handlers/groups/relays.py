@@ -15,13 +15,12 @@ from sprocket.base.errors import ClientError, RequestRefused, RequestTimeout, Wi
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedGroup, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import ConsumerStatus, ConsumerStatuses
+from sprocket.rocketmq.codec.bodies import ConsumerStatus
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
     ConsumeMessageDirectly,
-    ConsumerStatusOfGroup,
     GetConsumerRunningInfo,
     GetConsumerStatus,
 )
@@ -55,9 +54,7 @@ class RelayHandlers:
         return [
             row(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfo, self.running_info),
             row(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectly, self.consume, reads),
-            row(
-                RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ConsumerStatusOfGroup, self.status
-            ),
+            row(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, GetConsumerStatus, self.status),
         ]
 
     def running_info(self, request: Request, header: GetConsumerRunningInfo) -> None:
@@ -82,7 +79,7 @@ class RelayHandlers:
         )
         self._relay(request, consumer, passed_on, stored)
 
-    def status(self, request: Request, header: ConsumerStatusOfGroup) -> None:
+    def status(self, request: Request, header: GetConsumerStatus) -> None:
         """Have the members of a group say where they are in a topic."""
         group = self._members.consumers(header.group)
         members = {} if group is None else _peers_by_id(group)
@@ -104,7 +101,7 @@ class RelayHandlers:
                 done()
 
         def done() -> None:
-            body = bodies.encode(ConsumerStatuses(statuses))
+            body = bodies.encode(ConsumerStatus(clients=statuses))
             request.answer(Answer(remark=NOT_SET, body=(body,)))
 
         question = GetConsumerStatus(topic=header.topic, group=header.group)

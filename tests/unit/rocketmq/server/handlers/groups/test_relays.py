@@ -136,7 +136,7 @@ def test_where_consumers_are_is_collected(on_node: Callable[..., None]) -> None:
         for name, client in clients.items():
             question = await pushed(client, 221)
             assert question.ext_map() == {"topic": "T", "group": "g"}
-            body = bodies.encode(ConsumerStatus({queue: 7})) if name == "a" else b"nonsense"
+            body = bodies.encode(ConsumerStatus(offsets={queue: 7})) if name == "a" else b"nonsense"
             client.peer.send(response(question, int(name == "b"), body=(body,)))
         told = await asyncio.wait_for(pending, 5)
         assert told.code == 0
