@@ -61,14 +61,9 @@ def decode(header: bytes) -> BinaryHeader:
 
 
 def encode(code: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]) -> bytes:
-    """Write a binary header of ours.
+    """Write a binary header of ours; the code must fit 16 bits with sign.
 
-    Args:
-        code: Must fit 16 bits with sign.
-        opaque: 32 bits with sign.
-        flag: Bit 0 answer, bit 1 one-way.
-        remark: A person's text or none.
-        ext: Empty texts are left out: read back they would be none.
+    Empty texts among the ext fields are left out: read back they would be none.
     """
     text = remark.encode() if remark else b""
     entries = bytearray()

@@ -55,11 +55,7 @@ H = TypeVar("H", bound=Header)
 
 
 class HeaderCodec(Generic[H]):
-    """Both directions of one declared header, built once per type.
-
-    Args:
-        kind: The declared header.
-    """
+    """Both directions of one declared header, built once per type."""
 
     def __init__(self, kind: type[H]) -> None:
         self._kind = kind
@@ -126,12 +122,9 @@ def codec(kind: type[H]) -> HeaderCodec[H]:
 def java_order(names: Sequence[str], buckets: int = 16) -> list[str]:
     """Return names in the order in which a Java `HashMap` of these keys gives them.
 
-    That is by the lowest bits of their hashes, and among equal ones as they were put in. Nothing
-    depends on it but that our answers look like RocketMQ's.
-
-    Args:
-        names: The keys in the order in which they are put in.
-        buckets: How many the table begins with; it doubles them whenever it is three quarters full.
+    That is by the lowest bits of their hashes, and among equal ones as they were put in. The table
+    doubles its buckets whenever it is three quarters full. Nothing depends on it but that our
+    answers look like RocketMQ's.
     """
     while len(names) > buckets * 3 // 4:
         buckets *= 2

@@ -48,13 +48,9 @@ SHARES: dict[str, Share] = {AVERAGELY: averagely, BY_CIRCLE: by_circle}
 def share_of(
     strategy: str, queues: Collection[MessageQueue], members: Collection[str], me: str
 ) -> list[MessageQueue] | None:
-    """Return the queues that one member reads.
+    """Return the queues of one topic that one member of a group reads.
 
-    Args:
-        strategy: A name of `SHARES`.
-        queues: All queues of one topic.
-        members: Client ids of the group; one that is named twice is one member.
-        me: One of them; anybody else gets nothing.
+    Members are client ids; one that is named twice is one member. Who is none of them gets nothing.
 
     Returns:
         None if the strategy is none of `SHARES`, or there is nothing or nobody to share.

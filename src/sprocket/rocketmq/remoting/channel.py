@@ -148,14 +148,10 @@ class Channel:
         outcome: OutcomeOf[X],
         context: X,
     ) -> None:
-        """Write one request.
+        """Write one request, a frame made with `opaque`, a number from `next_opaque`.
 
-        Args:
-            buffers: Its frame, made with `opaque`.
-            opaque: From `next_opaque`.
-            deadline: On the monotonic clock.
-            outcome: Called once; before this returns if the connection is closed.
-            context: Given to it.
+        `outcome` is called once, with `context`, before this returns if the connection is closed.
+        The deadline is on the monotonic clock.
         """
         if not self.peer.is_open:
             error = NotConnected(f"the connection to {self.address} is closed")
@@ -183,12 +179,6 @@ class Channel:
         timeout_ms: int,
     ) -> Command:
         """Ask something and return the answer, whatever its code.
-
-        Args:
-            code: What is asked.
-            header: The declared header of that code.
-            body: Bytes after the header.
-            timeout_ms: Longest wait for the answer.
 
         Raises:
             NotConnected: The connection is closed, or was lost.
@@ -281,17 +271,7 @@ async def open_channel(
     silence_seconds: float = math.inf,
     tls: ssl.SSLContext | None = None,
 ) -> Channel:
-    """Connect to `host:port`.
-
-    Args:
-        address: Whom to connect to.
-        clock: For deadlines.
-        connect: The driver's `connect`, or a double of it.
-        on_request: See `Channel`.
-        settings: Limits of the connection; the defaults if None.
-        timeout_seconds: How long it may take, with the handshake.
-        silence_seconds: See `Channel`.
-        tls: Encrypt it so; None: do not.
+    """Connect to `host:port`, within a time that covers the handshake; see `Channel`.
 
     Raises:
         NotConnected: The address is malformed, nobody listens there, or it took too long.
@@ -342,16 +322,7 @@ class Channels:
     def call(
         self, peer: Peer, code: int, header: Header, body: Buffer, seconds: float, outcome: Outcome
     ) -> None:
-        """Ask a client something.
-
-        Args:
-            peer: Its connection.
-            code: The request's code.
-            header: Its fields.
-            body: Its body.
-            seconds: How long the answer may take.
-            outcome: Called once, after this has returned.
-        """
+        """Ask a client something; the outcome is told once, after this has returned."""
         if not peer.is_open or self.waiting_count >= self._waiting_max:
             why = "the connection is closed"
             if peer.is_open:

@@ -141,14 +141,10 @@ def row(
     function: Callable[[Request, H], Answer | None],
     reads: ColdReads | None = None,
 ) -> Row:
-    """Return a row of the table.
+    """Return a row of the table; the header of requests that have none is `NoFields`.
 
-    Args:
-        code: The request's.
-        kind: The header of such requests; `NoFields` if they have none.
-        function: Handles them.
-        reads: It reads what may be on the disk only, so it may end at any read and be begun anew
-            by this; None: it does not.
+    A function that reads what may be on the disk only is given with `reads`, since it may end at
+    any read and be begun anew by that.
     """
 
     def handle(peer: Peer, command: Command) -> Answer | None:
@@ -177,14 +173,7 @@ def sliced_row(
     function: Callable[[Request, H], Sliced[Answer]],
     slices: Slices,
 ) -> Row:
-    """Return a row whose answer is about everything there is, and is made in slices.
-
-    Args:
-        code: The request's.
-        kind: The header of such requests; `NoFields` if they have none.
-        function: Handles them.
-        slices: Does what it says on the loop.
-    """
+    """Return a row whose answer is about everything there is, and is made in slices."""
 
     def handle(peer: Peer, command: Command) -> None:
         request = Request(peer, command)

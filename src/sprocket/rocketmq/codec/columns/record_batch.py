@@ -31,7 +31,6 @@ from sprocket.rocketmq.model.message import (
 _TAGS, _KEYS, _UNIQUE = b"TAGS\x01", b"KEYS\x01", b"UNIQ_KEY\x01"
 _LIGHT = properties.INNER_MULTI_DISPATCH.encode()
 _WORD_BYTES = 8
-_SHORT = (1 << 8 * len(_TAGS)) - 1
 _INT_BITS = 63
 _PADDING_BYTES = 16
 """Behind the last property string, so that a word can be read wherever one begins."""
@@ -222,10 +221,7 @@ class _Alike:
     def of(cls, data: Buffer, end: Ints, width: int) -> "_Alike | None":
         """Part strings of one length that end at `end`; None if they are not parted alike.
 
-        Args:
-            data: The log.
-            end: Behind each of them.
-            width: Their length and one byte more, before them.
+        `width` is their length and one byte more, which is before them.
         """
         whole = -(-width // _WORD_BYTES) * _WORD_BYTES
         if end[0] < whole:
