@@ -7,16 +7,18 @@ import typer
 
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
-from sprocket.cli.options import AsJson
 from sprocket.cli.remote.wire import Remote, over_the_wire
-from sprocket.cli.terminal import output, tables
+from sprocket.cli.terminal import CommandAnswer, answer, output, tables
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client.blocking import Admin
 
 app = typer.Typer(no_args_is_help=True, help="Brokers of a running cluster, and their settings.")
 
-_LESS = ("disk_used_percent", "in_today", "out_today", "booted_at_ms")
+_SPARE = (
+    *("address", "version", "in_per_second", "out_per_second", "disk_used_percent"),
+    *("in_today", "out_today", "booted_at_ms"),
+)
 """What people can do without where a line is short; the last one goes first."""
 
 Broker = Annotated[
@@ -26,30 +28,20 @@ Broker = Annotated[
 
 @app.command("ls")
 @over_the_wire
-def list_brokers(remote: Remote, as_json: AsJson = False) -> None:
+def list_brokers(remote: Remote) -> CommandAnswer:
     """List the brokers: address, version, messages a second, messages today."""
-    with remote.admin() as admin:
-        rows = [
-            broker_row(admin, name, address, cluster) for cluster, name, address in masters(admin)
-        ]
-        tables.write_rows(
-            rows,
-            as_json=as_json,
-            spare=("address", "version", "in_per_second", "out_per_second", *_LESS),
-        )
+    admin = remote.admin()
+    rows = [broker_row(admin, name, address, cluster) for cluster, name, address in masters(admin)]
+    return answer.table(rows, spare=_SPARE)
 
 
 @app.command("status")
 @over_the_wire
-def show_status(remote: Remote, broker: Broker = None, as_json: AsJson = False) -> None:
+def show_status(remote: Remote, broker: Broker = None) -> CommandAnswer:
     """Show all that a broker tells of itself."""
-    with remote.admin() as admin:
-        name = the_broker(admin, broker)
-        values = dict(sorted(admin.broker.status(name).values.items()))
-        if as_json:
-            output.write_json({"broker": name, **values})
-        else:
-            tables.write_fields(name, values)
+    admin = remote.admin()
+    name = the_broker(admin, broker)
+    return _values(name, dict(sorted(admin.broker.status(name).values.items())))
 
 
 @app.command("config")
@@ -61,17 +53,21 @@ def show_config(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Change one; may be repeated."),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Show a broker's settings under RocketMQ's names, or change some while it runs."""
-    with remote.admin() as admin:
-        name = the_broker(admin, broker)
-        wanted = output.pairs(changes or [], "setting")
-        values = change_config(admin, name, wanted) if wanted else admin.broker.config(name)
-        if as_json:
-            output.write_json({"broker": name, **values})
-        else:
-            tables.write_fields(name, values)
+    admin = remote.admin()
+    name = the_broker(admin, broker)
+    wanted = output.pairs(changes or [], "setting")
+    return _values(
+        name, change_config(admin, name, wanted) if wanted else admin.broker.config(name)
+    )
+
+
+def _values(broker: str, values: Mapping[str, str]) -> CommandAnswer:
+    """Answer with what a broker tells by name."""
+    return CommandAnswer(
+        [{"broker": broker, **values}], lambda: tables.write_fields(broker, values)
+    )
 
 
 def change_config(admin: "Admin", broker: str, wanted: Mapping[str, str]) -> dict[str, str]:

@@ -1,21 +1,23 @@
 """`sprocket group`: consumer groups, how far they are, who is in them, over the wire."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli.options import AsJson, BrokerName, Cluster, GroupName, WithInternal, Yes
+from sprocket.cli.options import BrokerName, Cluster, GroupName, WithInternal, Yes
 from sprocket.cli.remote import wire
 from sprocket.cli.remote.wire import Remote, over_the_wire
-from sprocket.cli.terminal import output, tables
+from sprocket.cli.terminal import CommandAnswer, answer, output, tables
 from sprocket.rocketmq.errors import NoSuchGroup
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import Admin as AwaitedAdmin
+    from sprocket.rocketmq.client import MessageQueue
     from sprocket.rocketmq.client.blocking import Admin
+
 app = typer.Typer(no_args_is_help=True, help="Consumer groups of a running broker or cluster.")
 
 OnlyTopic = Annotated[str | None, typer.Option("--topic", "-t", help="Only in this topic.")]
@@ -23,18 +25,13 @@ OnlyTopic = Annotated[str | None, typer.Option("--topic", "-t", help="Only in th
 
 @app.command("ls")
 @over_the_wire
-def list_groups(
-    remote: Remote, with_internal: WithInternal = False, as_json: AsJson = False
-) -> None:
+def list_groups(remote: Remote, with_internal: WithInternal = False) -> CommandAnswer:
     """List the groups: members, topics, and how many messages they have not consumed."""
     from sprocket.runtime import driver
 
     rows = driver.run(_listed(remote, with_internal=with_internal))
-    if as_json:
-        tables.write_rows(rows, as_json=True)
-        return
-    shown = [{**row, "topics": len(row["topics"])} for row in rows]
-    tables.write_table("", shown, spare=("model", "topics"))
+    counted = [{**row, "topics": len(row["topics"])} for row in rows]
+    return replace(answer.table(counted, spare=("model", "topics")), values=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +57,9 @@ def create_group(
     name: GroupName,
     cluster: Cluster = None,
     broker: BrokerName = None,
-    as_json: AsJson = False,
     *,
     setup: Setup,
-) -> None:
+) -> CommandAnswer:
     """Create a group, or change one that exists."""
     from sprocket.rocketmq.model.group import SubscriptionGroup
 
@@ -74,66 +70,43 @@ def create_group(
         consume_broadcast_enable=setup.broadcast,
         consume_enable=setup.enabled,
     )
-    with remote.admin() as admin:
-        admin.group.create(group, cluster=cluster, broker=broker)
-        if as_json:
-            tables.write_rows(setup_rows(admin, name), as_json=True)
-        else:
-            output.say(f"group {name} is there, with {setup.retries} tries")
+    admin = remote.admin()
+    admin.group.create(group, cluster=cluster, broker=broker)
+    said = f"group {name} is there, with {setup.retries} tries"
+    return answer.sentence(setup_rows(admin, name), said)
 
 
 @app.command("delete")
 @over_the_wire
-def delete_group(
-    remote: Remote,
-    name: GroupName,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def delete_group(remote: Remote, name: GroupName, yes: Yes = False) -> CommandAnswer:
     """Delete a group and its offsets everywhere."""
-    with remote.admin() as admin:
-        admin.group.topics(name)  # an unknown name is a mistake, and no reason to ask
-        deleted = yes or output.confirmed(f"Delete group {name} with all its offsets?")
-        if deleted:
-            admin.group.delete(name)
-        if as_json:
-            output.write_json({"group": name, "deleted": deleted})
-        else:
-            output.say(f"group {name} is deleted" if deleted else f"group {name} is kept")
+    admin = remote.admin()
+    admin.group.topics(name)  # an unknown name is a mistake, and no reason to ask
+    deleted = yes or output.confirmed(f"Delete group {name} with all its offsets?")
+    if deleted:
+        admin.group.delete(name)
+    done = "deleted" if deleted else "kept"
+    return answer.sentence([{"group": name, "deleted": deleted}], f"group {name} is {done}")
 
 
 @app.command("show")
 @over_the_wire
-def show_group(
-    remote: Remote,
-    name: GroupName,
-    topic: OnlyTopic = None,
-    as_json: AsJson = False,
-) -> None:
+def show_group(remote: Remote, name: GroupName, topic: OnlyTopic = None) -> CommandAnswer:
     """Show how far a group is in each queue, and how many messages it lags behind."""
-    with remote.admin() as admin:
-        stats = admin.group.progress(name, topic)
-        rows = [
-            {
-                "topic": queue.topic,
-                "broker": queue.broker_name,
-                "queue_id": queue.queue_id,
-                "committed_offset": one.consumer_offset,
-                "max_offset": one.broker_offset,
-                "lag": one.lag,
-                "consumed_up_to_at_ms": one.last_consumed_at_ms,
-            }
-            for queue, one in sorted(stats.queues.items())
-        ]
-        if as_json:
-            tables.write_rows(rows, as_json=True)
-        else:
-            _write_progress(rows)
-        tps = f"consumes {stats.consume_tps:.1f} a second"
-        if rows:
-            output.say(f"{name} lags {stats.lag:,} behind, {tps}")
-        else:
-            output.say(f"{name} has consumed nothing yet")
+    stats = remote.admin().group.progress(name, topic)
+    rows = [
+        {
+            **offset_row(queue, one.consumer_offset),
+            "max_offset": one.broker_offset,
+            "lag": one.lag,
+            "consumed_up_to_at_ms": one.last_consumed_at_ms,
+        }
+        for queue, one in sorted(stats.queues.items())
+    ]
+    said = f"{name} lags {stats.lag:,} behind, consumes {stats.consume_tps:.1f} a second"
+    if not rows:
+        said = f"{name} has consumed nothing yet"
+    return CommandAnswer(rows, lambda: _write_progress(rows), said)
 
 
 @app.command("reset")
@@ -143,21 +116,10 @@ def reset_group(
     name: GroupName,
     topic: Annotated[str, typer.Option("--topic", "-t", help="In which topic.")],
     to: Annotated[str, typer.Option(help="`first`, `last`, or a time.")],
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Let a group go on from another place in a topic, also while it runs."""
-    with remote.admin() as admin:
-        offsets = admin.group.reset_offsets(name, topic, output.place(to))
-        rows = [
-            {
-                "topic": topic,
-                "broker": queue.broker_name,
-                "queue_id": queue.queue_id,
-                "committed_offset": offset,
-            }
-            for queue, offset in offsets.items()
-        ]
-        tables.write_rows(rows, as_json=as_json)
+    offsets = remote.admin().group.reset_offsets(name, topic, output.place(to))
+    return answer.table([offset_row(queue, offset) for queue, offset in offsets.items()])
 
 
 @app.command("clone")
@@ -167,45 +129,41 @@ def clone_group(
     source: Annotated[str, typer.Argument(help="Whose offsets are copied.")],
     target: Annotated[str, typer.Argument(help="The group that gets them; it must not run.")],
     topic: OnlyTopic = None,
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Let one group go on where another one is."""
-    with remote.admin() as admin:
-        admin.group.clone_offsets(source, target, topic)
-        if as_json:
-            topics = [topic] if topic is not None else admin.group.topics(source)
-            tables.write_rows(cloned_rows(admin, target, topics), as_json=True)
-        else:
-            output.say(f"{target} goes on where {source} is")
+    admin = remote.admin()
+    admin.group.clone_offsets(source, target, topic)
+    return answer.sentence(
+        cloned_rows(admin, source, target, topic), f"{target} goes on where {source} is"
+    )
 
 
 @app.command("connections")
 @over_the_wire
-def list_connections(remote: Remote, name: GroupName, as_json: AsJson = False) -> None:
+def list_connections(remote: Remote, name: GroupName) -> CommandAnswer:
     """List the members of a group that are connected, and what they subscribe to."""
-    with remote.admin() as admin:
-        found = admin.group.consumers(name)
-        if found is None:
-            raise SettingsError(f"nobody of group {name} is connected")
-        subscriptions = [f"{one.topic}: {one.expression}" for one in found.subscriptions]
-        rows = [
-            {
-                "client_id": one.client_id,
-                "address": one.address,
-                "language": one.language,
-                "version": one.version,
-                "model": found.message_model,
-                "subscriptions": subscriptions,
-            }
-            for one in found.connections
-        ]
-        if as_json:
-            tables.write_rows(rows, as_json=True)
-            return
-        common = ("model", "subscriptions")
-        shown = [{key: row[key] for key in row if key not in common} for row in rows]
-        tables.write_table("", shown, spare=("language", "version"))
-        tables.write_fields("", {key: rows[0][key] for key in common})
+    found = remote.admin().group.consumers(name)
+    if found is None:
+        raise SettingsError(f"nobody of group {name} is connected")
+    rows = [
+        {
+            "client_id": one.client_id,
+            "address": one.address,
+            "language": one.language,
+            "version": one.version,
+        }
+        for one in found.connections
+    ]
+    common = {
+        "model": found.message_model,
+        "subscriptions": [f"{one.topic}: {one.expression}" for one in found.subscriptions],
+    }
+
+    def show() -> None:
+        tables.write_table("", rows, spare=("language", "version"))
+        tables.write_fields("", common)
+
+    return CommandAnswer([row | common for row in rows], show)
 
 
 async def _listed(remote: Remote, *, with_internal: bool) -> list[dict[str, Any]]:
@@ -251,10 +209,10 @@ def _write_progress(rows: list[dict[str, Any]]) -> None:
         tables.write_table(topic, of_one, spare=("consumed_up_to_at_ms",))
 
 
-def setup_rows(admin: "Admin", name: str) -> list[dict[str, Any]]:
-    """How a group is set up, one entry a broker; the members have the names of the options."""
-    return [
-        {
+def setup_rows(admin: "Admin", name: str) -> Iterator[dict[str, Any]]:
+    """Ask how a group is set up, one entry a broker; members have the names of the options."""
+    for broker, one in sorted(admin.group.get(name).items()):
+        yield {
             "group": name,
             "broker": broker,
             "retries": one.retry_times_max,
@@ -262,20 +220,24 @@ def setup_rows(admin: "Admin", name: str) -> list[dict[str, Any]]:
             "broadcast": one.consume_broadcast_enable,
             "enabled": one.consume_enable,
         }
-        for broker, one in sorted(admin.group.get(name).items())
-    ]
 
 
-def cloned_rows(admin: "Admin", target: str, topics: Collection[str]) -> list[dict[str, Any]]:
-    """Where a group goes on in each queue of some topics in which it has an offset."""
-    return [
-        {
-            "topic": queue.topic,
-            "broker": queue.broker_name,
-            "queue_id": queue.queue_id,
-            "committed_offset": offset,
-        }
-        for topic in topics
-        for queue in admin.topic.queues(topic)
-        if (offset := admin.offset.committed(target, queue)) is not None
-    ]
+def cloned_rows(
+    admin: "Admin", source: str, target: str, topic: str | None
+) -> Iterator[dict[str, Any]]:
+    """Ask where a group goes on in each queue in which it got an offset."""
+    for one in admin.group.topics(source) if topic is None else [topic]:
+        for queue in admin.topic.queues(one):
+            offset = admin.offset.committed(target, queue)
+            if offset is not None:
+                yield offset_row(queue, offset)
+
+
+def offset_row(queue: "MessageQueue", offset: int) -> dict[str, Any]:
+    """Where a group is in a queue."""
+    return {
+        "topic": queue.topic,
+        "broker": queue.broker_name,
+        "queue_id": queue.queue_id,
+        "committed_offset": offset,
+    }

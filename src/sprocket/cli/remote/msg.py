@@ -8,9 +8,8 @@ from msgspec.structs import asdict
 
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint
-from sprocket.cli.options import AsJson
 from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
-from sprocket.cli.terminal import output, tables
+from sprocket.cli.terminal import CommandAnswer, output, tables
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
@@ -44,20 +43,13 @@ class NoSuchMessage(StoreError):
 
 @app.command("get")
 @over_the_wire
-def get_message(
-    remote: Remote, message_id: MessageId, topic: Topic, as_json: AsJson = False
-) -> None:
+def get_message(remote: Remote, message_id: MessageId, topic: Topic) -> CommandAnswer:
     """Show one message, whole."""
     from sprocket.cli.terminal import message as shown
 
-    with remote.admin() as admin:
-        found = find(admin, message_id, topic)
-        if as_json:
-            output.write_json(shown.received_json(found))
-        else:
-            tables.write_fields(
-                "", {"broker": found.queue.broker_name, **shown.fields(found.stored)}
-            )
+    found = find(remote.admin(), message_id, topic)
+    fields = {"broker": found.queue.broker_name, **shown.fields(found.stored)}
+    return CommandAnswer([shown.received_json(found)], lambda: tables.write_fields("", fields))
 
 
 @app.command("find")
@@ -71,8 +63,7 @@ def find_messages(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Stored before this time.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most messages.")] = FOUND_MESSAGES_MAX,
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Find messages by key or by the time they were stored at, or both; oldest first."""
     from sprocket.cli.terminal import message as shown
     from sprocket.rocketmq.client.blocking import Puller
@@ -81,30 +72,27 @@ def find_messages(
         raise SettingsError("say what to look for: --key, or --from a time")
     begin_ms = 0 if start is None else output.time_ms(start)
     end_ms = None if end is None else output.time_ms(end)
-    with remote.admin() as admin:
-        admin.route(topic)  # an unknown name is a mistake, not an empty result
-        if key is not None:
-            span = {"begin_ms": begin_ms} | ({} if end_ms is None else {"end_ms": end_ms})
-            found = admin.message.by_key(topic, key, count_max=limit, **span)
-        else:
-            group, client = READER_GROUP, remote.client
-            with Puller(remote.nameserver, group=group, client=client) as puller:
-                found = sorted(
-                    stored_between(puller, topic, begin_ms, end_ms, limit),
-                    key=lambda one: one.stored_at_ms,
-                )[:limit]
-    for one in found:
-        if as_json:
-            output.write_json(shown.received_json(one))
-        else:
-            shown.write_entry(
-                one.stored, f"{one.queue.broker_name}/{one.queue.queue_id}/{one.queue_offset}"
-            )
+    admin = remote.admin()
+    admin.route(topic)  # an unknown name is a mistake, not an empty result
+    if key is not None:
+        span = {"begin_ms": begin_ms} | ({} if end_ms is None else {"end_ms": end_ms})
+        found = admin.message.by_key(topic, key, count_max=limit, **span)
+    else:
+        with Puller(remote.nameserver, group=READER_GROUP, client=remote.client) as puller:
+            between = stored_between(puller, topic, begin_ms, end_ms, limit)
+            found = sorted(between, key=lambda one: one.stored_at_ms)[:limit]
     if not found:
-        looked_for = [f"key {key}"] if key is not None else []
-        looked_for += [f"from {start}"] if start is not None else []
-        looked_for += [f"to {end}"] if end is not None else []
-        raise NoSuchMessage(f"topic {topic} has no message with {', '.join(looked_for)}")
+        looked_for = {"key": key, "from": start, "to": end}
+        told = ", ".join(f"{name} {text}" for name, text in looked_for.items() if text is not None)
+        raise NoSuchMessage(f"topic {topic} has no message with {told}")
+
+    def show() -> None:
+        for one in found:
+            queue = one.queue
+            place = f"{queue.broker_name}/{queue.queue_id}/{one.queue_offset}"
+            shown.write_entry(one.stored, place)
+
+    return CommandAnswer(map(shown.received_json, found), show)
 
 
 @app.command("resend")
@@ -117,21 +105,18 @@ def resend_message(
         str | None,
         typer.Option("--to", help="Topic to send it to; by default its original topic."),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Send a copy of a message; a dead letter goes back to the topic that it came from."""
     from sprocket.cli.remote.produce import GROUP, sent_line, sent_row
     from sprocket.rocketmq.client.blocking import Producer
 
-    with remote.admin() as admin:
-        copy = copied(find(admin, message_id, topic), target)
-        admin.route(copy.topic)  # a topic named wrongly is not made
+    admin = remote.admin()
+    copy = copied(find(admin, message_id, topic), target)
+    admin.route(copy.topic)  # a topic named wrongly is not made
     with Producer(remote.nameserver, group=GROUP, client=remote.client) as producer:
         result = producer.send(copy)
-    if as_json:
-        output.write_json(sent_row(result))
-    else:
-        output.write_line(f"{message_id} sent to {sent_line(result)}")
+    line = f"{message_id} sent to {sent_line(result)}"
+    return CommandAnswer([sent_row(result)], lambda: output.write_line(line))
 
 
 @app.command("direct")
@@ -145,25 +130,20 @@ def deliver_directly(
         str | None,
         typer.Option(help="Which member; by default the first. See `group connections`."),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Have a connected member of a group consume a message now, and show what came of it."""
-    with remote.admin() as admin:
-        found = find(admin, message_id, topic)
-        members = admin.group.consumers(group)
-        there = [] if members is None else [one.client_id for one in members.connections]
-        if not there:
-            raise SettingsError(f"nobody of group {group} is connected")
-        if client is not None and client not in there:
-            meant = hint(client, there) or f"; there is {', '.join(there)}"
-            raise SettingsError(f"no member {client} of group {group} is connected{meant}")
-        client = client or there[0]
-        outcome = admin.group.consume_directly(group, client, found)
-        row = {"client_id": client, **asdict(outcome)}
-        if as_json:
-            output.write_json(row)
-        else:
-            tables.write_fields(message_id, row)
+    admin = remote.admin()
+    found = find(admin, message_id, topic)
+    members = admin.group.consumers(group)
+    there = [] if members is None else [one.client_id for one in members.connections]
+    if not there:
+        raise SettingsError(f"nobody of group {group} is connected")
+    if client is not None and client not in there:
+        meant = hint(client, there) or f"; there is {', '.join(there)}"
+        raise SettingsError(f"no member {client} of group {group} is connected{meant}")
+    client = client or there[0]
+    row = {"client_id": client, **asdict(admin.group.consume_directly(group, client, found))}
+    return CommandAnswer([row], lambda: tables.write_fields(message_id, row))
 
 
 def find(admin: "Admin", message_id: str, topic: str) -> "ReceivedMessage":

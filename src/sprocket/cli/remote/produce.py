@@ -297,7 +297,9 @@ def _made_by_this(remote: Remote, topic: str) -> str:
     Raises:
         NoSuchTopic: It is not there, and no broker would make it; the text names the nearest.
     """
-    with remote.admin() as admin:
+    from sprocket.rocketmq.client.blocking import Admin
+
+    with Admin(remote.nameserver, client=remote.client) as admin:
         try:
             admin.route(topic)
         except NoSuchTopic as unknown:

@@ -1,14 +1,15 @@
 """`sprocket topic`: list, create, change, delete and look at topics, over the wire."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sprocket.base.errors import ClientError, SettingsError
-from sprocket.cli.options import AsJson, BrokerName, Cluster, TopicName, WithInternal, Yes
+from sprocket.cli.options import BrokerName, Cluster, TopicName, WithInternal, Yes
 from sprocket.cli.remote import wire
 from sprocket.cli.remote.wire import Remote, over_the_wire
-from sprocket.cli.terminal import output, tables
+from sprocket.cli.terminal import CommandAnswer, answer, output, tables
 from sprocket.rocketmq.errors import NoRoute
 
 if TYPE_CHECKING:
@@ -19,26 +20,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Topics of a running broker or cluster.")
 
-Queues = Annotated[int, typer.Option(min=1, max=1024, help="Queues, to read and write.")]
 PERMISSIONS = {"r": 4, "w": 2, "rw": 6, "none": 0}
 
 
 @app.command("ls")
 @over_the_wire
 def list_topics(
-    remote: Remote,
-    cluster: Cluster = None,
-    with_internal: WithInternal = False,
-    as_json: AsJson = False,
-) -> None:
+    remote: Remote, cluster: Cluster = None, with_internal: WithInternal = False
+) -> CommandAnswer:
     """List the topics with their queues and messages, a line a broker."""
     from sprocket.runtime import driver
 
     rows = driver.run(_listed(remote, cluster, with_internal=with_internal))
-    if as_json:
-        tables.write_rows(rows, as_json=True)
-        return
-    tables.write_table("", [_for_people(row) for row in rows], spare=("queues", "broker", "perm"))
+    shown = answer.table([_for_people(row) for row in rows], spare=("queues", "broker", "perm"))
+    return replace(shown, values=rows)
 
 
 @app.command("create")
@@ -46,15 +41,14 @@ def list_topics(
 def create_topic(
     remote: Remote,
     name: TopicName,
-    queues: Queues = 8,
+    queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues, to read and write.")] = 8,
     cluster: Cluster = None,
     broker: BrokerName = None,
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Create a topic on every broker, or give one that exists another number of queues."""
-    with remote.admin() as admin:
-        admin.topic.create(name, queues, cluster=cluster, broker=broker)
-        _say_how_it_is(admin, name, as_json=as_json)
+    admin = remote.admin()
+    admin.topic.create(name, queues, cluster=cluster, broker=broker)
+    return _how_it_is(admin, name)
 
 
 @app.command("update")
@@ -73,63 +67,69 @@ def update_topic(
         str | None, typer.Option(metavar="r|w|rw|none", help="What is allowed.")
     ] = None,
     broker: BrokerName = None,
-    as_json: AsJson = False,
-) -> None:
+) -> CommandAnswer:
     """Change a topic that exists: its queues, or who may read and write it."""
     if perm is not None and perm not in PERMISSIONS:
         raise SettingsError(f"{perm!r} is no permission: expected r, w, rw or none")
     if (queues, read_queues, perm) == (None, None, None):
         raise SettingsError("say what to change: --queues, --read-queues or --perm")
-    with remote.admin() as admin:
-        there = admin.topic.config(name)
-        if broker is not None and broker not in there:
-            raise NoRoute(f"topic {name} is not on broker {broker!r}; it is on {', '.join(there)}")
-        for broker_name, one in there.items():
-            if broker not in (None, broker_name):
-                continue
-            write = queues or one.write_queues
-            admin.topic.create(
-                name,
-                write,
-                read_queues=read_queues or (queues or one.read_queues),
-                perm=one.perm if perm is None else PERMISSIONS[perm],
-                broker=broker_name,
+    admin = remote.admin()
+    there = admin.topic.config(name)
+    if broker is not None and broker not in there:
+        raise NoRoute(f"topic {name} is not on broker {broker!r}; it is on {', '.join(there)}")
+    for broker_name, one in there.items():
+        if broker not in (None, broker_name):
+            continue
+        admin.topic.create(
+            name,
+            queues or one.write_queues,
+            read_queues=read_queues or queues or one.read_queues,
+            perm=one.perm if perm is None else PERMISSIONS[perm],
+            broker=broker_name,
+        )
+    return _how_it_is(admin, name)
+
+
+def _how_it_is(admin: "Admin", name: str) -> CommandAnswer:
+    rows = [{"topic": name, **row} for row in broker_rows(admin, name)]
+
+    def show() -> None:
+        for row in rows:
+            output.write_line(
+                f"topic {name}: {row['write_queues']} queues on {row['broker']}, {row['perm']}"
             )
-        _say_how_it_is(admin, name, as_json=as_json)
+
+    return CommandAnswer(rows, show)
 
 
 @app.command("delete")
 @over_the_wire
-def delete_topic(
-    remote: Remote, name: TopicName, yes: Yes = False, as_json: AsJson = False
-) -> None:
+def delete_topic(remote: Remote, name: TopicName, yes: Yes = False) -> CommandAnswer:
     """Delete a topic everywhere; its messages are lost."""
-    with remote.admin() as admin:
-        admin.topic.route(name)  # an unknown name is a mistake, and no reason to ask
-        deleted = yes or output.confirmed(f"Delete topic {name} with all its messages?")
-        if deleted:
-            admin.topic.delete(name)
-        if as_json:
-            output.write_json({"topic": name, "deleted": deleted})
-        else:
-            output.say(f"topic {name} is deleted" if deleted else f"topic {name} is kept")
+    admin = remote.admin()
+    admin.topic.route(name)  # an unknown name is a mistake, and no reason to ask
+    deleted = yes or output.confirmed(f"Delete topic {name} with all its messages?")
+    if deleted:
+        admin.topic.delete(name)
+    done = "deleted" if deleted else "kept"
+    return answer.sentence([{"topic": name, "deleted": deleted}], f"topic {name} is {done}")
 
 
 @app.command("show")
 @over_the_wire
-def show_topic(remote: Remote, name: TopicName, as_json: AsJson = False) -> None:
+def show_topic(remote: Remote, name: TopicName) -> CommandAnswer:
     """Show where a topic is, what each queue holds, and which groups consume it."""
-    with remote.admin() as admin:
-        brokers, queues = broker_rows(admin, name), queue_rows(admin, name)
-        groups = list(admin.topic.groups(name))
-        if as_json:
-            output.write_json(
-                {"topic": name, "brokers": brokers, "queues": queues, "groups": groups}
-            )
-            return
+    admin = remote.admin()
+    brokers, queues = broker_rows(admin, name), queue_rows(admin, name)
+    groups = list(admin.topic.groups(name))
+
+    def show() -> None:
         tables.write_table(f"{name}: brokers", brokers)
         tables.write_table("queues", queues, spare=("last_stored_at_ms",))
         tables.write_fields("consumers", {"groups": groups or "none"})
+
+    told = {"topic": name, "brokers": brokers, "queues": queues, "groups": groups}
+    return CommandAnswer([told], show)
 
 
 def broker_rows(admin: "Admin", topic: str) -> list[dict[str, Any]]:
@@ -244,14 +244,3 @@ def _for_people(row: dict[str, Any]) -> dict[str, Any]:
         "queues": str(write) if write == read else f"{write}, {read} to read",
         "perm": row["perm"],
     }
-
-
-def _say_how_it_is(admin: "Admin", name: str, *, as_json: bool) -> None:
-    rows = [{"topic": name, **row} for row in broker_rows(admin, name)]
-    if as_json:
-        tables.write_rows(rows, as_json=True)
-        return
-    for row in rows:
-        output.write_line(
-            f"topic {name}: {row['write_queues']} queues on {row['broker']}, {row['perm']}"
-        )

@@ -1,14 +1,16 @@
 """What commands that talk to a running cluster share: where it is, and how it is reached."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
 from sprocket.cli.options import expanded
-from sprocket.cli.terminal import logs, output
+from sprocket.cli.terminal import CommandAnswer, answering, logs, output
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import ClientSettings
@@ -24,7 +26,7 @@ DEFAULT_NAMESERVER = "127.0.0.1:9876"
 READER_GROUP = "TOOLS_CONSUMER"
 """The group under which commands read: every broker has it from the beginning, as mqadmin reads
 under it too. A broker makes a group that it does not know, which would be a trace."""
-_PANEL = "Connection"
+_option = partial(typer.Option, rich_help_panel="Connection")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,64 +35,51 @@ class Remote:
 
     nameserver: Annotated[
         str,
-        typer.Option(
+        _option(
             "--nameserver",
             "-n",
             metavar="HOST:PORT",
             help="The NameServer; several with ; between.",
             envvar="NAMESRV_ADDR",
-            rich_help_panel=_PANEL,
         ),
     ] = DEFAULT_NAMESERVER
     tls: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--tls",
             help="Encrypt every connection; servers are not checked without --tls-trust.",
             envvar="SPROCKET_TLS",
-            rich_help_panel=_PANEL,
         ),
     ] = False
     tls_trust: Annotated[
         str,
-        typer.Option(
-            "--tls-trust",
+        _option(
             metavar="FILE",
             help="PEM file of the authorities that servers must be signed by; encrypts.",
             envvar="SPROCKET_TLS_TRUST",
-            rich_help_panel=_PANEL,
         ),
     ] = ""
     tls_cert: Annotated[
         str,
-        typer.Option(
-            "--tls-cert",
+        _option(
             metavar="FILE",
             help="PEM file of the client certificate, if servers ask for one; encrypts.",
             envvar="SPROCKET_TLS_CERT",
-            rich_help_panel=_PANEL,
         ),
     ] = ""
     tls_key: Annotated[
-        str,
-        typer.Option(
-            "--tls-key",
-            metavar="FILE",
-            help="PEM file of its key.",
-            envvar="SPROCKET_TLS_KEY",
-            rich_help_panel=_PANEL,
-        ),
+        str, _option(metavar="FILE", help="PEM file of its key.", envvar="SPROCKET_TLS_KEY")
     ] = ""
     tls_key_password: Annotated[
         str,
-        typer.Option(
-            "--tls-key-password",
+        _option(
             metavar="TEXT",
             help="Password of the key; better given by the variable.",
             envvar="SPROCKET_TLS_KEY_PASSWORD",
-            rich_help_panel=_PANEL,
         ),
     ] = ""
+    opened: ExitStack = field(default_factory=ExitStack, init=False)
+    """What the command has open until it has answered."""
 
     @property
     def client(self) -> "ClientSettings":
@@ -108,19 +97,21 @@ class Remote:
         return ClientSettings(tls=context)
 
     def admin(self) -> "Admin":
-        """Return an admin of it, to be opened by `with`."""
+        """Return an admin of it, open until the command has answered."""
         from sprocket.rocketmq.client.blocking import Admin
 
-        return Admin(self.nameserver, client=self.client)
+        return self.opened.enter_context(Admin(self.nameserver, client=self.client))
 
 
-def over_the_wire(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function that has a `Remote`; its errors are one line."""
+def over_the_wire(command: Callable[..., CommandAnswer | None]) -> Callable[..., None]:
+    """Make a command of a function that has a `remote`; its errors are one line."""
+    if inspect.signature(command).return_annotation is CommandAnswer:
+        command = answering(cast("Callable[..., CommandAnswer]", command))
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        with output.failing_in_one_line(), logs.warnings_as_lines():
-            command(**given)
+    def run(*, remote: Remote, **given: Any) -> None:
+        with output.failing_in_one_line(), logs.warnings_as_lines(), remote.opened:
+            command(remote=remote, **given)
 
     return expanded(run)
 

@@ -3,6 +3,7 @@
 `message` is imported where it is needed: it knows records, and not every command does.
 """
 
-from sprocket.cli.terminal import logs, output, tables
+from sprocket.cli.terminal import answer, logs, output, tables
+from sprocket.cli.terminal.answer import CommandAnswer, answering
 
-__all__ = ["logs", "output", "tables"]
+__all__ = ["CommandAnswer", "answer", "answering", "logs", "output", "tables"]

@@ -51,7 +51,8 @@ def write_table(
         names.remove(left.pop())
     if limit is not None and _wide(rows, names) > limit:
         for row in rows:
-            _write_block({name: row[name] for name in rows[0]})
+            write_fields("", {name: row[name] for name in rows[0]})
+            output.write_line("")
         return
     cells = [[_brief(name, row[name]) for name in names] for row in rows]
     heads = [head(name) for name in names]
@@ -60,17 +61,6 @@ def write_table(
     output.write_line(_line(heads, sizes, is_number), is_bold=True)
     for line in cells:
         output.write_line(_line(line, sizes, is_number))
-
-
-def write_rows(
-    rows: Sequence[Mapping[str, Any]], *, as_json: bool, spare: Sequence[str] = ()
-) -> None:
-    """Write rows that have the same members: as a table, or as JSON, one in a line."""
-    if not as_json:
-        write_table("", rows, spare=spare)
-        return
-    for row in rows:
-        output.write_json(row)
 
 
 def write_fields(title: str, fields: Mapping[str, Any]) -> None:
@@ -136,12 +126,6 @@ def _wide(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int:
 def _write_title(title: str) -> None:
     if title:
         output.write_line(title, is_bold=True)
-
-
-def _write_block(row: Mapping[str, Any]) -> None:
-    """Write one row as lines of name and value, and a blank one."""
-    write_fields("", row)
-    output.write_line("")
 
 
 def _line(cells: Sequence[str], sizes: Sequence[int], is_number: Sequence[bool]) -> str:

@@ -1,5 +1,6 @@
 """What every command over the wire has: its options, one rule for what is not there, its names."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,13 @@ def test_none_of_it_left_a_trace(kept: LocalBroker) -> None:
     """No topic and no group was made by asking for one that is not there."""
     assert [row["topic"] for row in rows(kept, "topic", "ls")] == ["orders"]
     assert [row["group"] for row in rows(kept, "group", "ls")] == ["kitchen"]
+
+
+def test_a_command_leaves_nothing_open(kept: LocalBroker) -> None:
+    """Neither when it has answered nor when it failed; the admin has a thread of its own."""
+    rows(kept, "cluster", "ls")
+    refused(kept, "topic", "show", "order")
+    assert "sprocket-admin" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.mark.parametrize("words", [["consume", "orders"], ["consume", "orders", "--group", "g"]])

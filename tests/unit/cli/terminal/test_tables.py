@@ -70,17 +70,6 @@ def test_a_table_that_is_too_wide_is_a_block_a_row(
     ]
 
 
-def test_rows_for_people_and_scripts(capsys: pytest.CaptureFixture[str]) -> None:
-    """One object a line, or a table; nothing is an empty output for scripts."""
-    rows = [{"name": "a", "count": 1000}, {"name": "b", "count": 2}]
-    tables.write_rows(rows, as_json=True)
-    assert capsys.readouterr().out == '{"name":"a","count":1000}\n{"name":"b","count":2}\n'
-    tables.write_rows(rows, as_json=False)
-    assert "1,000" in capsys.readouterr().out
-    tables.write_rows([], as_json=True)
-    assert capsys.readouterr().out == ""
-
-
 def test_wide_letters_count_twice(capsys: pytest.CaptureFixture[str]) -> None:
     """As they do in a terminal."""
     tables.write_table("", [{"a": "漢字", "b": 1}, {"a": "abcd", "b": 2}])
