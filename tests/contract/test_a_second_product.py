@@ -27,6 +27,7 @@ from sprocket.base.errors import DiskFailed, SettingsError, StoreError, StoreLoc
 from sprocket.base.progress import Step
 from sprocket.base.settings import Loaded
 from sprocket.cli.servers import settings as cli_settings
+from sprocket.cli.servers.config_file import GivenSettings
 from sprocket.node import products
 from sprocket.node.host import Host, Product, Serve, Site, settings_of
 from sprocket.node.rocketmq import BROKER, NAMESERVER
@@ -278,12 +279,14 @@ def test_its_settings_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Listed, checked and suggested like all others."""
     monkeypatch.setattr(products, "PRODUCTS", (*products.PRODUCTS, ECHO))
     assert "| `line_bytes_max` | integer | `80` | from 1 | Longest line. |" in cli_settings.page()
-    loaded = cli_settings.load(None, ["echo.port=8", "line_bytes_max=9"])
+    loaded = cli_settings.load(
+        products.PRODUCTS, GivenSettings(), ["echo.port=8", "line_bytes_max=9"]
+    )
     assert loaded.of(EchoRoot).echo == EchoSettings(port=8, line_bytes_max=9)
     with pytest.raises(SettingsError, match=r"did you mean echo\.port"):
-        cli_settings.load(None, ["echo.prot=8"])
+        cli_settings.load(products.PRODUCTS, GivenSettings(), ["echo.prot=8"])
     with pytest.raises(SettingsError, match="expected a whole number, 0 to 65535"):
-        cli_settings.load(None, ["echo.port=70000"])
+        cli_settings.load(products.PRODUCTS, GivenSettings(), ["echo.port=70000"])
 
 
 UP = """

@@ -28,6 +28,7 @@ _TABLE = re.compile(r"^[ \t]*\[[^\]\n]+\][ \t]*(#.*)?$", re.MULTILINE)
 class GivenSettings:
     """What a settings file gives, for `base.settings.load`."""
 
+    path: str = ""
     toml: str | None = None
     values: Sequence[tuple[str, object, str]] = ()
     folder: str | None = None
@@ -52,12 +53,12 @@ def read(path: str | None, products: "Sequence[Product]") -> GivenSettings:
     text = content.decode("utf-8", "replace")
     foreign = [one.foreign for one in products if one.foreign is not None]
     if not foreign or is_toml(path, text):
-        return GivenSettings(toml=text)
+        return GivenSettings(path=path, toml=text)
     found = foreign[-1](content, path)
     if found.ignored:
         names = ", ".join(found.ignored)
         sys.stderr.write(f"sprocket: {path}: ignored, as there is no such setting here: {names}\n")
-    return GivenSettings(values=found.values, folder=found.folder)
+    return GivenSettings(path=path, values=found.values, folder=found.folder)
 
 
 def is_toml(path: str, text: str) -> bool:

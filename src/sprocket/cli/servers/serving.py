@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sprocket.cli.servers import config_file
 from sprocket.cli.servers.config_file import FileOption
-from sprocket.cli.servers.settings import SetOption, load_given
+from sprocket.cli.servers.settings import SetOption, load
 from sprocket.cli.terminal import logs
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def serve(
     from sprocket.node.host import Host
 
     given = config_file.read(options.config, products)
-    loaded = load_given(products, given, options.config, options.overrides, own)
+    loaded = load(products, given, options.overrides, own)
     folder = os.path.abspath(data or given.folder or default)
 
     async def start() -> "Host":

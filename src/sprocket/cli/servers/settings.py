@@ -43,44 +43,32 @@ made and compared at each open.
 
 
 def load(
-    config: str | None,
+    products: "Sequence[Product]",
+    given: GivenSettings,
     overrides: list[str] | None,
     options: Mapping[str, object] | None = None,
 ) -> Loaded[object]:
-    """Return the settings of every product from every source.
+    """Return the settings of some products from every source.
 
     Args:
-        config: A TOML file or a broker.conf, or None.
+        products: Who is to have them.
+        given: What a file gives.
         overrides: What `--set` gave.
         options: Full name to value of options that have a name of their own; None is not given.
 
     Raises:
-        SettingsError, DiskFailed: A source cannot be read, or a setting is wrong.
+        SettingsError: A setting is wrong.
     """
-    from sprocket.node.products import PRODUCTS
-
-    given = config_file.read(config, PRODUCTS)
-    return load_given(PRODUCTS, given, config, overrides, options or {})
-
-
-def load_given(
-    products: "Sequence[Product]",
-    given: GivenSettings,
-    config: str | None,
-    overrides: list[str] | None,
-    options: Mapping[str, object],
-) -> Loaded[object]:
-    """Return the settings of some products from a file that was read; otherwise as `load`."""
     from sprocket.node.host import settings_of
 
     return loader.load(
         settings_of(products),
         file_text=given.toml,
-        file_name=config or "",
+        file_name=given.path,
         values=given.values,
         environment=os.environ,
         overrides=overrides or (),
-        options={name: value for name, value in options.items() if value is not None},
+        options={name: value for name, value in (options or {}).items() if value is not None},
     )
 
 
@@ -106,7 +94,9 @@ def settings(
     if markdown:
         sys.stdout.write(page())
         return
-    loaded = load(config, overrides)
+    from sprocket.node.products import PRODUCTS
+
+    loaded = load(PRODUCTS, config_file.read(config, PRODUCTS), overrides)
     fields = {}
     for one in loader.declarations(type(loaded.root)):
         value = getattr(getattr(loaded.root, one.group), one.name)

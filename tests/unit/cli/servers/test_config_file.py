@@ -31,9 +31,8 @@ def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path = tmp_path / "broker.conf"
     path.write_text("brokerName=b\nstorePathRootDir=/data\nhaListenPort=1\n")
     given = config_file.read(str(path), PRODUCTS)
-    assert given == GivenSettings(
-        values=[("broker.name", "b", f"{path} (brokerName)")], folder="/data"
-    )
+    values = [("broker.name", "b", f"{path} (brokerName)")]
+    assert given == GivenSettings(path=str(path), values=values, folder="/data")
     assert capsys.readouterr().err == (
         f"sprocket: {path}: ignored, as there is no such setting here: haListenPort\n"
     )
@@ -47,7 +46,7 @@ def test_a_file_of_ours_is_left_to_the_loader(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("[broker]\nname = 'b'\n")
     given = config_file.read(str(path), PRODUCTS)
-    assert given == GivenSettings(toml="[broker]\nname = 'b'\n")
+    assert given == GivenSettings(path=str(path), toml="[broker]\nname = 'b'\n")
     assert config_file.read(None, PRODUCTS) == GivenSettings()
 
 

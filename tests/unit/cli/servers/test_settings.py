@@ -8,7 +8,9 @@ from typer.testing import CliRunner
 
 from sprocket.base.errors import DiskFailed, SettingsError
 from sprocket.cli.main import app
-from sprocket.cli.servers import settings
+from sprocket.cli.servers import config_file, settings
+from sprocket.cli.servers.config_file import GivenSettings
+from sprocket.node.products import PRODUCTS
 from sprocket.rocketmq.settings import Settings
 
 PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
@@ -58,9 +60,8 @@ def test_values_are_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_options_win_and_absent_ones_do_not_count() -> None:
     """An option that was not given is no source."""
-    loaded = settings.load(
-        None, ["flush=async"], {"store.flush": "sync", "server.broker_port": None}
-    )
+    own = {"store.flush": "sync", "server.broker_port": None}
+    loaded = settings.load(PRODUCTS, GivenSettings(), ["flush=async"], own)
     assert loaded.of(Settings).store.flush == "sync"
     assert loaded.origins == {"store.flush": "command line"}
 
@@ -68,9 +69,9 @@ def test_options_win_and_absent_ones_do_not_count() -> None:
 def test_what_cannot_be_read_is_an_error() -> None:
     """A file that is not there, and a name that is not."""
     with pytest.raises(DiskFailed):
-        settings.load("/nowhere/at/all.toml", None)
+        config_file.read("/nowhere/at/all.toml", PRODUCTS)
     with pytest.raises(SettingsError):
-        settings.load(None, ["nothing=1"])
+        settings.load(PRODUCTS, GivenSettings(), ["nothing=1"])
 
 
 def test_passwords_are_not_shown() -> None:
