@@ -1,6 +1,7 @@
 """What `sprocket store ls` lists of a store: its queues, its topics, its files."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import groupby
 from typing import Any
 
@@ -55,8 +56,7 @@ def file_rows(disk: Disk, folder: str, inside: str = "") -> Iterator[dict[str, A
         if disk.is_folder(path):
             yield from file_rows(disk, folder, f"{inside}{name}/")
             continue
-        file = disk.open(path)
-        try:
+        with closing(disk.open(path)) as file:
             written = min(file.data_end(), file.size())
             yield {
                 "file": f"{inside}{name}",
@@ -64,5 +64,3 @@ def file_rows(disk: Disk, folder: str, inside: str = "") -> Iterator[dict[str, A
                 "written_bytes": written,
                 "changed_at_ms": disk.modified_at_ms(path),
             }
-        finally:
-            file.close()

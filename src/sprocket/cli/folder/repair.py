@@ -4,12 +4,14 @@
 `convert` moves its queues.
 """
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sprocket.base.errors import ForeignStore, SettingsError, StoreError
-from sprocket.cli.terminal import output, tables
+from sprocket.cli.terminal import CommandAnswer, output, tables
 
 if TYPE_CHECKING:
     from sprocket.base.disk import Disk
@@ -20,39 +22,44 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a ta
 
 SHOWN_MAX = 1000
 """Findings in the table for people; JSON has all of them."""
+TABLES = {
+    "filled_up": "too short, filled up with zeros",
+    "damage": "stepped over",
+    "misplaced": "named another place, put right",
+    "left": "left behind",
+    "lost": "lost",
+}
+"""Members of reports that are a table for people, and what stands above it."""
 
 
 class Broken(StoreError):
     """A store breaks rules; they were told before."""
 
 
-def require_folder(disk: "Disk", folder: str) -> None:
-    """Check that a folder is there.
+@contextmanager
+def looking_at(folder: str) -> "Iterator[Disk]":
+    """Give the disk that has a folder; every error of ours ends the command with one line.
 
     Raises:
-        ForeignStore: It is not, or is a file.
+        typer.Exit: The folder is not there, or is a file, or the block ended with such an error.
     """
-    if not disk.exists(folder):
-        raise ForeignStore(f"{folder}: no such folder")
-    if not disk.is_folder(folder):
-        raise ForeignStore(f"{folder}: expected a store's folder, found a file")
+    from sprocket.base.disk import RealDisk
 
-
-def _require_store(disk: "Disk", folder: str) -> None:
-    require_folder(disk, folder)
-    if not disk.is_folder(f"{folder}/commitlog"):
-        raise ForeignStore(f"{folder}: there is no store, {folder}/commitlog is missing")
+    with output.failing_in_one_line():
+        disk = RealDisk()
+        if not disk.exists(folder):
+            raise ForeignStore(f"{folder}: no such folder")
+        if not disk.is_folder(folder):
+            raise ForeignStore(f"{folder}: expected a store's folder, found a file")
+        yield disk
 
 
 def check_store(folder: Folder, as_json: AsJson = False) -> None:
     """Report each broken rule of the store's files; exit with 1 if there are any."""
-    from sprocket.base.disk import RealDisk
     from sprocket.rocketmq.store.repair import check
 
     output.end_quietly_with_the_reader()
-    with output.failing_in_one_line():
-        disk = RealDisk()
-        require_folder(disk, folder)
+    with looking_at(folder) as disk:
         count = 0
         shown = []
         with output.progress("checking") as tell:
@@ -104,16 +111,15 @@ def recover_store(
     import msgspec
 
     from sprocket.base.clock import SystemClock
-    from sprocket.base.disk import RealDisk
     from sprocket.base.place import Place
     from sprocket.rocketmq.broker.admin import fold
     from sprocket.rocketmq.settings import StoreSettings
     from sprocket.rocketmq.store import opening
     from sprocket.rocketmq.store.store import Store
 
-    with output.failing_in_one_line():
-        disk = RealDisk()
-        _require_store(disk, folder)
+    with looking_at(folder) as disk:
+        if not disk.is_folder(f"{folder}/commitlog"):
+            raise ForeignStore(f"{folder}: there is no store, {folder}/commitlog is missing")
         if whole:
             opening.distrust(disk, folder)
         clock = SystemClock()
@@ -125,18 +131,7 @@ def recover_store(
         finally:
             store.close()
         report = msgspec.to_builtins(store.report) | {"tables": folded}
-        if as_json:
-            output.write_json(report)
-        else:
-            rows = {
-                "too short, filled up with zeros": report.pop("filled_up"),
-                "stepped over": report.pop("damage"),
-                "named another place, put right": report.pop("misplaced"),
-            }
-            tables.write_fields(f"{folder}: recovered", report)
-            for title, found in rows.items():
-                if found:
-                    tables.write_table(title, found)
+        _reported(f"{folder}: recovered", report).write(as_json=as_json)
 
 
 def salvage_store(
@@ -150,25 +145,13 @@ def salvage_store(
     import msgspec
 
     from sprocket.base.clock import SystemClock
-    from sprocket.base.disk import RealDisk
     from sprocket.rocketmq.store.repair import salvage
 
-    with output.failing_in_one_line():
-        disk = RealDisk()
-        require_folder(disk, folder)
+    with looking_at(folder) as disk:
         paths = os.path.abspath(folder), os.path.abspath(target)
         with output.progress("copying") as tell:
             report = msgspec.to_builtins(salvage(disk, *paths, SystemClock(), progress=tell))
-        if as_json:
-            output.write_json(report)
-            return
-        left, lost = report.pop("left"), report.pop("lost")
-        tables.write_fields(f"{folder}: copied to {target}", report)
-        if left:
-            tables.write_table("left behind", left)
-        if lost:
-            rows = [{"queue": queue, "messages": count} for queue, count in lost.items()]
-            tables.write_table("lost", rows)
+        _reported(f"{folder}: copied to {target}", report).write(as_json=as_json)
 
 
 def convert_store(
@@ -179,20 +162,29 @@ def convert_store(
     """Give the queues of a closed store to another engine, in place."""
     import msgspec
 
-    from sprocket.base.disk import RealDisk
     from sprocket.rocketmq.settings import Engine
     from sprocket.rocketmq.store.repair import convert
 
-    with output.failing_in_one_line():
+    with looking_at(folder) as disk:
         try:
             wanted = msgspec.convert(engine, Engine)
         except msgspec.ValidationError:
             raise SettingsError(f"no engine {engine!r}: expected files or rocksdb") from None
-        disk = RealDisk()
-        require_folder(disk, folder)
         with output.progress("converting") as tell:
             report = msgspec.to_builtins(convert(disk, folder, wanted, progress=tell))
-        if as_json:
-            output.write_json(report)
-        else:
-            tables.write_fields(f"{folder}: converted", report)
+        _reported(f"{folder}: converted", report).write(as_json=as_json)
+
+
+def _reported(title: str, report: Mapping[str, Any]) -> CommandAnswer:
+    """Answer with what was done."""
+
+    def show() -> None:
+        tables.write_fields(title, {n: value for n, value in report.items() if n not in TABLES})
+        for name, kind in TABLES.items():
+            rows = report.get(name)
+            if isinstance(rows, dict):
+                rows = [{"queue": queue, "messages": count} for queue, count in rows.items()]
+            if rows:
+                tables.write_table(kind, rows)
+
+    return CommandAnswer([report], show)

@@ -37,13 +37,10 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Most messages to show.")
 @contextmanager
 def opened(folder: str) -> "Iterator[Store]":
     """Open a store for reading; every error of ours ends the command with one line."""
-    from sprocket.base.disk import RealDisk
     from sprocket.rocketmq.store.store import Store
 
     output.end_quietly_with_the_reader()
-    with output.failing_in_one_line():
-        disk = RealDisk()
-        repair.require_folder(disk, folder)
+    with repair.looking_at(folder) as disk:
         store = Store.open_read_only(disk, folder)
         try:
             yield store

@@ -7,7 +7,7 @@ queues, as any member does, and the messages that it wrote are consumed.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,6 +31,17 @@ class End:
     until_end: Annotated[
         bool, typer.Option("--until-end", help="End when all messages that are there were shown.")
     ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be shown of a topic."""
+
+    topic: str
+    start: output.Place
+    tag: str
+    until_end: bool
+    """Only what is there when it begins."""
 
 
 @over_the_wire
@@ -58,12 +69,11 @@ def consume(
     if group is not None and end.until_end:
         raise SettingsError("--until-end is for reading without a --group: others may share it")
     show = Shown(end.count, as_json=as_json)
-    where = output.place(start)
-    work = (
-        _alone(remote, topic, where, tag, show, until_end=end.until_end)
-        if group is None
-        else _with_group(remote, topic, group, where, tag, show)
-    )
+    wanted = Wanted(topic, output.place(start), tag, end.until_end)
+    if group is None:
+        work = _alone(remote, wanted, show)
+    else:
+        work = _with_group(remote, group, wanted, show)
     try:
         with log.told():
             driver.run(work)
@@ -111,28 +121,19 @@ class Shown:
         return self.written - begun
 
 
-async def _alone(
-    remote: Remote,
-    topic: str,
-    start: Literal["first", "last"] | int,
-    tag: str,
-    show: Shown,
-    *,
-    until_end: bool,
-) -> None:
+async def _alone(remote: Remote, wanted: Wanted, show: Shown) -> None:
     """Pull from every queue at once until there were enough, or all was shown."""
     import asyncio
 
     from sprocket.rocketmq.client import Puller
 
-    await _require(remote, topic)
+    await _require(remote, wanted.topic)
     async with Puller(remote.nameserver, group=READER_GROUP, client=remote.client) as puller:
-        queues = await puller.queues(topic)
+        queues = await puller.queues(wanted.topic)
         try:
             async with asyncio.TaskGroup() as group:
                 readers = [
-                    group.create_task(_read(puller, queue, start, tag, show, until_end=until_end))
-                    for queue in queues
+                    group.create_task(_read(puller, queue, wanted, show)) for queue in queues
                 ]
                 enough = group.create_task(show.enough.wait())
                 enough.add_done_callback(lambda _: [reader.cancel() for reader in readers])
@@ -142,31 +143,22 @@ async def _alone(
             raise several.exceptions[0] from None
 
 
-async def _read(
-    puller: "Puller",
-    queue: "MessageQueue",
-    start: Literal["first", "last"] | int,
-    tag: str,
-    show: Shown,
-    *,
-    until_end: bool,
-) -> None:
+async def _read(puller: "Puller", queue: "MessageQueue", wanted: Wanted, show: Shown) -> None:
     """Show what a queue holds, and then what comes."""
-    offset = await _first_offset(puller, queue, start)
-    end = await puller.max_offset(queue) if until_end else None
+    offset = await _first_offset(puller, queue, wanted.start)
+    end = await puller.max_offset(queue) if wanted.until_end else None
+    hold_ms = 0 if wanted.until_end else HOLD_MS
     while end is None or offset < end:
-        found = await puller.pull(queue, offset, tags=tag, hold_ms=0 if until_end else HOLD_MS)
-        wanted = [one for one in decoded(found, queue) if _is_tagged(one, tag)]
-        wanted = [one for one in wanted if one.queue_offset >= offset]  # a batch comes whole
+        found = await puller.pull(queue, offset, tags=wanted.tag, hold_ms=hold_ms)
+        messages = [one for one in decoded(found, queue) if _is_tagged(one, wanted.tag)]
+        messages = [one for one in messages if one.queue_offset >= offset]  # a batch comes whole
         if end is not None:
-            wanted = [one for one in wanted if one.queue_offset < end]
-        show.write(wanted)
+            messages = [one for one in messages if one.queue_offset < end]
+        show.write(messages)
         offset = max(offset, found.next_offset)
 
 
-async def _first_offset(
-    puller: "Puller", queue: "MessageQueue", start: Literal["first", "last"] | int
-) -> int:
+async def _first_offset(puller: "Puller", queue: "MessageQueue", start: output.Place) -> int:
     if start == "first":
         return await puller.min_offset(queue)
     if start == "last":
@@ -197,14 +189,7 @@ async def _require(remote: Remote, topic: str) -> None:
         await admin.route(topic)
 
 
-async def _with_group(
-    remote: Remote,
-    topic: str,
-    group: str,
-    start: Literal["first", "last"] | int,
-    tag: str,
-    show: Shown,
-) -> None:
+async def _with_group(remote: Remote, group: str, wanted: Wanted, show: Shown) -> None:
     """Be a member of the group; what was not shown stays for the others."""
     import asyncio
 
@@ -214,18 +199,18 @@ async def _with_group(
         if show.write(messages) < len(messages):
             await asyncio.Event().wait()  # not consumed: others get it when this member has left
 
-    await _require(remote, topic)
+    await _require(remote, wanted.topic)
     consumer = PushConsumer(
         remote.nameserver,
         group=group,
         listener=listener,
-        start=start,
+        start=wanted.start,
         settings=ConsumerSettings(batch_messages_max=1, close_wait_ms=0),
         client=remote.client,
     )
     await consumer.start()
     try:
-        await consumer.subscribe(topic, tag)
+        await consumer.subscribe(wanted.topic, wanted.tag)
         await show.enough.wait()
     finally:
         with logs.only_errors():  # a member that leaves with messages in its hands is meant

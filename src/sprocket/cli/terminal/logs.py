@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    import structlog
 
 
 class LogFormat(StrEnum):
@@ -52,25 +49,20 @@ def log_to_stderr(log_format: LogFormat = LogFormat.TEXT, level: LogLevel = LogL
     """
     import structlog
 
+    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    if log_format is LogFormat.JSON:
+        renderer = structlog.processors.JSONRenderer(default=str)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%f%z", utc=False),
             structlog.processors.format_exc_info,
-            _renderer(log_format),
+            renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level.value),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-
-
-def _renderer(log_format: LogFormat) -> "structlog.typing.Processor":
-    import structlog
-
-    if log_format is LogFormat.JSON:
-        return structlog.processors.JSONRenderer(default=str)
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

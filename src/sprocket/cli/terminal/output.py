@@ -18,11 +18,13 @@ from sprocket.base.errors import SettingsError, SprocketError
 from sprocket.base.progress import Step
 
 T = TypeVar("T")
+Place = Literal["first", "last"] | int
+"""Where in a topic to begin: at an end, or at a time in milliseconds since 1970."""
 
 PATIENCE_SECONDS = 1.0
+"""Work that takes longer shows a progress bar."""
 TELL_SECONDS = 0.1
 """How often a bar moves; work may tell how far it is a million times."""
-"""Work that takes longer shows a progress bar."""
 PROGRESS_EVERY = 256
 """Items between two looks at the clock."""
 
@@ -132,7 +134,7 @@ def time_ms(text: str) -> int:
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def place(text: str) -> Literal["first", "last"] | int:
+def place(text: str) -> Place:
     """Read where in a topic to begin: `first`, `last`, or a time in milliseconds since 1970.
 
     Raises:
