@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +29,7 @@ from sprocket.base.settings import Loaded
 from sprocket.cli.servers import settings as cli_settings
 from sprocket.cli.servers.config_file import GivenSettings
 from sprocket.node import products
-from sprocket.node.host import Host, Product, Serve, Site, settings_of
+from sprocket.node.host import Host, Product, Running, Serve, Site, settings_of
 from sprocket.node.rocketmq import BROKER, NAMESERVER
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
@@ -152,23 +152,6 @@ class EchoedLine:
     waiting_count = records
 
 
-@dataclass(frozen=True, slots=True)
-class RunningEcho:
-    """What runs."""
-
-    address: str
-
-    @property
-    def ready(self) -> Mapping[str, str]:
-        """See `Running`."""
-        return {"echo": self.address}
-
-    @property
-    def rows(self) -> list[tuple[str, str]]:
-        """See `Running`."""
-        return [("echo", self.address)]
-
-
 async def open_echo(site: Site) -> Serve:
     """Open the log."""
     given, place = site.given.of(EchoRoot).echo, site.place
@@ -179,11 +162,12 @@ async def open_echo(site: Site) -> Serve:
 
     log = await site.open(opened)
 
-    async def serve() -> RunningEcho:
+    async def serve() -> Running:
         service = EchoService(log, place.clock)
         site.parts.push_async_callback(service.stop)
         await site.listen("echo", lambda: Lines(given.line_bytes_max), service.on_line)
-        return RunningEcho(f"127.0.0.1:{site.ports['echo']}")
+        address = f"127.0.0.1:{site.ports['echo']}"
+        return Running(ready={"echo": address}, rows=[("echo", address)])
 
     return serve
 

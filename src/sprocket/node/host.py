@@ -16,7 +16,7 @@ Invariants
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sprocket.base import settings
 from sprocket.base.clock import Clock, SystemClock
@@ -33,16 +33,14 @@ if TYPE_CHECKING:
     from sprocket.runtime.pressure import Pressure
 
 
-class Running(Protocol):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Running:
     """A product that lets clients in."""
 
-    @property
-    def ready(self) -> Mapping[str, str]:
-        """What scripts are told, such as where it can be reached, by name."""
-
-    @property
-    def rows(self) -> Sequence[tuple[str, str]]:
-        """What people are told: name and text."""
+    ready: Mapping[str, str]
+    """What scripts are told, such as where it can be reached, by name."""
+    rows: Sequence[tuple[str, str]]
+    """What people are told: name and text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,11 +152,14 @@ class Host:
             StoreError: A folder is another's, locked or damaged.
             SettingsError: A port is in use, or an address none of this machine.
         """
+        from sprocket.node.encryption import NodeEncryption
         from sprocket.node.listening import Listening
         from sprocket.node.opening import OpeningWatch
 
         disk, clock = disk or RealDisk(), clock or SystemClock()
-        listening = Listening.of(given.of(HostSettings), disk, clock)
+        own = given.of(HostSettings)
+        tls = None if own.tls.mode == "off" else NodeEncryption(own.tls, disk, clock)
+        listening = Listening(own.server, own.limits, tls)
         bound: dict[str, Bound] = {}
         async with AsyncExitStack() as parts:
             for product in products:
@@ -167,10 +168,10 @@ class Host:
                     parts.callback(bound[name].close)
             served: dict[str, Serve] = {}
             for product in products:
-                own = product.folder if len(products) > 1 else ""
+                inside = product.folder if len(products) > 1 else ""
                 site = Site(
-                    place=Place(disk, f"{folder}/{own}" if own else folder, clock),
-                    lodgers=frozenset(one.folder for one in products if one.folder != own),
+                    place=Place(disk, f"{folder}/{inside}" if inside else folder, clock),
+                    lodgers=frozenset(one.folder for one in products if one.folder != inside),
                     given=given,
                     parts=parts,
                     ports={name: one.port for name, one in bound.items()},

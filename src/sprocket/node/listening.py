@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import NodeEncryption
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Bound, Carried, ConnectionSettings, E, OnEvent, Server
 from sprocket.runtime.greeting import Greeter
 from sprocket.runtime.pressure import Pressure
-from sprocket.runtime.settings import ClientLimits, HostSettings, ListenSettings
+from sprocket.runtime.settings import ClientLimits, ListenSettings
 
 
 class Listening:
@@ -39,14 +37,6 @@ class Listening:
             connections_max=limits.connections_max,
         )
 
-    @classmethod
-    def of(cls, settings: HostSettings, disk: Disk, clock: Clock) -> "Listening":
-        """Return how all ports of a host are listened on. Raises SettingsError."""
-        tls = None
-        if settings.tls.mode != "off":
-            tls = NodeEncryption(settings.tls, disk, clock)
-        return cls(settings.server, settings.limits, tls)
-
     async def bind(self, port: int) -> Bound:
         """Take one port, on which nobody is let in before `open`.
 
@@ -67,17 +57,7 @@ class Listening:
         bound: Bound,
         pressure: Pressure | None = None,
     ) -> Server:
-        """Listen on a port.
-
-        Args:
-            codec: Makes what each connection is read by.
-            on_event: Handles everything that it reads.
-            bound: The port; it is the server's from now on.
-            pressure: Says when to stop reading from whom.
-
-        Raises:
-            SettingsError: Somebody else listens there since it was taken.
-        """
+        """Listen on a port as `Site.listen` says; it is the server's from now on."""
         believes = _BELIEVES[self._server.proxy_header]
         with _refusing(bound.host, bound.port):
             return await driver.listen(

@@ -16,7 +16,7 @@ from sprocket.base.errors import ForeignStore
 from sprocket.base.place import Place
 from sprocket.base.settings import Loaded
 from sprocket.base.units import GIB
-from sprocket.node.host import Host, Product, Serve, Site
+from sprocket.node.host import Host, Product, Running, Serve, Site
 from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
 from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, TlsSettings
 
@@ -46,55 +46,15 @@ _MEANING = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunningNameServer:
-    """A NameServer that lets clients in."""
-
-    address: str
-    """Where it can be reached, `host:port`."""
-
-    @property
-    def ready(self) -> Mapping[str, str]:
-        """See `Running`."""
-        return {"nameserver": self.address}
-
-    @property
-    def rows(self) -> list[tuple[str, str]]:
-        """See `Running`."""
-        return [("NameServer", self.address)]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunningBroker:
+class RunningBroker(Running):
     """A broker that lets clients in."""
 
-    address: str
-    """Where clients reach it, `host:port`."""
-    settings: Settings
+    name: str
     broker: "Broker"
     channels: "Channels"
     """What the broker asks of its clients."""
     pressure: "Pressure"
     """How much waits for the disk."""
-    is_registered_here: bool
-    """Whether there is a NameServer in this process."""
-
-    @property
-    def ready(self) -> Mapping[str, str]:
-        """See `Running`."""
-        return {"broker": self.address, "data": self.broker.place.folder}
-
-    @property
-    def rows(self) -> list[tuple[str, str]]:
-        """See `Running`."""
-        own = self.settings.broker
-        names = ", ".join(own.nameservers) or "none: only clients that know the address find it"
-        return [
-            ("broker", f"{self.address} ({own.name})"),
-            *([] if self.is_registered_here else [("NameServers", names)]),
-            ("data", self.broker.place.folder),
-            ("acknowledged means", _MEANING[self.settings.store.flush]),
-            ("recovery", _recovery_text(self.broker.store.report)),
-        ]
 
 
 def _nameserver_ports(given: Loaded[object]) -> Mapping[str, int]:
@@ -120,7 +80,7 @@ async def _open_nameserver(site: Site) -> Serve:
 
     kept = KeyValues(file.load(fastjson.Members, key_values.from_json), keep)
 
-    async def serve() -> RunningNameServer:
+    async def serve() -> Running:
         nameserver = NameServer(place.clock, settings, kept)
         handlers = NameServerHandlers(
             nameserver.routes, nameserver.lookup, kept, nameserver.settings
@@ -128,8 +88,8 @@ async def _open_nameserver(site: Site) -> Serve:
         nameserver.start()
         site.parts.push_async_callback(nameserver.stop)
         await site.listen("nameserver", _codec(settings.server), Dispatcher(handlers.rows()))
-        told = told_host(settings.server)
-        return RunningNameServer(address=address(told, site.ports["nameserver"]))
+        told = address(told_host(settings.server), site.ports["nameserver"])
+        return Running(ready={"nameserver": told}, rows=[("NameServer", told)])
 
     return serve
 
@@ -218,13 +178,20 @@ async def _open_broker(site: Site) -> Serve:
         parts.push_async_callback(broker.settle)
         parts.push_async_callback(registration.stop)
         await registration.start()
+        names = ", ".join(own.nameservers) or "none: only clients that know the address find it"
         return RunningBroker(
-            address=identity.address,
-            settings=settings,
+            ready={"broker": identity.address, "data": place.folder},
+            rows=[
+                ("broker", f"{identity.address} ({own.name})"),
+                *([] if "nameserver" in site.ports else [("NameServers", names)]),
+                ("data", place.folder),
+                ("acknowledged means", _MEANING[settings.store.flush]),
+                ("recovery", _recovery_text(store.report)),
+            ],
+            name=own.name,
             broker=broker,
             channels=channels,
             pressure=pressure,
-            is_registered_here="nameserver" in site.ports,
         )
 
     return serve
@@ -336,14 +303,10 @@ class Node:
     def __init__(self, host: Host) -> None:
         found = host.running["broker"]
         assert isinstance(found, RunningBroker)
-        self.addresses = Addresses(
-            nameserver=host.running["nameserver"].ready["nameserver"]
-            if "nameserver" in host.running
-            else "",
-            broker=found.address,
-        )
+        ready = {name: at for one in host.running.values() for name, at in one.ready.items()}
+        self.addresses = Addresses(nameserver=ready.get("nameserver", ""), broker=ready["broker"])
         self.broker = found.broker
-        self.broker_name = found.settings.broker.name
+        self.broker_name = found.name
         self.channels = found.channels
         """What the broker asks of its clients."""
         self.pressure = found.pressure
