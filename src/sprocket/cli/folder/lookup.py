@@ -63,23 +63,11 @@ def require_topic(store: Store, topic: str) -> None:
         raise NothingFound(f"there is no topic {topic!r} in this store{hint(topic, names)}")
 
 
-def decoded(data: memoryview) -> tuple[StoredMessage, bool]:
-    """Decode a record; say whether it fits its checksums.
-
-    Raises:
-        CorruptRecord: The bytes are none.
-    """
-    try:
-        return message.decode(data)
-    except WireError as error:
-        raise CorruptRecord(str(error)) from None
-
-
 def require_intact(messages: Sequence[tuple[StoredMessage, bool]]) -> None:
     """Tell of messages that do not fit their checksums.
 
     Args:
-        messages: What `decoded` gave.
+        messages: What `message.decode` gave.
 
     Raises:
         Damaged: There are some.
@@ -107,7 +95,7 @@ def by_key(store: Store, topic: str, key: str, limit: int) -> list[memoryview]:
 
 def has_key(data: memoryview, topic: str, key: str) -> bool:
     """Say whether a record has the topic and the key."""
-    found, _crc_ok = decoded(data)
+    found, _crc_ok = message.decode(data)
     return found.topic == topic and (key in found.keys or key == found.unique_key)
 
 
@@ -125,7 +113,7 @@ def by_id(store: Store, text: str, topic: str | None) -> list[memoryview]:
         raise SettingsError(f"{error}; a unique key needs a --topic") from None
     try:
         data = store.record_at(place)
-        if decoded(data)[0].offset_message_id == text.upper():
+        if message.decode(data)[0].offset_message_id == text.upper():
             return [data]
     except (CorruptRecord, OffsetTooLarge, OffsetTooSmall):
         if topic is None:
@@ -146,30 +134,19 @@ def by_time(store: Store, topic: str, at_ms: int) -> list[memoryview]:
     return records
 
 
-class Check:
-    """Follows a walk over the log, and says what was wrong with it.
+def require_sound(damage: Sequence[Damage], wrong_count: int) -> None:
+    """Tell of what a walk over the log found.
 
-    Attributes:
-        damage: For the walk, which notes here what it stepped over.
+    Args:
+        damage: What it stepped over.
+        wrong_count: Messages that did not fit their checksums.
+
+    Raises:
+        Damaged: There was any.
     """
-
-    def __init__(self) -> None:
-        self.damage: list[Damage] = []
-        self._wrong = 0
-
-    def take(self, crc_ok: bool) -> None:
-        """Note one record."""
-        self._wrong += not crc_ok
-
-    def verdict(self) -> None:
-        """Tell of the damage, if there was any.
-
-        Raises:
-            Damaged: There was.
-        """
-        if self.damage:
-            first = f"{self.damage[0].start} to {self.damage[0].end}"
-            more = f" and {len(self.damage) - 1} more" if len(self.damage) > 1 else ""
-            raise Damaged(f"the log is damaged: no intact record from {first}{more}")
-        if self._wrong:
-            raise Damaged(f"{self._wrong} messages do not fit their checksums")
+    if damage:
+        first = f"{damage[0].start} to {damage[0].end}"
+        more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
+        raise Damaged(f"the log is damaged: no intact record from {first}{more}")
+    if wrong_count:
+        raise Damaged(f"{wrong_count} messages do not fit their checksums")

@@ -18,6 +18,7 @@ from sprocket.cli.terminal import output, tables
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
+    from sprocket.rocketmq.store.log import Damage
     from sprocket.rocketmq.store.store import Store
 
 app = typer.Typer(
@@ -102,7 +103,7 @@ def get_message(
             data = lookup.queued(store, topic, queue, offset)
         else:
             raise SettingsError("say which message: --topic, --queue and --offset, or --at")
-        found, crc_ok = lookup.decoded(data)
+        found, crc_ok = message.decode(data)
         if as_json:
             output.write_json(message.as_json(found, crc_ok=crc_ok))
         else:
@@ -151,7 +152,7 @@ def list_messages(records: list[memoryview], what: str, as_json: bool) -> None:
     from sprocket.cli.folder import lookup
     from sprocket.cli.terminal import message
 
-    messages = [lookup.decoded(data) for data in records]
+    messages = [message.decode(data) for data in records]
     if as_json:
         for found, crc_ok in messages:
             output.write_json(message.as_json(found, crc_ok=crc_ok))
@@ -176,17 +177,17 @@ def dump(
     from sprocket.cli.terminal import message
 
     with opened(folder) as store:
-        check = lookup.Check()
+        damage: list[Damage] = []
         records = output.with_progress(
-            store.records(damage=check.damage), "reading the log", store.end, lambda item: item[0]
+            store.records(damage=damage), "reading the log", store.end, lambda item: item[0]
         )
-        written = 0
+        written = wrong = 0
         others: set[str] = set()
         if not as_json:
             output.write_line("\t".join(message.LIST_HEADS))
         for _offset, data in records:
-            found, crc_ok = lookup.decoded(data)
-            check.take(crc_ok)
+            found, crc_ok = message.decode(data)
+            wrong += not crc_ok
             if topic is not None and found.topic != topic:
                 others.add(found.topic)
                 continue
@@ -197,6 +198,6 @@ def dump(
             written += 1
             if written == limit:
                 break
-        check.verdict()
+        lookup.require_sound(damage, wrong)
         if topic is not None and not written:
             raise lookup.NothingFound(f"the log has no topic {topic!r}{hint(topic, others)}")

@@ -2,8 +2,9 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -206,7 +207,7 @@ class Sending:
             self._take()
             is_told = True
         if is_told:
-            self._flush()
+            self._tell(sys.stdout.flush)
 
     def fail(self, what: str, error: ClientError) -> None:
         """Count a message that was not sent."""
@@ -218,7 +219,7 @@ class Sending:
         """Wait for all answers, and tell of them."""
         while self._waiting:
             self._take()
-        self._flush()
+        self._tell(sys.stdout.flush)
 
     def told(self) -> str:
         """Return what came of it, in one line."""
@@ -236,32 +237,24 @@ class Sending:
             self.fail(first.what, error)
         else:
             self._sent_count += 1
-            self._show(result)
+            self._tell(partial(self._show, result))
         self._waiting.popleft()
 
     def _show(self, result: "SendResult") -> None:
+        if self._as_json:
+            output.write_json(sent_row(result))
+        else:
+            output.write_line(sent_line(result))
+
+    def _tell(self, write: Callable[[], object]) -> None:
+        """Write, if anybody reads it; whoever ends a pipe early wants its work to end."""
         if sys.stdout.closed:
             return
         try:
-            if self._as_json:
-                output.write_json(sent_row(result))
-            else:
-                output.write_line(sent_line(result))
+            write()
         except BrokenPipeError:
-            self._lose_reader()
-
-    def _flush(self) -> None:
-        if sys.stdout.closed:
-            return
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            self._lose_reader()
-
-    def _lose_reader(self) -> None:
-        """Note that nobody is told any more; whoever ends a pipe early wants its work to end."""
-        output.stop_writing()
-        self._stop("; the reader of stdout has gone, so nothing further was sent")
+            output.stop_writing()
+            self._stop("; the reader of stdout has gone, so nothing further was sent")
 
     def _stop(self, why: str) -> None:
         """Send nothing more; the first reason counts."""

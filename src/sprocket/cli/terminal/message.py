@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
 
-from sprocket.base.errors import WireError
+from sprocket.base.errors import CorruptRecord, WireError
 from sprocket.cli.terminal import output, tables
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import StoredMessage
@@ -30,12 +30,16 @@ def decode(data: memoryview) -> tuple[StoredMessage, bool]:
         The message, and whether it fits them; if not, its body is not to be shown.
 
     Raises:
-        WireError: The bytes are no record.
+        CorruptRecord: The bytes are no record.
     """
     try:
         return record.decode(data, check_tail=True), True
     except WireError:
+        pass
+    try:
         return record.decode(data, check_crc=False), False
+    except WireError as error:
+        raise CorruptRecord(str(error)) from None
 
 
 def as_json(message: StoredMessage, *, crc_ok: bool = True) -> dict[str, Any]:

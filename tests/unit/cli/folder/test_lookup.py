@@ -5,10 +5,11 @@ from tests.stores import filled, log_files, overwrite
 
 from sprocket.base.errors import SettingsError
 from sprocket.cli.folder import lookup
-from sprocket.cli.folder.lookup import Check, Damaged, NothingFound
+from sprocket.cli.folder.lookup import Damaged, NothingFound
 from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.store.log import Damage
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -85,22 +86,18 @@ def test_places_that_are_not_there(store: Store, queue: int, offset: int, said: 
 def test_check_knows_a_blank_from_damage() -> None:
     """Both reach to the end of a file; only one of them was written there on purpose."""
     disk, store = filled(60)
-    sound = Check()
-    places = [offset for offset, _ in store.records(damage=sound.damage)]
-    sound.verdict()
+    found: list[Damage] = []
+    places = [offset for offset, _ in store.records(damage=found)]
+    lookup.require_sound(found, 0)
     end = store.geometry.log.segment_bytes
     last = max(offset for offset in places if offset < end)
     overwrite(log_files(disk), last, bytes(end - last))
-    damaged = Check()
-    assert len(list(store.records(damage=damaged.damage))) == len(places) - 1
+    assert len(list(store.records(damage=found))) == len(places) - 1
     with pytest.raises(Damaged, match=f"from {last} to {end}"):
-        damaged.verdict()
+        lookup.require_sound(found, 0)
 
 
 def test_check_counts_bodies_that_do_not_fit() -> None:
     """They were read all the same."""
-    wrong = Check()
-    wrong.take(crc_ok=True)
-    wrong.take(crc_ok=False)
     with pytest.raises(Damaged, match="1 messages"):
-        wrong.verdict()
+        lookup.require_sound([], 1)

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from sprocket.base.errors import WireError
+from sprocket.base.errors import CorruptRecord
 from sprocket.cli.terminal import message
 from sprocket.rocketmq.client import MessageQueue, ReceivedMessage
 from sprocket.rocketmq.codec.record import ids, properties, record
@@ -85,7 +85,7 @@ def test_a_body_that_does_not_fit_its_crc_is_not_shown() -> None:
     assert shown["crc_ok"] is False
     assert not [name for name in shown if name.startswith("body_") and name != "body_crc"]
     assert "body" not in message.fields(found, crc_ok=crc_ok)
-    with pytest.raises(WireError):
+    with pytest.raises(CorruptRecord):
         message.decode(memoryview(b"\0" * 100))
 
 
