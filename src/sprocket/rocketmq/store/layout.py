@@ -3,153 +3,70 @@
 Source: RocketMQ `StorePathConfigHelper`; see docs/formats/store-folder.md.
 """
 
-from dataclasses import dataclass
-
 from sprocket.base.errors import CorruptRecord
 
 
-@dataclass(frozen=True, slots=True)
 class StoreLayout:
     """The paths of the store in the folder `root`."""
 
-    root: str
-
-    @property
-    def commitlog(self) -> str:
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.commitlog = f"{root}/commitlog"
         """The folder of the log's files."""
-        return f"{self.root}/commitlog"
-
-    @property
-    def consumequeue(self) -> str:
+        self.consumequeue = f"{root}/consumequeue"
         """The folder of all queues: `<topic>/<queue id>/<20 digits>`."""
-        return f"{self.root}/consumequeue"
-
-    @property
-    def extension(self) -> str:
+        self.extension = f"{root}/consumequeue_ext"
         """The folder of all extended units, in the same order."""
-        return f"{self.root}/consumequeue_ext"
-
-    @property
-    def batch_queues(self) -> str:
+        self.batch_queues = f"{root}/batchconsumequeue"
         """The folder of all batch queues, in the same order."""
-        return f"{self.root}/batchconsumequeue"
-
-    @property
-    def new_consumequeue(self) -> str:
+        self.new_consumequeue = f"{root}/consumequeue.new"
         """Where a conversion builds a database of queues (Sprocket's own folder)."""
-        return f"{self.root}/consumequeue.new"
-
-    @property
-    def index(self) -> str:
+        self.index = f"{root}/index"
         """The folder of the key index's files."""
-        return f"{self.root}/index"
-
-    @property
-    def config(self) -> str:
+        self.config = f"{root}/config"
         """The folder of the tables that are not messages."""
-        return f"{self.root}/config"
-
-    @property
-    def checkpoint(self) -> str:
+        self.checkpoint = f"{root}/checkpoint"
         """The file that says up to when everything was flushed."""
-        return f"{self.root}/checkpoint"
-
-    @property
-    def abort(self) -> str:
+        self.abort = f"{root}/abort"
         """The file that is there while the store is open; left behind by a crash."""
-        return f"{self.root}/abort"
-
-    @property
-    def lock(self) -> str:
+        self.lock = f"{root}/lock"
         """The file whose first byte is locked while the store is open."""
-        return f"{self.root}/lock"
-
-    @property
-    def geometry(self) -> str:
+        self.geometry = f"{self.config}/sprocket.json"
         """The sizes that this store was made with (Sprocket's own file)."""
-        return f"{self.config}/sprocket.json"
-
-    @property
-    def recovery(self) -> str:
+        self.recovery = f"{self.config}/recovery.json"
         """The report of the last recovery (Sprocket's own file)."""
-        return f"{self.config}/recovery.json"
-
-    @property
-    def clean(self) -> str:
+        self.clean = f"{self.config}/clean.json"
         """What a clean stop left: ends of log and index (Sprocket's own file)."""
-        return f"{self.config}/clean.json"
-
-    @property
-    def queue_table(self) -> str:
+        self.queue_table = f"{self.config}/queues.json"
         """Which queues there are (Sprocket's own file)."""
-        return f"{self.config}/queues.json"
-
-    @property
-    def queue_ends(self) -> str:
+        self.queue_ends = f"{self.config}/queueEnds.json"
         """Where the queues in files ended at a clean stop (Sprocket's own file)."""
-        return f"{self.config}/queueEnds.json"
-
-    @property
-    def deleted_topics(self) -> str:
+        self.deleted_topics = f"{self.config}/deletedTopics.json"
         """Which topics were deleted, and where in the log (Sprocket's own file)."""
-        return f"{self.config}/deletedTopics.json"
-
-    @property
-    def config_database(self) -> str:
+        self.config_database = f"{self.config}/rdb"
         """Where RocketMQ may keep topics, groups and offsets instead of in the files below."""
-        return f"{self.config}/rdb"
-
-    @property
-    def notes(self) -> frozenset[str]:
-        """What Sprocket keeps for itself beside RocketMQ's tables; a new store makes its own."""
-        return frozenset(
+        self.topics = f"{self.config}/topics.json"
+        """The table of topics."""
+        self.topic_journal = f"{self.config}/sprocket.topics"
+        """What changed in it since its file was written (Sprocket's own files)."""
+        self.group_journal = f"{self.config}/sprocket.groups"
+        """The same of consumer groups (Sprocket's own files)."""
+        self.subscription_groups = f"{self.config}/subscriptionGroup.json"
+        """The table of consumer groups."""
+        self.consumer_offsets = f"{self.config}/consumerOffset.json"
+        """How far consumer groups are, as of the last flush."""
+        self.offset_journal = f"{self.config}/sprocket.offsets"
+        """The commits since that flush (Sprocket's own files)."""
+        self.delay_offsets = f"{self.config}/delayOffset.json"
+        """How far the delivery of each delay level is, as of the last flush."""
+        self.request_modes = f"{self.config}/messageRequestMode.json"
+        """How consumer groups get the messages of topics."""
+        self.delay_journal = f"{self.config}/sprocket.delays"
+        """How far it is now (Sprocket's own files)."""
+        self.notes = frozenset(
             (self.geometry, self.recovery, self.clean, self.queue_table, self.queue_ends)
         )
-
-    @property
-    def topics(self) -> str:
-        """The table of topics."""
-        return f"{self.config}/topics.json"
-
-    @property
-    def topic_journal(self) -> str:
-        """What changed in it since its file was written (Sprocket's own files)."""
-        return f"{self.config}/sprocket.topics"
-
-    @property
-    def group_journal(self) -> str:
-        """The same of consumer groups (Sprocket's own files)."""
-        return f"{self.config}/sprocket.groups"
-
-    @property
-    def subscription_groups(self) -> str:
-        """The table of consumer groups."""
-        return f"{self.config}/subscriptionGroup.json"
-
-    @property
-    def consumer_offsets(self) -> str:
-        """How far consumer groups are, as of the last flush."""
-        return f"{self.config}/consumerOffset.json"
-
-    @property
-    def offset_journal(self) -> str:
-        """The commits since that flush (Sprocket's own files)."""
-        return f"{self.config}/sprocket.offsets"
-
-    @property
-    def delay_offsets(self) -> str:
-        """How far the delivery of each delay level is, as of the last flush."""
-        return f"{self.config}/delayOffset.json"
-
-    @property
-    def request_modes(self) -> str:
-        """How consumer groups get the messages of topics."""
-        return f"{self.config}/messageRequestMode.json"
-
-    @property
-    def delay_journal(self) -> str:
-        """How far it is now (Sprocket's own files)."""
-        return f"{self.config}/sprocket.delays"
+        """What Sprocket keeps for itself beside RocketMQ's tables; a new store makes its own."""
 
     def queue(self, topic: str, queue_id: int) -> str:
         """Return the folder of one queue; see `check_topic`."""
