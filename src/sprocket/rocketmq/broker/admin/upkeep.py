@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from sprocket.base import log
-from sprocket.base.disk import Steps, advance
+from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.rocketmq.settings import RetentionSettings
 from sprocket.rocketmq.store.store import Store
@@ -46,23 +46,18 @@ class Upkeep:
         self._settings = settings
         self._reserve_hours = reserve_hours
         self._rounds = 0
-        self._work: Steps | None = None
+        self.is_busy = False
+        """Whether a round is under way."""
         self._waiting: deque[tuple[Callable[[], Steps], Done]] = deque()
 
     def use(self, settings: RetentionSettings) -> None:
         """Change what is kept."""
         self._settings = settings
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a round is under way."""
-        return self._work is not None
-
     def begin(self) -> None:
         """Begin a round, unless the last one is still under way."""
-        if self._work is None:
-            self._work = self._round()
-            self._go_on(None, None)
+        if not self.is_busy:
+            self._drive(self._round())
 
     def do(self, work: Callable[[], Steps], done: Done) -> None:
         """Have the store do something else as soon as no round is under way.
@@ -72,9 +67,8 @@ class Upkeep:
             done: Is told once that it is done, or why not.
         """
         self._waiting.append((work, done))
-        if self._work is None:
-            self._work = self._wanted()
-            self._go_on(None, None)
+        if not self.is_busy:
+            self._drive(self._wanted())
 
     def clean(self, done: Done) -> None:
         """Delete what is expired now, whatever the hour."""
@@ -84,29 +78,21 @@ class Upkeep:
         return self._store.clean_steps(self._settings, self._reserve_hours(), at_once=at_once)
 
     def close(self) -> None:
-        """Give up the round that is under way. The disk thread must have stopped."""
+        """Tell those who wait that nothing comes of it. The disk thread must have stopped."""
         waiting, self._waiting = self._waiting, deque()
         for _, done in waiting:
             done(StoreFailed("the broker stops"))
-        if self._work is not None:
-            self._work.close()
-            self._work = None
 
-    def _go_on(self, result: object, error: BaseException | None) -> None:
-        if self._work is None:
-            return
-        try:
-            call = advance(self._work, result, error)
-        except BaseException:
-            self._work = None
-            raise
-        if call is None:
-            self._work = None
-            if self._waiting:
-                self._work = self._wanted()
-                self._go_on(None, None)
-        elif not self._thread.is_stopped:
-            self._thread.submit(call, self._go_on)
+    def _drive(self, work: Steps) -> None:
+        self.is_busy = True
+        self._thread.drive(work, self._ended)
+
+    def _ended(self, error: BaseException | None) -> None:
+        self.is_busy = False
+        if error is not None:
+            raise error
+        if self._waiting:
+            self._drive(self._wanted())
 
     def _wanted(self) -> Steps:
         """Do what waits."""
