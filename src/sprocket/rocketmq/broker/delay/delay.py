@@ -33,6 +33,7 @@ Source: RocketMQ `ScheduleMessageService`.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -92,45 +93,31 @@ _DECIDED = b""
 """The answer to a copy; all that counts is when it is sent, see `pending_acks.Answers`."""
 
 
+@dataclass(slots=True, eq=False)
 class _Level:
-    """One delay level and where its delivery is.
+    """One delay level and where its delivery is."""
 
-    Attributes:
-        number: From 1; its waiting queue is one less.
-        offset: The first message that was not delivered.
-        end: Where the batch under way ends.
-        failed_at: The first message of it that has to be tried again, None without one.
-        pending: Copies of it that are not answered yet.
-        failed_looks: How often in a row it could not be read.
-    """
-
-    __slots__ = (
-        "answered",
-        "end",
-        "failed_at",
-        "failed_looks",
-        "look",
-        "number",
-        "offset",
-        "pending",
-        "timer",
-        "wait_ms",
-    )
-
-    def __init__(self, number: int, offset: int) -> None:
-        self.number = number
-        self.offset = offset
-        self.end = offset
-        self.failed_at: int | None = None
-        self.pending = self.failed_looks = 0
-        self.wait_ms: int | None = None
-        self.timer: Timer | None = None
-        self.look: Callable[[], None] = lambda: None
-        self.answered: Callable[[int], None] = lambda _: None
+    number: int
+    """From 1; its waiting queue is one less."""
+    offset: int
+    """The first message that was not delivered."""
+    answered: Callable[["_Level", int], None]
+    """Told how many copies have been answered."""
+    end: int = 0
+    """Where the batch under way ends."""
+    failed_at: int | None = None
+    """The first message of it that has to be tried again, None without one."""
+    pending: int = 0
+    """Copies of it that are not answered yet."""
+    failed_looks: int = 0
+    """How often in a row it could not be read."""
+    wait_ms: int | None = None
+    """How long the first message behind it has to wait, None if it is not known."""
+    timer: Timer | None = None
 
     def send_now(self, buffers: Sequence[Buffer]) -> None:
         """Take the answers to copies, as a client would: their outcome is certain by now."""
-        self.answered(len(buffers))
+        self.answered(self, len(buffers))
 
 
 _Asked: TypeAlias = tuple[_Level, int]
@@ -190,12 +177,10 @@ class Delays:
             queue_id + 1 for topic, queue_id, _ in self._store.queues() if topic == SCHEDULE_TOPIC
         ]
         for number in range(1, max([self._delays.count, *waiting]) + 1):
-            level = _Level(number, self._progress.get(number))
-            level.look = partial(self._look, level)
-            level.answered = partial(self._answered, level)
+            level = _Level(number, self._progress.get(number), self._answered)
             self._levels.append(level)
             self._into_range(level)
-            self._timers.call_soon(level.look)
+            self._timers.call_soon(partial(self._look, level))
 
     def look(self) -> None:
         """Look at every level now: after the clock was set, in tests."""
@@ -224,16 +209,6 @@ class Delays:
             if level.timer is not None:
                 level.timer.cancel()
                 level.timer = None
-
-    def offsets(self) -> dict[int, tuple[int, int]]:
-        """Return by level where its delivery is, and where its next message will wait."""
-        return {
-            level.number: (
-                level.offset,
-                self._store.queue_range(SCHEDULE_TOPIC, level.number - 1).max,
-            )
-            for level in self._levels
-        }
 
     def _look(self, level: _Level) -> None:
         """Deliver what is due in one level, and see to the next look."""
@@ -368,12 +343,12 @@ class Delays:
         elif level.wait_ms is not None:
             self._later(level, (level.wait_ms + 1) / 1000)
         elif not self._is_stopped:
-            self._timers.call_soon(level.look)
+            self._timers.call_soon(partial(self._look, level))
 
     def _later(self, level: _Level, seconds: float) -> None:
         if not self._is_stopped:
             seconds = min(max(seconds, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX)
-            level.timer = self._timers.call_later(seconds, level.look)
+            level.timer = self._timers.call_later(seconds, partial(self._look, level))
 
     def _into_range(self, level: _Level) -> None:
         """Move a level to where its queue is: old messages may be deleted, or a log cut."""
