@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.base.meters import ROLL_SECONDS, Count, Meter, MeterWindow
@@ -34,13 +34,25 @@ Group = tuple[str, str]
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class Flow(NamedTuple):
+    """What goes through: counted since the start, or per second.
+
+    Attributes:
+        put: Messages written to the log.
+        got: Messages handed out.
+        found: Pulls that gave some.
+        missed: Pulls that gave none.
+    """
+
+    put: float
+    got: float
+    found: float
+    missed: float
+
+
+class _Sample(NamedTuple):
     at: float
-    put: int
-    got: int
-    found: int
-    missed: int
+    counted: Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,7 @@ class Stats:
         self.started_at_ms = clock.now_ms()
         now = clock.monotonic()
         self._samples: deque[_Sample] = deque(
-            [_Sample(now, 0, 0, 0, 0)], maxlen=WINDOWS_SECONDS[-1] // SAMPLE_SECONDS + 1
+            [_Sample(now, Flow(0, 0, 0, 0))], maxlen=WINDOWS_SECONDS[-1] // SAMPLE_SECONDS + 1
         )
         self._rolled = now
         self._day = self._today()
@@ -143,7 +155,7 @@ class Stats:
         """Note the counters; called about every second, kept every five."""
         now = self._clock.monotonic()
         if now - self._samples[-1].at >= SAMPLE_SECONDS:
-            self._samples.append(_Sample(now, self.put, self.got, self.found, self.missed))
+            self._samples.append(self._sampled(now))
         if now - self._rolled >= ROLL_SECONDS:
             for meter in (self.puts, self.gets, self.send_backs):
                 meter.roll(now - self._rolled)
@@ -156,21 +168,10 @@ class Stats:
 
     # Reading.
 
-    def put_rates(self) -> list[float]:
-        """Return messages stored per second over each window."""
-        return self._rates(lambda sample: sample.put)
-
-    def got_rates(self) -> list[float]:
-        """Return messages handed out per second over each window."""
-        return self._rates(lambda sample: sample.got)
-
-    def found_rates(self) -> list[float]:
-        """Return pulls per second that gave something, over each window."""
-        return self._rates(lambda sample: sample.found)
-
-    def missed_rates(self) -> list[float]:
-        """Return pulls per second that gave nothing, over each window."""
-        return self._rates(lambda sample: sample.missed)
+    def rates(self) -> list[Flow]:
+        """Return what went through per second over each window."""
+        now = self._sampled(self._clock.monotonic())
+        return [self._rate(now, seconds) for seconds in WINDOWS_SECONDS]
 
     @property
     def put_totals(self) -> Totals:
@@ -237,18 +238,18 @@ class Stats:
                 return _of_all(self.gets, _by_answer)
         return None
 
-    def _rates(self, counter: Callable[[_Sample], int]) -> list[float]:
-        now = _Sample(self._clock.monotonic(), self.put, self.got, self.found, self.missed)
-        return [self._rate(now, seconds, counter) for seconds in WINDOWS_SECONDS]
+    def _sampled(self, now: float) -> _Sample:
+        return _Sample(now, Flow(self.put, self.got, self.found, self.missed))
 
-    def _rate(self, now: _Sample, seconds: int, counter: Callable[[_Sample], int]) -> float:
+    def _rate(self, now: _Sample, seconds: int) -> Flow:
         start = self._samples[0]
         for sample in reversed(self._samples):
             start = sample
             if now.at - sample.at >= seconds:
                 break
         passed = now.at - start.at
-        return (counter(now) - counter(start)) / passed if passed > 0 else 0.0
+        counts = zip(now.counted, start.counted, strict=True)
+        return Flow(*((end - begin) / passed if passed > 0 else 0.0 for end, begin in counts))
 
     def _today(self) -> date:
         """Return the day, in the zone of the broker."""

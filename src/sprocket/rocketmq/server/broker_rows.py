@@ -1,7 +1,7 @@
 """Every request that a broker answers: makes the handlers with the parts that each needs."""
 
 from sprocket.rocketmq import live_settings
-from sprocket.rocketmq.broker.admin import Room, RuntimeInfo, WaitingRequests
+from sprocket.rocketmq.broker.admin import RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
@@ -86,10 +86,6 @@ def of_administrators(
             for level, offset in delays.all().items()
         }
 
-    def room() -> Room:
-        used, free = place.disk.used_ratio(place.folder), place.disk.free_bytes(place.folder)
-        return Room(used, round(free / (1 - used)) if used < 1 else 0, free)
-
     def waiting() -> WaitingRequests:
         commits = broker.commits
         return WaitingRequests(
@@ -99,15 +95,7 @@ def of_administrators(
             longest_ms(commits.unanswered, clock.now_ms()),
         )
 
-    info = RuntimeInfo(
-        store,
-        broker.stats,
-        clock,
-        place.folder,
-        room,
-        waiting,
-        delay_ranges,
-    )
+    info = RuntimeInfo(store, broker.stats, place, waiting, delay_ranges)
     topics = TopicHandlers(
         store, broker.topics, broker.removal, broker.stats, name, registration, snapshots
     )

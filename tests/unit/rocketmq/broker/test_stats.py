@@ -2,7 +2,7 @@
 
 import pytest
 
-from sprocket.rocketmq.broker.stats import Stats, Totals
+from sprocket.rocketmq.broker.stats import Flow, Stats, Totals
 from sprocket.rocketmq.codec.bodies import Rate, StatsData
 from sprocket.rocketmq.store.reput import Put
 from sprocket.testing.clock import FakeClock
@@ -24,16 +24,15 @@ def test_rates_follow_the_windows() -> None:
     """A burst shows in the short window first and leaves it first."""
     clock = FakeClock()
     stats = Stats(clock)
-    assert stats.put_rates() == [0.0, 0.0, 0.0]
+    assert stats.rates() == [Flow(0.0, 0.0, 0.0, 0.0)] * 3
     for _ in range(120):
         stats.put += 10
         stats.pulled("t", "g", 0, 1, 1, 100)
         stats.pulled("t", "g", 0, 1, 0, 0)
         passed(clock, stats, 1)
-    assert stats.put_rates() == [10.0, 10.0, 10.0]
-    assert stats.got_rates() == stats.found_rates() == stats.missed_rates() == [1.0, 1.0, 1.0]
+    assert stats.rates() == [Flow(put=10.0, got=1.0, found=1.0, missed=1.0)] * 3
     passed(clock, stats, 30)
-    assert stats.put_rates() == [0.0, 5.0, 8.0]
+    assert [one.put for one in stats.rates()] == [0.0, 5.0, 8.0]
 
 
 def test_samples_are_kept_for_ten_minutes() -> None:
@@ -42,7 +41,7 @@ def test_samples_are_kept_for_ten_minutes() -> None:
     stats = Stats(clock)
     stats.put = 1000
     passed(clock, stats, 1300)
-    assert stats.put_rates()[2] == 0.0
+    assert stats.rates()[2].put == 0.0
 
 
 def test_each_topic_and_group_has_its_own() -> None:

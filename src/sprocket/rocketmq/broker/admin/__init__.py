@@ -6,7 +6,7 @@ durable and deletes what is old.
 
 from sprocket.rocketmq.broker.admin.folding import fold
 from sprocket.rocketmq.broker.admin.removal import Removal
-from sprocket.rocketmq.broker.admin.runtime_info import Room, RuntimeInfo, WaitingRequests
+from sprocket.rocketmq.broker.admin.runtime_info import RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.admin.upkeep import Upkeep
 
-__all__ = ["Removal", "Room", "RuntimeInfo", "Upkeep", "WaitingRequests", "fold"]
+__all__ = ["Removal", "RuntimeInfo", "Upkeep", "WaitingRequests", "fold"]

@@ -9,7 +9,7 @@ are no limits for single pools.
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from sprocket.base.clock import Clock
+from sprocket.base.place import Place
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.codes import VERSION
 from sprocket.rocketmq.codec.record import record
@@ -46,23 +46,13 @@ class WaitingRequests(NamedTuple):
     """How long the oldest of the sends has waited."""
 
 
-class Room(NamedTuple):
-    """How large a file system is and how much of it is used, 0 to 1."""
-
-    used_ratio: float
-    bytes: int
-    free_bytes: int
-
-
 class RuntimeInfo:
     """Collects the figures.
 
     Args:
         store: Its log.
         stats: What went through.
-        clock: For the time since the start.
-        folder: Of the store.
-        disk: Gives what room the store's disk has.
+        place: The store's, for the time since the start and what room its disk has.
         waiting: Gives what waits.
         delays: Gives by delay level the offsets of what comes next and of the queue's end.
     """
@@ -71,24 +61,20 @@ class RuntimeInfo:
         self,
         store: Store,
         stats: Stats,
-        clock: Clock,
-        folder: str,
-        disk: Callable[[], Room],
+        place: Place,
         waiting: Callable[[], WaitingRequests],
         delays: Callable[[], Mapping[int, tuple[int, int]]],
     ) -> None:
         self._store = store
         self._stats = stats
-        self._clock = clock
-        self._folder = folder
-        self._disk = disk
+        self._place = place
         self._waiting = waiting
         self._delays = delays
         self._start_end = store.end
 
     def table(self) -> dict[str, str]:
         """Return every figure by its name."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._place.clock.now_ms()
         return {
             "brokerActive": "true",
             "brokerVersion": str(VERSION),
@@ -107,7 +93,7 @@ class RuntimeInfo:
         stats, size = self._stats, self._store.end - self._start_end
         totals, counts = stats.put_totals, stats.syncs_up_to(PUT_MS)
         return {
-            "putTps": _rates(stats.put_rates()),
+            "putTps": _rates(one.put for one in stats.rates()),
             "putMessageTimesTotal": str(stats.put),
             "putMessageFailedTimes": str(stats.refused),
             "putMessageSizeTotal": str(size),
@@ -124,14 +110,13 @@ class RuntimeInfo:
         }
 
     def _gets(self) -> dict[str, str]:
-        stats = self._stats
-        found, missed, totals = stats.found_rates(), stats.missed_rates(), stats.got_totals
-        both = [one + other for one, other in zip(found, missed, strict=True)]
+        stats, totals = self._stats, self._stats.got_totals
+        rates = stats.rates()
         return {
-            "getFoundTps": _rates(found),
-            "getMissTps": _rates(missed),
-            "getTotalTps": _rates(both),
-            "getTransferredTps": _rates(stats.got_rates()),
+            "getFoundTps": _rates(one.found for one in rates),
+            "getMissTps": _rates(one.missed for one in rates),
+            "getTotalTps": _rates(one.found + one.missed for one in rates),
+            "getTransferredTps": _rates(one.got for one in rates),
             "getMessageEntireTimeMax": str(round(stats.pull_ms_max)),
             "msgGetTotalYesterdayMorning": str(totals.yesterday),
             "msgGetTotalTodayMorning": str(totals.today),
@@ -139,10 +124,11 @@ class RuntimeInfo:
         }
 
     def _log(self) -> dict[str, str]:
-        store = self._store
-        room = self._disk()
-        ratio = f"{room.used_ratio:.2f}"
-        capacity = f"Total : {size_text(room.bytes)}, Free : {size_text(room.free_bytes)}."
+        store, disk, folder = self._store, self._place.disk, self._place.folder
+        used, free = disk.used_ratio(folder), disk.free_bytes(folder)
+        total = round(free / (1 - used)) if used < 1 else 0
+        ratio = f"{used:.2f}"
+        capacity = f"Total : {size_text(total)}, Free : {size_text(free)}."
         return {
             "commitLogMinOffset": str(store.first),
             "commitLogMaxOffset": str(store.end),
@@ -153,7 +139,7 @@ class RuntimeInfo:
             "remainHowManyDataToFlush": size_text(max(0, store.end - store.synced)),
             "remainTransientStoreBufferNumbs": NO_LIMIT,
             "commitLogDiskRatio": ratio,
-            f"commitLogDiskRatio_{self._folder}/commitlog": ratio,
+            f"commitLogDiskRatio_{folder}/commitlog": ratio,
             "consumeQueueDiskRatio": ratio,
             "commitLogDirCapacity": capacity,
         }

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tests.stores import filled, new
 
-from sprocket.rocketmq.broker.admin import Room, RuntimeInfo, WaitingRequests, runtime_info
+from sprocket.base.place import Place
+from sprocket.rocketmq.broker.admin import RuntimeInfo, WaitingRequests, runtime_info
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.testing.clock import FakeClock
 
@@ -15,15 +16,13 @@ ROCKETMQ = Path(__file__).parents[4] / "data/rocketmq-5.3.3/runtime-info.json"
 
 def test_no_figure_of_rocketmq_is_missing() -> None:
     """But for the folder in one name; ours has one more."""
-    _, store = filled(4)
+    disk, store = filled(4)
+    disk.used = 0.25
     clock = FakeClock()
-    stats = Stats(clock)
     info = RuntimeInfo(
         store,
-        stats,
-        clock,
-        "/data",
-        lambda: Room(0.25, 1 << 40, 3 << 38),
+        Stats(clock),
+        Place(disk, "/store", clock),
         lambda: WaitingRequests(1, 2, 3, 40),
         lambda: {3: (5, 9)},
     )
@@ -33,8 +32,8 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
     assert ours - theirs == {"sprocketHeldPulls", "scheduleMessageOffset_3"}
     assert theirs - ours == set()
     assert table["scheduleMessageOffset_3"] == "5,9"
-    assert table["commitLogDiskRatio_/data/commitlog"] == "0.25"
-    assert table["commitLogDirCapacity"] == "Total : 1.0 TiB, Free : 768.0 GiB."
+    assert table["commitLogDiskRatio_/store/commitlog"] == "0.25"
+    assert table["commitLogDirCapacity"] == "Total : 1.0 GiB, Free : 768.0 MiB."
     assert (table["sendThreadPoolQueueSize"], table["pullThreadPoolQueueSize"]) == ("1", "2")
     assert table["sprocketHeldPulls"] == "3"
     heads = {name for name, value in table.items() if "HeadWait" in name and value != "0"}
