@@ -9,7 +9,7 @@ stops it unregisters.
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from msgspec import structs
 
@@ -112,36 +112,20 @@ class BrokerNameServers:
         return [one.channel for one in self.all if one.channel is not None and one.channel.is_open]
 
 
+@dataclass(slots=True, eq=False)
 class Registration:
-    """Keeps the NameServers up to date.
+    """Keeps the NameServers up to date."""
 
-    Args:
-        identity: What they are told of the broker.
-        topics: Its topics; `nameservers` notes what changes of them.
-        nameservers: Whom to tell.
-        register_seconds: How often to register again.
-        clock: For the limits on waiting.
-        tls: Encrypts the connections; None: none.
-    """
-
-    def __init__(
-        self,
-        identity: Identity,
-        topics: Topics,
-        nameservers: BrokerNameServers,
-        register_seconds: float,
-        clock: Clock,
-        *,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self.identity = identity
-        self._tls = tls
-        self._topics = topics
-        self._register_seconds = register_seconds
-        self._clock = clock
-        self.nameservers = nameservers
-        self._waiters: list[_Waiter] = []
-        self._tasks = Tasks("registration")
+    identity: Identity
+    _topics: Topics
+    nameservers: BrokerNameServers
+    _register_seconds: float
+    """How often to register again."""
+    _clock: Clock
+    _: KW_ONLY
+    tls: ssl.SSLContext | None = None
+    _waiters: list[_Waiter] = field(default_factory=list, init=False)
+    _tasks: Tasks = field(default_factory=lambda: Tasks("registration"), init=False)
 
     async def start(self) -> None:
         """Register with every NameServer; return when each has been tried, or after a second.
@@ -211,7 +195,7 @@ class Registration:
 
     async def _connected(self, address: str, closed: Callable[[], None]) -> Channel:
         """Connect; `closed` is called when the connection is lost. Raises NotConnected."""
-        channel = await open_channel(address, self._clock, tls=self._tls)
+        channel = await open_channel(address, self._clock, tls=self.tls)
 
         def lost(_: Peer) -> None:
             closed()

@@ -8,6 +8,7 @@ Source: RocketMQ `TopicRouteInfoManager`.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -35,21 +36,19 @@ Found = Callable[[list[MessageQueue] | None], None]
 """Takes the queues of a topic, None if no NameServer has said anything of it."""
 
 
+@dataclass(slots=True, eq=False)
 class RouteLookup:
     """Asks the NameServers with which the broker is registered, one after the other.
 
-    Args:
-        nameservers: Returns the connections to those that are there.
-        clock: Says how old an answer is.
     Threads: event loop only.
     """
 
-    def __init__(self, nameservers: Callable[[], Sequence[Channel]], clock: Clock) -> None:
-        self._nameservers = nameservers
-        self._clock = clock
-        self._tasks = Tasks("routes")
-        self._known: dict[str, tuple[float, list[MessageQueue]]] = {}
-        self._waiting: dict[str, list[Found]] = {}
+    _nameservers: Callable[[], Sequence[Channel]]
+    """Returns the connections to those that are there."""
+    _clock: Clock
+    _tasks: Tasks = field(default_factory=lambda: Tasks("routes"), init=False)
+    _known: dict[str, tuple[float, list[MessageQueue]]] = field(default_factory=dict, init=False)
+    _waiting: dict[str, list[Found]] = field(default_factory=dict, init=False)
 
     def queues(self, topic: str, found: Found) -> None:
         """Give the readable queues of a topic to `found`, now or when a NameServer has answered."""

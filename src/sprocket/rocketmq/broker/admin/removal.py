@@ -5,6 +5,7 @@ the offsets of all groups in it, its figures, and the POP retry topics that grou
 crash interrupts this, it is finished when the broker starts.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base import log
@@ -19,27 +20,19 @@ from sprocket.rocketmq.store.store import Store
 _log = log.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class Removal:
     """See the head of the module.
 
     Threads: event loop only.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        upkeep: Upkeep,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        stats: Stats,
-    ) -> None:
-        self._store = store
-        self._upkeep = upkeep
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._stats = stats
+    _store: Store
+    _upkeep: Upkeep
+    _topics: Topics
+    _groups: Groups
+    _offsets: ConsumerOffsets
+    _stats: Stats
 
     def finish(self) -> None:
         """Finish deletions that a crash has cut off; called once, when the broker is made.

@@ -6,6 +6,7 @@ that the log's own syncs wait for one step at most.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from sprocket.base import log
 from sprocket.base.disk import Steps
@@ -22,33 +23,22 @@ Done = Callable[[StoreError | None], None]
 _log = log.get_logger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class Upkeep:
     """Drives the store's rounds.
-
-    Args:
-        store: What is kept in order.
-        thread: Runs what waits for the disk.
-        settings: What is kept, and for how long.
-        reserve_hours: Says which topics are to be kept for how long at least.
 
     Threads: event loop only.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        thread: DiskThread,
-        settings: RetentionSettings,
-        reserve_hours: Callable[[], Mapping[str, int]],
-    ) -> None:
-        self._store = store
-        self._thread = thread
-        self._settings = settings
-        self._reserve_hours = reserve_hours
-        self._rounds = 0
-        self.is_busy = False
-        """Whether a round is under way."""
-        self._waiting: deque[tuple[Callable[[], Steps], Done]] = deque()
+    _store: Store
+    _thread: DiskThread
+    _settings: RetentionSettings
+    _reserve_hours: Callable[[], Mapping[str, int]]
+    """Says which topics are to be kept for how long at least."""
+    _rounds: int = field(default=0, init=False)
+    is_busy: bool = field(default=False, init=False)
+    """Whether a round is under way."""
+    _waiting: deque[tuple[Callable[[], Steps], Done]] = field(default_factory=deque, init=False)
 
     def use(self, settings: RetentionSettings) -> None:
         """Change what is kept."""

@@ -33,7 +33,7 @@ Source: RocketMQ `ScheduleMessageService`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -131,42 +131,25 @@ class Reads(Protocol):
         """Do some work, now if the disk is not needed for it, else in a later turn."""
 
 
+@dataclass(slots=True, eq=False)
 class Delays:
     """The delivery of all levels.
 
-    Args:
-        store: Where messages wait.
-        reads: Asks the disk for those that are not in memory.
-        durable: Stores the copies.
-        progress: How far each level is.
-        levels: How long each lasts.
-        store_host: The broker's address, for the copies.
-        timers: The event loop's.
-        clock: The log's, which says what is due.
     Threads: event loop only.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        reads: Reads,
-        durable: DurableAppender,
-        progress: DelayProgress,
-        levels: DelayLevels,
-        store_host: bytes,
-        timers: Timers,
-        clock: LogClock,
-    ) -> None:
-        self._store = store
-        self._reads = reads
-        self._durable = durable
-        self._progress = progress
-        self._delays = levels
-        self._store_host = store_host
-        self._timers = timers
-        self._clock = clock
-        self._levels: list[_Level] = []
-        self._is_stopped = False
+    _store: Store
+    _reads: Reads
+    """Asks the disk for messages that are not in memory."""
+    _durable: DurableAppender
+    _progress: DelayProgress
+    _delays: DelayLevels
+    _store_host: bytes
+    _timers: Timers
+    _clock: LogClock
+    """Says what is due."""
+    _levels: list[_Level] = field(default_factory=list, init=False)
+    _is_stopped: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """Begin to deliver, where the last process stopped.

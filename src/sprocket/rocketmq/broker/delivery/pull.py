@@ -4,6 +4,7 @@ Source: RocketMQ `PullMessageProcessor`.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from msgspec import Struct
@@ -95,6 +96,7 @@ _CODES: Mapping[GetStatus, int] = {
 """Those of an empty queue move only who asked for something in it."""
 
 
+@dataclass(slots=True, eq=False)
 class PullService:
     """Answers pulls out of the store.
 
@@ -102,23 +104,14 @@ class PullService:
     its permit is remembered until then.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        topics: Topics,
-        groups: Groups,
-        members: ClientManager,
-        offsets: ConsumerOffsets,
-        settings: PullSettings,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._members = members
-        self._offsets = offsets
-        self._settings = settings
-        self._permits: dict[_Asked, PullPermit] = {}
-        self._permitted_by = topics.table.version, groups.table.version, members.changes
+    _store: Store
+    _topics: Topics
+    _groups: Groups
+    _members: ClientManager
+    _offsets: ConsumerOffsets
+    _settings: PullSettings
+    _permits: dict[_Asked, PullPermit] = field(default_factory=dict, init=False)
+    _permitted_by: object = field(default=None, init=False)
 
     def use(self, settings: PullSettings) -> None:
         """Change limits of pulls."""

@@ -1,5 +1,7 @@
 """Finding messages by key, by id and by time."""
 
+from dataclasses import dataclass
+
 from msgspec import Struct
 
 from sprocket.base import log
@@ -47,17 +49,12 @@ class Found(Struct, frozen=True):
     index_end: int = 0
 
 
+@dataclass(frozen=True, slots=True)
 class Queries:
-    """Looks messages up in the store.
+    """Looks messages up in the store."""
 
-    Args:
-        store: Where they lie.
-        settings: Whether it keeps an index, and how many messages an answer has at most.
-    """
-
-    def __init__(self, store: Store, settings: StoreSettings) -> None:
-        self._store = store
-        self._settings = settings
+    _store: Store
+    _settings: StoreSettings
 
     def by_key(self, header: QueryMessage) -> Found:
         """Return the newest messages with a key, in the order in which they were stored.

@@ -77,37 +77,26 @@ class ConnectedGroup:
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
 
+@dataclass(slots=True, eq=False)
 class ClientManager:
     """The tables of producers and consumers.
-
-    Args:
-        clock: For expiry.
-        expiry_seconds: How old a heartbeat may be.
-        notify: `notify(link, group)` tells one member that its group changed.
-        is_told: Whether the settings of a group say that its members are told.
-
-    Attributes:
-        changes: Rises when consumers come or go, or what they want may have changed.
 
     Threads: event loop only.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        expiry_seconds: float,
-        notify: Callable[[Link, str], None],
-        is_told: Callable[[str], bool] = lambda _: True,
-    ) -> None:
-        self._clock = clock
-        self._expiry_seconds = expiry_seconds
-        self._notify = notify
-        self._is_told = is_told
-        self.changes = 0
-        self._producers: dict[str, dict[Link, ConnectedClient]] = {}
-        self._consumers: dict[str, ConnectedGroup] = {}
-        self._groups_of: dict[Link, tuple[set[str], set[str]]] = {}
-        self._repliable: dict[str, Link] = {}
+    _clock: Clock
+    _expiry_seconds: float
+    """How old a heartbeat may be."""
+    _notify: Callable[[Link, str], None]
+    """Tells one member that its group changed."""
+    _is_told: Callable[[str], bool] = lambda _: True
+    """Whether the settings of a group say that its members are told."""
+    changes: int = field(default=0, init=False)
+    """Rises when consumers come or go, or what they want may have changed."""
+    _producers: dict[str, dict[Link, ConnectedClient]] = field(default_factory=dict, init=False)
+    _consumers: dict[str, ConnectedGroup] = field(default_factory=dict, init=False)
+    _groups_of: dict[Link, tuple[set[str], set[str]]] = field(default_factory=dict, init=False)
+    _repliable: dict[str, Link] = field(default_factory=dict, init=False)
 
     def use(self, settings: MemberSettings) -> None:
         """Change how old a heartbeat may be."""

@@ -1,6 +1,7 @@
 """How far groups are in the queues of this broker, and how far behind."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.clock import Clock
@@ -20,36 +21,20 @@ QUEUES_A_CALL = 128
 """Queues that are looked at in one piece of the work: some 0.7 ms."""
 
 
+@dataclass(frozen=True, slots=True)
 class Progress:
     """Holds what groups have committed against the queues.
 
-    Args:
-        store: The queues.
-        topics: Which there are.
-        groups: Which there are.
-        members: Who is connected; a group that is follows only what it is subscribed to.
-        offsets: What was committed.
-        stats: What was pulled.
-        broker_name: Goes into every queue.
+    A group whose members are connected follows only what they are subscribed to.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        topics: Topics,
-        groups: Groups,
-        members: ClientManager,
-        offsets: ConsumerOffsets,
-        stats: Stats,
-        broker_name: str,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._members = members
-        self._offsets = offsets
-        self._stats = stats
-        self._broker_name = broker_name
+    _store: Store
+    _topics: Topics
+    _groups: Groups
+    _members: ClientManager
+    _offsets: ConsumerOffsets
+    _stats: Stats
+    _broker_name: str
 
     def of_group(
         self, group: str, topic: str = "", topics: Iterable[str] = ()

@@ -6,6 +6,7 @@ a group takes the tables' journals along.
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -19,17 +20,12 @@ BeginTableSync = Callable[[], Job | None]
 """Returns what makes durable what tables have noted; `runtime.snapshots.Snapshots` has it."""
 
 
+@dataclass(frozen=True, slots=True)
 class DurableLog:
-    """See the head of the module; a `runtime.group_commit.Log`.
+    """See the head of the module; a `runtime.group_commit.Log`."""
 
-    Args:
-        store: Whose log it is.
-        begin_table_sync: See its type.
-    """
-
-    def __init__(self, store: Store, begin_table_sync: BeginTableSync) -> None:
-        self._store = store
-        self._begin_table_sync = begin_table_sync
+    _store: Store
+    _begin_table_sync: BeginTableSync
 
     def write(self) -> int:
         """See `Store.write`."""
