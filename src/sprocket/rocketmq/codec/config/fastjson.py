@@ -12,7 +12,7 @@ what references may expand to keep any input from taking long.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -367,7 +367,7 @@ def write(value: Any) -> bytes:
     return _text(value, 0).encode("utf-8", "replace")
 
 
-PIECE_CHARACTERS = 16 * KIB
+PIECE_BYTES = 16 * KIB
 """How long a piece of `write_pieces` is at least: some 1 to 2 ms of work."""
 
 
@@ -378,29 +378,45 @@ def write_pieces(members: Mapping[str, Any]) -> Iterator[bytes]:
         members: A value that is an iterator gives the entries of an object, each as `entry` or
             `int_map_entry` writes it; they are asked for when their piece is.
     """
-    parts: list[str] = []
-    characters = 0
+    return gathered((text.encode("utf-8", "replace") for text in _texts(members)), PIECE_BYTES)
+
+
+def gathered(pieces: Iterable[bytes], bytes_min: int) -> Iterator[bytes]:
+    """Join small pieces to larger ones, each a fair bit of work.
+
+    Args:
+        pieces: An empty one ends what is joined: it says that much was done though little was
+            written.
+        bytes_min: How long each is at least, but for the last and those that such a one ends.
+    """
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= bytes_min or not piece:
+            yield b"".join(parts)
+            parts.clear()
+            size = 0
+    yield b"".join(parts)
+
+
+def _texts(members: Mapping[str, Any]) -> Iterator[str]:
     mark = "{"
     for name, value in members.items():
         if value is None:
             continue
-        parts.append(f"{mark}\n\t{quoted(name)}:")
+        yield f"{mark}\n\t{quoted(name)}:"
         mark = ","
         if not isinstance(value, Iterator):
-            parts.append(_text(value, 1))
+            yield _text(value, 1)
             continue
         inner = "{"
         for text in value:
-            parts += (inner, text)
+            yield inner + text
             inner = ","
-            characters += len(text)
-            if characters >= PIECE_CHARACTERS:
-                yield "".join(parts).encode("utf-8", "replace")
-                parts.clear()
-                characters = 0
-        parts.append("{}" if inner == "{" else "\n\t}")
-    parts.append("{}" if mark == "{" else "\n}")
-    yield "".join(parts).encode("utf-8", "replace")
+        yield "{}" if inner == "{" else "\n\t}"
+    yield "{}" if mark == "{" else "\n}"
 
 
 def entry(key: str, value: Any) -> str:

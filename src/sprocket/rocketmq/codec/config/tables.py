@@ -156,10 +156,8 @@ def entries(table: Mapping[str, Struct]) -> Iterator[str]:
         yield fastjson.entry(name, declared.plain(one))
 
 
-def encode_register_broker(body: RegisterBrokerBody, *, compressed: bool = False) -> bytes:
-    """Write the body of REGISTER_BROKER 103; compressed, it loses `order` and `sys_flag`."""
-    if compressed:
-        return compression.compress(Method.ZLIB, sections(body))
+def encode_register_broker(body: RegisterBrokerBody) -> bytes:
+    """Write the body of REGISTER_BROKER 103."""
     table = TopicTable(version=body.version, topics=body.topics)
     return declared.encode(_Registration(table, body.filter_servers))
 
@@ -190,26 +188,8 @@ def decode_register_broker(
     )
 
 
-def sections(body: RegisterBrokerBody) -> bytes:
-    """Return the compressed form's content: each part an int32 size and its text."""
-    parts = [_sized(declared.encode(body.version)), _INT32.pack(len(body.topics))]
-    for topic in body.topics:
-        attributes = declared.encode(dict(topic.attributes)).decode()
-        line = (
-            f"{topic.name} {topic.read_queues} {topic.write_queues} {topic.perm} "
-            f"{topic.filter_type} {attributes}"
-        )
-        parts.append(_sized(line.encode()))
-    parts.append(_sized(declared.encode(list(body.filter_servers))))
-    parts.append(_INT32.pack(0))
-    return b"".join(parts)
-
-
-def _sized(text: bytes) -> bytes:
-    return _INT32.pack(len(text)) + text
-
-
 def _read_sections(data: bytes, version: int) -> RegisterBrokerBody:
+    """Read the compressed form's content: each part an int32 size and its text."""
     position = 0
 
     def number() -> int:

@@ -237,7 +237,7 @@ def test_a_table_in_pieces_is_the_table_as_a_whole() -> None:
             members["t"] = (fastjson.entry(key, one) for key, one in table["t"].items())
         pieces = list(fastjson.write_pieces(members))
         assert b"".join(pieces) == fastjson.write(table)
-        assert max(map(len, pieces)) < 2 * fastjson.PIECE_CHARACTERS
+        assert max(map(len, pieces)) < 2 * fastjson.PIECE_BYTES
 
 
 def test_an_entry_of_integers_is_written_as_any_other() -> None:

@@ -4,6 +4,8 @@ import struct
 import zlib
 
 import pytest
+from tests import registrations
+from tests.registrations import sized
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
@@ -73,7 +75,7 @@ def test_a_registration_is_read_back() -> None:
 
 def test_a_compressed_registration_is_read_back() -> None:
     """But for the two members that this form does not have."""
-    data = tables.encode_register_broker(BODY, compressed=True)
+    data = registrations.compressed(BODY)
     found = tables.decode_register_broker(data, compressed=True)
     expected = TopicConfig(
         name="t",
@@ -89,10 +91,6 @@ def test_a_compressed_registration_is_read_back() -> None:
 
 def test_an_old_broker_sends_neither_attributes_nor_mappings() -> None:
     """Before 5.0.0 a line has five fields, and nothing follows the filter servers."""
-
-    def sized(text: bytes) -> bytes:
-        return struct.pack(">i", len(text)) + text
-
     parts = sized(b"{}") + struct.pack(">i", 1) + sized(b"t 4 4 6 SINGLE_TAG") + sized(b"[]")
     data = zlib.compress(parts)
     found = tables.decode_register_broker(data, compressed=True, version=401)
@@ -108,7 +106,7 @@ def test_an_empty_registration_has_no_topics() -> None:
     assert tables.decode_register_broker(b"").topics == []
 
 
-PARTS = tables.sections(BODY)
+PARTS = registrations.sections(BODY)
 
 
 @pytest.mark.parametrize("size", range(0, len(PARTS), 3))

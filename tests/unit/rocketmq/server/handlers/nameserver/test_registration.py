@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests import registrations
+
 from sprocket.base.checksum import crc31
 from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -198,9 +200,8 @@ def test_both_forms_of_a_registration(on_node: Callable[..., None]) -> None:
 
     async def scenario(lab: Any) -> None:
         topics = [TopicConfig(name="X"), TopicConfig(name="Y")]
-        body = tables.encode_register_broker(
-            tables.RegisterBrokerBody(version=tables.DataVersion(1, 1), topics=topics),
-            compressed=True,
+        body = registrations.compressed(
+            tables.RegisterBrokerBody(version=tables.DataVersion(1, 1), topics=topics)
         )
         ext = broker_ext(compressed="true", bodyCrc32=crc31(body))
         assert (await lab.names.call(103, ext, body)).code == 0
