@@ -59,9 +59,6 @@ class Queries:
     def by_key(self, header: QueryMessage) -> Found:
         """Return the newest messages with a key, in the order in which they were stored.
 
-        Args:
-            header: Which.
-
         Raises:
             RequestRefused: QUERY_NOT_FOUND, also where no index is kept; SYSTEM_ERROR for a
                 negative number.
@@ -116,14 +113,11 @@ class Queries:
     def units(
         self, header: QueryConsumeQueue, subscription: Subscription | None
     ) -> QueueUnits | None:
-        """Return what a queue has for some messages.
+        """Return what a queue has for some messages; None if there is none at the offset.
 
         Args:
             header: Which.
             subscription: Of the group that is named in it, None if that has none.
-
-        Returns:
-            None if there is no message at the offset, or no such queue.
         """
         topic, queue_id = header.topic, header.queue_id
         span = self._store.queue_range(topic, queue_id)
@@ -162,9 +156,6 @@ class Queries:
 
     def by_offset(self, offset: int) -> memoryview:
         """Return the record at a physical offset, which ids of messages name.
-
-        Args:
-            offset: Where.
 
         Raises:
             RequestRefused: SYSTEM_ERROR; there is no record there.
