@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from sprocket.base.disk import Disk, File, StepsTo, following, read_written, steps
+from sprocket.base.disk import Disk, File, StepsTo, following, read_written
 from sprocket.base.units import KIB
 from sprocket.rocketmq.geometry import INDEX_HEADER_BYTES, INDEX_SLOT_BYTES, INDEX_UNIT_BYTES
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -386,10 +386,6 @@ class IndexFile:
         return unit
 
     # Flushing.
-
-    def flush(self, *, slots: bool) -> None:
-        """Do `flush_steps` here and now."""
-        steps.run(self.flush_steps(slots=slots))
 
     def flush_steps(self, *, slots: bool) -> StepsTo[bool]:
         """Make durable the units that were put before this begins.

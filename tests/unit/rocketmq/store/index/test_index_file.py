@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocket.base.disk import read_file
+from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -22,6 +22,11 @@ GOLDEN = IndexGeometry(slots=5, units=8)
 K1, K2 = abs_hash(hash32("TopicTest#k1")), abs_hash(hash32("TopicTest#k2"))
 HASHES, OFFSETS = [K1, K1, K2], [100, 300, 500]
 TIMES = [1_700_000_000_123, 1_700_000_002_999, 1_700_000_000_001]
+
+
+def flush(file: IndexFile) -> None:
+    """Write all of a file, its slots included."""
+    steps.run(file.flush_steps(slots=True))
 
 
 def made(disk: SimulatedDisk, geometry: IndexGeometry = GOLDEN) -> IndexFile:
@@ -46,7 +51,7 @@ def test_the_golden_file() -> None:
     disk = SimulatedDisk()
     file = made(disk)
     assert file.put(HASHES, OFFSETS, TIMES) == 3
-    file.flush(slots=True)
+    flush(file)
     expected = HEADER.pack(TIMES[0], TIMES[2], 100, 500, 2, 4)
     expected += b"".join(map(SLOT.pack, [3, 0, 0, 0, 2])) + bytes(UNIT_BYTES)
     for unit in [(K1, 100, 0, 0), (K1, 300, 2, 1), (K2, 500, 0, 0)]:
@@ -72,7 +77,7 @@ def test_a_chain_on_the_disk_is_read_without_the_table_in_memory() -> None:
     disk = SimulatedDisk()
     file = made(disk)
     file.put(HASHES, OFFSETS, TIMES)
-    file.flush(slots=True)
+    flush(file)
     file.release()
     again = IndexFile(disk, "/i", GOLDEN, write=True)
     again.load()
@@ -121,7 +126,7 @@ def test_truncating_takes_units_away_and_says_so_on_the_disk() -> None:
     disk = SimulatedDisk()
     file = made(disk)
     file.put(HASHES, OFFSETS, TIMES)
-    file.flush(slots=True)
+    flush(file)
     assert file.truncate(PhysicalOffset(501)) == 0
     assert file.truncate(PhysicalOffset(300)) == 2
     assert found(file, K1) == [(100, TIMES[0])]
@@ -166,7 +171,7 @@ def test_arrays_and_plain_python_give_the_same_bytes(
     if rebuild:
         arrays.rebuild_slots()
     for file in (plain, arrays):
-        file.flush(slots=True)
+        flush(file)
     assert plain.header == arrays.header
     assert read_file(disks[0], "/i") == read_file(disks[1], "/i")
 
@@ -176,11 +181,11 @@ def test_slots_made_again_without_numpy_are_the_same(monkeypatch: pytest.MonkeyP
     disk = SimulatedDisk()
     file = made(disk)
     file.put(HASHES, OFFSETS, TIMES)
-    file.flush(slots=True)
+    flush(file)
     before = read_file(disk, "/i")
     monkeypatch.setattr(index_file, "np", None)
     file.rebuild_slots()
-    file.flush(slots=True)
+    flush(file)
     assert before == read_file(disk, "/i")
 
 
@@ -190,7 +195,7 @@ def test_only_touched_pages_of_slots_are_written() -> None:
     geometry = IndexGeometry(slots=10_000, units=50)
     file = made(disk, geometry)
     file.put([5000, 1, 9999], [1, 2, 3], [1, 1, 1])
-    file.flush(slots=True)
+    flush(file)
     slots = read_file(disk, "/i")[40 : 40 + 4 * geometry.slots]
     assert {at // 4 for at in range(len(slots)) if slots[at]} == {1, 5000, 9999}
     file.release()
@@ -203,7 +208,7 @@ def test_slots_that_cannot_be_read_are_read_again() -> None:
     disk = SimulatedDisk()
     file = made(disk)
     file.put(HASHES, OFFSETS, TIMES)
-    file.flush(slots=True)
+    flush(file)
     again = IndexFile(disk, "/i", GOLDEN, write=True)
     again.load()
     disk.fail("read", 1)
