@@ -68,7 +68,7 @@ class Log:
         files = SegmentFiles(self.disk, "/q/T/0", self.geometry.file_bytes)
         files.load()
         overwrite(files, offset * UNIT_BYTES, QUEUE_UNIT.pack(place, size, code))
-        self.queue.close()  # what it has read before is forgotten
+        self.queue.files.close()  # what it has read before is forgotten
 
     @property
     def queue(self) -> FileQueue:

@@ -21,7 +21,7 @@ which a message was stored are right, and only these are ours.
 import struct
 from bisect import bisect_left, bisect_right
 
-from sprocket.base.disk import Disk, Steps
+from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
@@ -29,7 +29,7 @@ from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.engine import ANYWHERE, LastUnit, UnitRead
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles, Unsynced
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.runs import Q, Run
 
 BATCH_UNIT = struct.Struct(">qiqqqhii")
@@ -49,6 +49,7 @@ class BatchQueue:
     """One queue. Offsets are queue offsets (messages); an *index* counts units.
 
     Attributes:
+        files: Where its units lie.
         min_offset: First offset that may be read.
         max_offset: Offset of the next message; `min_offset` of a queue that was never written.
         end: Physical end of the last record, -1 without one.
@@ -56,9 +57,9 @@ class BatchQueue:
 
     __slots__ = (
         "_doubtful",
-        "_files",
         "_stop",
         "end",
+        "files",
         "max_offset",
         "min_offset",
         "queue_id",
@@ -74,18 +75,18 @@ class BatchQueue:
         self.max_offset = QueueOffset(0)
         self.end = PhysicalOffset(-1)
         self._stop = 0  # index behind the last unit
-        self._files = files
+        self.files = files
         self._doubtful = False
 
     @property
-    def folder(self) -> str:
-        """Where its files lie."""
-        return self._files.folder
+    def all_files(self) -> tuple[QueueFiles, ...]:
+        """All that it has on the disk."""
+        return (self.files,)
 
     @property
     def _start(self) -> int:
         """Index of the first unit of the oldest file."""
-        return self._files.first // UNIT_BYTES
+        return self.files.first // UNIT_BYTES
 
     @property
     def is_plain(self) -> bool:
@@ -106,7 +107,7 @@ class BatchQueue:
     def _read(self, index: int, count: int) -> bytes:
         """Return up to `count` units from an index on, as they lie in one file."""
         size = min(count, self._stop - index) * UNIT_BYTES
-        return self._files.read(index * UNIT_BYTES, size)
+        return self.files.read(index * UNIT_BYTES, size)
 
     def _index(self, offset: int) -> int:
         """Return the index of the unit that holds an offset, or of the last one before it."""
@@ -164,7 +165,7 @@ class BatchQueue:
         assert run.first == self.max_offset, "a message is missing"
         entries = run.entries
         units = b"".join([_packed(entry) for entry in entries])
-        self._files.write(self._stop * UNIT_BYTES, units)
+        self.files.write(self._stop * UNIT_BYTES, units)
         self._stop += len(entries)
         self.max_offset = QueueOffset(entries[-1].next_offset)
         self.end = PhysicalOffset(run.end)
@@ -173,8 +174,8 @@ class BatchQueue:
     def begin(self, offset: int) -> None:
         """Let an empty queue go on at `offset`."""
         self.min_offset = self.max_offset = QueueOffset(offset)
-        if not self._files.segments:
-            self._files.add(0)
+        if not self.files.segments:
+            self.files.add(0)
 
     def fill_to(self, offset: int) -> int:
         """Leave out messages that are lost; return how many. Only the next unit makes it last."""
@@ -184,33 +185,25 @@ class BatchQueue:
         self.max_offset = QueueOffset(offset)
         return missing
 
-    def take_unsynced(self) -> list[Unsynced]:
-        """Return what is to be synced; it counts as synced unless it is given back."""
-        return [self._files.take_unsynced()]
-
-    def give_back(self, taken: list[Unsynced]) -> None:
-        """Take back what was not synced after all."""
-        self._files.give_back(taken[0])
-
     # Recovery and cleaning.
 
     def load(self, *, clean: bool, certain: int = ANYWHERE) -> LastUnit | None:
         """Take up the files and find the end of the queue; see `FileQueue.load`."""
-        self._files.load()
-        newest = self._files.segments[-_RECOVER_FILES:]
+        self.files.load()
+        newest = self.files.segments[-_RECOVER_FILES:]
         self._doubtful = not clean
         self._stop = newest[0].start // UNIT_BYTES if newest else 0
         self._scan()
         self._find_end()
         self.min_offset = QueueOffset(self._first(self._start) if self._stop > self._start else 0)
         last = None if clean else self.truncate(certain)
-        self._files.close()
+        self.files.close()
         return last
 
     def _scan(self) -> None:
         """Move the end over the units that are there."""
         end, free = -1, 0
-        limit = self._files.end // UNIT_BYTES
+        limit = self.files.end // UNIT_BYTES
         index, self._stop = self._stop, limit
         while index < limit:
             data = self._read(index, _SCAN_UNITS)
@@ -243,7 +236,7 @@ class BatchQueue:
 
     def copy(self) -> "BatchQueue":
         """Return the same queue with handles of its own, to be read on another thread."""
-        same = BatchQueue(self.topic, self.queue_id, self._files.copy())
+        same = BatchQueue(self.topic, self.queue_id, self.files.copy())
         same.min_offset, same.max_offset, same.end = self.min_offset, self.max_offset, self.end
         same._stop = self._stop
         return same
@@ -252,7 +245,7 @@ class BatchQueue:
         """Raise the minimum, and delete the files that lie before it; the newest one stays."""
         self.min_offset = max(self.min_offset, min_offset)
         index = self._stop if self.min_offset >= self.max_offset else self._index(self.min_offset)
-        yield from self._files.drop_before_steps(index * UNIT_BYTES)
+        yield from self.files.drop_before_steps(index * UNIT_BYTES)
 
     def truncate(self, physical_offset: int) -> LastUnit | None:
         """Take away the units of records at `physical_offset` or later; see `FileQueue`."""
@@ -264,7 +257,7 @@ class BatchQueue:
             return None
         last = LastUnit(self.max_offset, self._at(old - 1)[0])
         first = self._first(keep)
-        self._files.cut(keep * UNIT_BYTES, old * UNIT_BYTES)
+        self.files.cut(keep * UNIT_BYTES, old * UNIT_BYTES)
         self._stop = keep
         self._find_end()
         if keep == self._start:
@@ -274,17 +267,8 @@ class BatchQueue:
 
     def wipe_behind_end(self) -> bool:
         """Zero what follows the end in its file, for RocketMQ's recovery takes it for units."""
-        self._files.zero(self._stop * UNIT_BYTES, self._files.end)
+        self.files.zero(self._stop * UNIT_BYTES, self.files.end)
         return True
-
-    def remove(self, disk: Disk) -> None:
-        """Delete all its files."""
-        self.close()
-        disk.remove_tree(self._files.folder)
-
-    def close(self) -> None:
-        """Close the handles."""
-        self._files.close()
 
 
 def _packed(entry: Entry) -> bytes:

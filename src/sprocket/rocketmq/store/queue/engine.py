@@ -18,7 +18,8 @@ Invariants of both
 import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooSmall
@@ -48,13 +49,23 @@ _LOOK_UNITS = 2048
 """Units that are looked at together."""
 
 QUEUES_PER_STEP = 16
-"""Queues that one step of `flush_steps` or `clean_steps` looks at; syncs of the log wait for it."""
+"""Queues that one step looks at, of those of `Queues`; syncs of the log wait for it."""
 
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 
 UnitRead = tuple[int, int, int, int, int]
 """Queue offset, physical offset, record size, tags code, and how many messages the record has."""
+
+
+T = TypeVar("T")
+
+
+def in_steps(queues: Iterable[T]) -> Iterator[list[T]]:
+    """Give queues that there are now, as many at a time as one step looks at."""
+    left = iter([*queues])
+    while part := [*islice(left, QUEUES_PER_STEP)]:
+        yield part
 
 
 class UnitPlaces(NamedTuple):

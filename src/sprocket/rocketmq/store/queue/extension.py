@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from sprocket.base.disk import Steps
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles, Unsynced
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 
 _FIXED = struct.Struct(">hqqh")
 _SIZE = struct.Struct(">h")
@@ -60,39 +60,35 @@ class Extension:
     """The extended units of one queue.
 
     Args:
-        files: Its files, not yet loaded.
+        files: Its files; once they are loaded, `go_to` must follow.
 
     Attributes:
+        files: As given.
         end: Byte offset where the next unit goes.
     """
 
-    __slots__ = ("_files", "end")
+    __slots__ = ("end", "files")
 
     def __init__(self, files: QueueFiles) -> None:
         self.end = 0
-        self._files = files
-
-    @property
-    def folder(self) -> str:
-        """Where its files lie."""
-        return self._files.folder
+        self.files = files
 
     def get(self, address: int) -> ExtendedUnit | None:
         """Return what an address leads to, None if there is no such unit."""
         position = address - _FIRST_ADDRESS
-        if not is_address(address) or not self._files.first <= position < self.end:
+        if not is_address(address) or not self.files.first <= position < self.end:
             return None
         return self._unit(position)
 
     def _unit(self, position: int) -> ExtendedUnit | None:
-        data = self._files.read(position, _READ_BYTES)
+        data = self.files.read(position, _READ_BYTES)
         if len(data) < _FIXED.size:
             return None
         size, tags_code, stored_at_ms, length = _FIXED.unpack_from(data)
-        if length < 0 or size != _FIXED.size + length or size > self._files.left(position):
+        if length < 0 or size != _FIXED.size + length or size > self.files.left(position):
             return None
         if size > len(data):
-            data = self._files.read(position, size)
+            data = self.files.read(position, size)
         return ExtendedUnit(tags_code, stored_at_ms, data[_FIXED.size : size])
 
     def put(self, entries: Sequence[Entry]) -> list[int]:
@@ -106,7 +102,7 @@ class Extension:
         at = self.end
         for entry in entries:
             unit = _packed(entry)
-            left = self._files.left(at)
+            left = self.files.left(at)
             if len(unit) > left - _END_BYTES:
                 run.append(_FILE_END.ljust(left, b"\0"))
                 at += left
@@ -114,7 +110,7 @@ class Extension:
             run.append(unit)
             at += len(unit)
         if run:
-            self._files.write(self.end, b"".join(run))
+            self.files.write(self.end, b"".join(run))
         self.end = at
         return addresses
 
@@ -125,49 +121,33 @@ class Extension:
         no old address leads.
         """
         if last_address is None:
-            self.end = self._files.first
+            self.end = self.files.first
             return
         position = last_address - _FIRST_ADDRESS
-        is_there = self._files.first <= position < self._files.end
+        is_there = self.files.first <= position < self.files.end
         unit = self._unit(position) if is_there else None
         if unit is not None:
             self.end = position + _FIXED.size + len(unit.bit_map)
         else:
-            self._files.drop_from(0)
-            self.end = position + self._files.left(position)
+            self.files.drop_from(0)
+            self.end = position + self.files.left(position)
 
     # Recovery and cleaning.
-
-    def load(self) -> bool:
-        """Take up the files; say whether there are any. `go_to` must follow then."""
-        return self._files.load()
 
     def cut(self, last_address: int | None) -> None:
         """Take away the units behind the one that the queue's last address leads to."""
         old = self.end
         self.go_to(last_address)
-        self._files.cut(self.end, max(old, self.end))
+        self.files.cut(self.end, max(old, self.end))
 
     def wipe_behind_end(self) -> None:
         """Zero what a crash left behind the end, and delete the files there."""
-        self._files.cut(self.end, self._files.end)
+        self.files.cut(self.end, self.files.end)
 
     def clean_steps(self, first_code: int) -> Steps:
         """Delete the files before the unit that the queue's first code leads to, if it does."""
         if is_address(first_code):
-            yield from self._files.drop_before_steps(first_code - _FIRST_ADDRESS)
-
-    def take_unsynced(self) -> Unsynced:
-        """See `QueueFiles.take_unsynced`."""
-        return self._files.take_unsynced()
-
-    def give_back(self, taken: Unsynced) -> None:
-        """See `QueueFiles.give_back`."""
-        self._files.give_back(taken)
-
-    def close(self) -> None:
-        """Close the handles."""
-        self._files.close()
+            yield from self.files.drop_before_steps(first_code - _FIRST_ADDRESS)
 
 
 def _packed(entry: Entry) -> bytes:

@@ -8,7 +8,7 @@ docstring what a queue promises. See `docs/formats/consume-queue.md`.
 from bisect import bisect_left
 from typing import NamedTuple
 
-from sprocket.base.disk import Disk, Steps
+from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
@@ -25,7 +25,7 @@ from sprocket.rocketmq.store.queue.engine import (
     places_of,
 )
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles, Unsynced
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.runs import Q, Run
 
 _AHEAD_UNITS = 256
@@ -51,6 +51,7 @@ class FileQueue:
     """One queue. Offsets are queue offsets (units) unless they are called physical.
 
     Attributes:
+        files: Where its units lie.
         min_offset: First offset that may be read.
         max_offset: Offset of the next message; `min_offset` of a queue that was never written.
         end: Physical end of the last message, -1 without one.
@@ -59,10 +60,10 @@ class FileQueue:
     __slots__ = (
         "_corrected_to",
         "_extension",
-        "_files",
         "_rest_end",
         "_units_per_file",
         "end",
+        "files",
         "max_offset",
         "min_offset",
         "queue_id",
@@ -84,16 +85,16 @@ class FileQueue:
         self.min_offset = QueueOffset(0)
         self.max_offset = QueueOffset(0)
         self.end = PhysicalOffset(-1)
-        self._files = files
+        self.files = files
         self._units_per_file = units_per_file
         self._extension = extension
         self._rest_end = 0
         self._corrected_to = -1
 
     @property
-    def folder(self) -> str:
-        """Where its files lie."""
-        return self._files.folder
+    def all_files(self) -> tuple[QueueFiles, ...]:
+        """All that it has on the disk, in the order in which it is to be synced."""
+        return (self.files,) if self._extension is None else (self._extension.files, self.files)
 
     @property
     def is_plain(self) -> bool:
@@ -109,7 +110,7 @@ class FileQueue:
     @property
     def first_kept(self) -> QueueOffset:
         """The offset at which the oldest file begins; units from here on can be looked at."""
-        return QueueOffset(self._files.first // UNIT_BYTES)
+        return QueueOffset(self.files.first // UNIT_BYTES)
 
     def read(self, offset: int, count: int) -> memoryview:
         """Return up to `count` units from `offset` on, as they lie in one file.
@@ -127,8 +128,8 @@ class FileQueue:
             OffsetTooLarge: `offset` is at the end or behind it.
         """
         position = offset * UNIT_BYTES
-        size = min(min(count, self._left(offset)) * UNIT_BYTES, self._files.left(position))
-        return memoryview(_whole(self._files.read(position, size), size))
+        size = min(min(count, self._left(offset)) * UNIT_BYTES, self.files.left(position))
+        return memoryview(_whole(self.files.read(position, size), size))
 
     def _left(self, offset: int) -> int:
         """Return how many units there are from `offset` on; errors as `read`."""
@@ -152,9 +153,9 @@ class FileQueue:
             count = min(count, left)
         ahead = min(_AHEAD_UNITS, left) * UNIT_BYTES
         position, size = offset * UNIT_BYTES, count * UNIT_BYTES
-        units = self._files.read_on(position, size, ahead)
+        units = self.files.read_on(position, size, ahead)
         if len(units) < size:
-            return places_of(_whole(units, min(size, self._files.left(position))))
+            return places_of(_whole(units, min(size, self.files.left(position))))
         return places_of(units)
 
     def first_of(self, offset: int) -> QueueOffset:
@@ -182,10 +183,6 @@ class FileQueue:
         """Return the first offset of the file after the one that `offset` belongs to."""
         return QueueOffset(offset + self._units_per_file - offset % self._units_per_file)
 
-    def is_filler(self, offset: int) -> bool:
-        """Say whether the unit stands for a message that is not in the log."""
-        return self.unit(offset)[1] == FILLER_SIZE
-
     # Writing.
 
     def append(self, run: Run[Q]) -> int:
@@ -195,7 +192,7 @@ class FileQueue:
             DiskFull, DiskFailed: None of them counts; they may be put again.
         """
         if self.is_blank:
-            self._begin(run.first)
+            self.begin(run.first)
         assert run.first == self.max_offset, "a unit never stands elsewhere"
         if self._extension is None:
             units = run.units()
@@ -211,11 +208,6 @@ class FileQueue:
         self.end = PhysicalOffset(run.end)
         return len(units) // UNIT_BYTES
 
-    def begin(self, offset: int) -> None:
-        """Make the first file of a queue that goes on at `offset`."""
-        assert not self._files.segments
-        self._begin(offset)
-
     def fill_to(self, offset: int) -> int:
         """Put fillers for messages that are lost, so that the next one may be `offset`.
 
@@ -226,18 +218,18 @@ class FileQueue:
         if missing <= 0:
             return 0
         if self.is_blank:
-            self._begin(offset)
+            self.begin(offset)
         else:
             self._write(FILLER * missing)
         return missing
 
-    def _begin(self, offset: int) -> None:
-        """Make the first file; what it holds before `offset` was never here."""
+    def begin(self, offset: int) -> None:
+        """Let a blank queue go on at `offset`: what its first file holds before was never here."""
         start = offset - offset % self._units_per_file
-        if self._files.segments and start != self.first_kept:
-            self._files.drop_from(0)
-        if not self._files.segments:
-            self._files.add(start * UNIT_BYTES)
+        if self.files.segments and start != self.first_kept:
+            self.files.drop_from(0)
+        if not self.files.segments:
+            self.files.add(start * UNIT_BYTES)
         self.max_offset = QueueOffset(start)
         self._write(FILLER * (offset - start))
         self.min_offset = QueueOffset(offset)
@@ -249,28 +241,17 @@ class FileQueue:
         These are synced with all else of that time by the next `FileQueues.flush`.
         """
         position = self.max_offset * UNIT_BYTES
-        if units and (position >= self._rest_end or not self._files.has(position, units)):
-            self._files.write(position, units)
+        if units and (position >= self._rest_end or not self.files.has(position, units)):
+            self.files.write(position, units)
         self.max_offset = QueueOffset(self.max_offset + len(units) // UNIT_BYTES)
-
-    def take_unsynced(self) -> list[Unsynced]:
-        """Return what is to be synced in this order; it counts as synced unless given back."""
-        own = self._files.take_unsynced()
-        return [own] if self._extension is None else [self._extension.take_unsynced(), own]
-
-    def give_back(self, taken: list[Unsynced]) -> None:
-        """Take back what was not synced after all."""
-        self._files.give_back(taken[-1])
-        if self._extension is not None:
-            self._extension.give_back(taken[0])
 
     # Recovery and cleaning.
 
     def ends(self) -> Ends:
         """Return what `resume` wants to know."""
         return Ends(
-            self._files.first,
-            self._files.last,
+            self.files.first,
+            self.files.last,
             self.min_offset,
             self.max_offset,
             self.end,
@@ -279,7 +260,7 @@ class FileQueue:
 
     def resume(self, ends: Ends) -> None:
         """Take up files that are as they were when `ends` told of them, without a look at them."""
-        self._files.adopt(ends.first_file, ends.last_file)
+        self.files.adopt(ends.first_file, ends.last_file)
         self.min_offset = QueueOffset(ends.min_offset)
         self.max_offset = QueueOffset(ends.max_offset)
         self.end = PhysicalOffset(ends.end)
@@ -287,9 +268,9 @@ class FileQueue:
         self._load_extension()
 
     def _load_extension(self) -> None:
-        if self._extension is not None and self._extension.load():
+        if self._extension is not None and self._extension.files.load():
             self._extension.go_to(self._last_address())
-            self._extension.close()
+            self._extension.files.close()
 
     def load(self, *, clean: bool, certain: int = ANYWHERE) -> LastUnit | None:
         """Take up the files and find the end of the queue.
@@ -311,11 +292,11 @@ class FileQueue:
         self.end = PhysicalOffset(-1)
         self._rest_end = 0
         last = None
-        has_files = self._files.load()
+        has_files = self.files.load()
         self.min_offset = self.max_offset = self.first_kept
         if has_files:
             start = self._last_file()
-            stop = self._files.hold_end(start, UNIT_BYTES, LAST_BYTES)
+            stop = self.files.hold_end(start, UNIT_BYTES, LAST_BYTES)
             first = start if clean else self._last_page(start, stop)
             place = self._scan(first, stop)
             if self.end < 0:
@@ -324,22 +305,22 @@ class FileQueue:
                 last = self._cut(certain)
             if last is not None:
                 self._rest_end = max(self._rest_end, last.max_offset * UNIT_BYTES)
-            if first > self._files.first or place is None or last is not None:
+            if first > self.files.first or place is None or last is not None:
                 self.min_offset = self._after_fillers(self.min_offset)
                 place = 0 if self.min_offset == self.max_offset else self.unit(self.min_offset)[0]
             self._corrected_to = place
             if clean:
                 self._rest_end = 0  # nothing of it is used, and nothing wiped
         self._load_extension()
-        self._files.close()
+        self.files.close()
         return last
 
     def _last_file(self) -> int:
         """Return where the file begins in which the queue ends: the one before it is full."""
-        last = self._files.last
-        while last > self._files.first and not self._is_present(last // UNIT_BYTES - 1):
+        last = self.files.last
+        while last > self.files.first and not self._is_present(last // UNIT_BYTES - 1):
             last -= self._units_per_file * UNIT_BYTES
-            self._rest_end = self._files.end
+            self._rest_end = self.files.end
         return last
 
     def _last_page(self, start: int, stop: int) -> int:
@@ -355,7 +336,7 @@ class FileQueue:
 
     def _is_present(self, offset: int) -> bool:
         """Say whether there is a unit in the file, in or behind the queue."""
-        return _present(self._files.read(offset * UNIT_BYTES, UNIT_BYTES), -1)[0] > 0
+        return _present(self.files.read(offset * UNIT_BYTES, UNIT_BYTES), -1)[0] > 0
 
     def _scan(self, position: int, stop: int) -> int | None:
         """Move `max_offset` and `end` over the units that are there.
@@ -366,7 +347,7 @@ class FileQueue:
         first, rest = position, b""
         place: int | None = None
         while position < stop and not rest:
-            data = self._files.read(position, min(_SCAN_BYTES, stop - position))
+            data = self.files.read(position, min(_SCAN_BYTES, stop - position))
             present, end = _present(data, self.end)
             self.end = PhysicalOffset(end)
             if position == first and present:
@@ -376,7 +357,7 @@ class FileQueue:
             rest = data[present * UNIT_BYTES :]
         self.max_offset = QueueOffset(position // UNIT_BYTES)
         if position + len(rest) < stop or rest != bytes(len(rest)):
-            self._rest_end = self._files.end
+            self._rest_end = self.files.end
         return place
 
     def _find_end(self) -> None:
@@ -453,7 +434,7 @@ class FileQueue:
             return None
         old = self.max_offset
         last = self._cut(physical_offset)
-        self._files.cut(self.max_offset * UNIT_BYTES, old * UNIT_BYTES)
+        self.files.cut(self.max_offset * UNIT_BYTES, old * UNIT_BYTES)
         if self._extension is not None:
             self._extension.cut(self._last_address())
         return last
@@ -472,7 +453,7 @@ class FileQueue:
 
     def copy(self) -> "FileQueue":
         """Return the same queue with handles of its own, to be read on another thread."""
-        same = FileQueue(self.topic, self.queue_id, self._files.copy(), self._units_per_file)
+        same = FileQueue(self.topic, self.queue_id, self.files.copy(), self._units_per_file)
         same.min_offset, same.max_offset, same.end = self.min_offset, self.max_offset, self.end
         same._corrected_to = self._corrected_to
         return same
@@ -480,7 +461,7 @@ class FileQueue:
     def clean_steps(self, min_offset: QueueOffset) -> Steps:
         """Raise the minimum, and delete the files that lie before it; the newest one stays."""
         self.min_offset = max(self.min_offset, min_offset)
-        yield from self._files.drop_before_steps(self.min_offset * UNIT_BYTES)
+        yield from self.files.drop_before_steps(self.min_offset * UNIT_BYTES)
         if self._extension is not None and self.min_offset < self.max_offset:
             yield from self._extension.clean_steps(self.unit(self.min_offset)[2])
 
@@ -496,24 +477,11 @@ class FileQueue:
         position = self.max_offset * UNIT_BYTES
         has_rest = position < self._rest_end
         if has_rest:
-            self._files.cut(position, self._rest_end)
+            self.files.cut(position, self._rest_end)
         self._rest_end = 0
         if self._extension is not None:
             self._extension.wipe_behind_end()
         return has_rest or self._extension is not None
-
-    def remove(self, disk: Disk) -> None:
-        """Delete all its files."""
-        self.close()
-        disk.remove_tree(self._files.folder)
-        if self._extension is not None:
-            disk.remove_tree(self._extension.folder)
-
-    def close(self) -> None:
-        """Close the handles."""
-        self._files.close()
-        if self._extension is not None:
-            self._extension.close()
 
 
 def _whole(units: bytes | memoryview, size: int) -> bytes | memoryview:

@@ -19,7 +19,6 @@ Invariants
 """
 
 import os
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,10 +48,10 @@ from sprocket.rocketmq.store.queue import queue_files, runs
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
-    QUEUES_PER_STEP,
     UNIT_BYTES,
     LastUnit,
     QueueKey,
+    in_steps,
 )
 from sprocket.rocketmq.store.queue.extension import Extension
 from sprocket.rocketmq.store.queue.file_queue import Ends, FileQueue
@@ -119,22 +118,11 @@ class FileQueues:
     def load(
         self, *, clean: bool = False, certain: int = ANYWHERE, step: Step = unwatched
     ) -> dict[QueueKey, LastUnit]:
-        """Take up every queue that is on the disk and find its end.
+        """Take up every queue that is on the disk and find its end; see `engine.Queues.load`.
 
         Folders whose name is no number are not queues. After a clean stop a queue is as the note
         of `seal` has it, if its first and last files are there and are older than the note; nobody
         wrote to it since then. Such a queue costs 10 µs, another one some reads.
-
-        Args:
-            clean: The last stop was clean. If not, the next `flush` syncs what was found here.
-            certain: Units of messages that lie there in the log or later are not taken up.
-            step: Told how far it is.
-
-        Returns:
-            Of each queue that has such units, the last one.
-
-        Raises:
-            ForeignStore: A file has a name or a length that no queue of this geometry has.
         """
         self._queues.clear()
         self._dirty.clear()
@@ -145,12 +133,9 @@ class FileQueues:
         if others is not None:
             self._extends = others.extend or self._disk.is_folder(others.extension_folder)
             others.batch_topics.update(self._disk.list(others.batch_folder))
-            folders = [others.batch_folder, self._folder]
-        else:
-            folders = [self._folder]
         noted, noted_at_ms = self._read_note() if clean else ({}, 0)
         lasts: dict[QueueKey, LastUnit] = {}
-        for queue, ends in self._found(folders, noted, noted_at_ms):
+        for queue, ends in self._found(noted, noted_at_ms):
             step("queues found", len(self._queues))
             if ends is not None and isinstance(queue, FileQueue):
                 queue.resume(ends)
@@ -160,11 +145,19 @@ class FileQueues:
                 lasts[queue.topic, queue.queue_id] = last
         return lasts
 
+    @property
+    def _folders(self) -> list[str]:
+        """All that may hold something of a queue."""
+        others = self._others
+        more = [] if others is None else [others.extension_folder, others.batch_folder]
+        return [self._folder, *more]
+
     def _found(
-        self, folders: Iterable[str], noted: _Note, noted_at_ms: int
+        self, noted: _Note, noted_at_ms: int
     ) -> Iterator[tuple[FileQueue | BatchQueue, Ends | None]]:
-        """Give every queue that is in some folders, with its ends if they are as noted."""
-        for folder in folders:
+        """Give every queue that is on the disk, with its ends if they are as noted."""
+        batches = [] if self._others is None else [self._others.batch_folder]
+        for folder in [*batches, self._folder]:
             for topic in self._disk.folders(folder):
                 place = f"{folder}/{topic}"
                 known = noted.get(topic, {}) if folder == self._folder else {}
@@ -176,8 +169,10 @@ class FileQueues:
                 for queue_id in ids:
                     queue = self._make(topic, queue_id)
                     path = f"{place}/{queue_id}"
-                    if queue.folder != path:
-                        raise ForeignStore(f"{path}: expected {queue.folder}, by the topic's kind")
+                    if queue.files.folder != path:
+                        raise ForeignStore(
+                            f"{path}: expected {queue.files.folder}, by the topic's kind"
+                        )
                     ends = known.get(queue_id)
                     is_noted = ends is not None and self._is_as_noted(path, ends, noted_at_ms)
                     yield queue, ends if is_noted else None
@@ -292,10 +287,7 @@ class FileQueues:
         return count
 
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
-        """Put fillers for messages that are lost, so that the next one may be `offset`.
-
-        See `engine.Queues.fill_to`.
-        """
+        """Put fillers for messages that are lost; see `engine.Queues.fill_to`."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return 0
@@ -318,9 +310,7 @@ class FileQueues:
         self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
     ) -> Iterator[Callable[[], bool]]:
         """Return questions; see `engine.Queues`."""
-        waiting = deque(queue for (topic, _), queue in self._queues.items() if topic in topics)
-        while waiting:
-            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+        for part in in_steps(queue for queue in self if queue.topic in topics):
             yield partial(_any_between, [queue.copy() for queue in part], start, end)
 
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
@@ -328,9 +318,7 @@ class FileQueues:
 
         The newest file of a queue stays: it says where the queue goes on.
         """
-        waiting = deque(self._queues.values())
-        while waiting:
-            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+        for part in in_steps(self._queues.values()):
             minima = yield partial(_minima, [queue.copy() for queue in part], min_physical)
             for queue, min_offset in zip(part, minima, strict=True):
                 yield from queue.clean_steps(min_offset)
@@ -364,7 +352,9 @@ class FileQueues:
         queue = self._queues.pop((topic, queue_id), None)
         if queue is not None:
             self._dirty.pop(queue, None)
-            queue.remove(self._disk)
+            _close(queue)
+            for files in queue.all_files:
+                self._disk.remove_tree(files.folder)
 
     def delete_topic(self, topic: str) -> Callable[[], None] | None:
         """Delete all queues of a topic; see `engine.Queues.delete_topic`.
@@ -374,12 +364,10 @@ class FileQueues:
         for key in [key for key in self._queues if key[0] == topic]:
             queue = self._queues.pop(key)
             self._dirty.pop(queue, None)
-            queue.close()
-        folders = [self._folder]
+            _close(queue)
         if self._others is not None:
-            folders += [self._others.extension_folder, self._others.batch_folder]
             self._others.batch_topics.discard(topic)
-        return move_away(self._disk, folders, check_topic(topic), trash(self._folder))
+        return move_away(self._disk, self._folders, check_topic(topic), trash(self._folder))
 
     def take_batches(self, topic: str) -> None:
         """Give a topic that has no queue yet batch queues. Durable on return.
@@ -395,44 +383,34 @@ class FileQueues:
         self.close()
         self._queues.clear()
         self._dirty.clear()
-        self._disk.remove_tree(self._folder)
-        if self._others is not None:
-            self._disk.remove_tree(self._others.extension_folder)
-            self._disk.remove_tree(self._others.batch_folder)
+        for folder in self._folders:
+            self._disk.remove_tree(folder)
 
     def flush(self) -> None:
         """Do `flush_steps` here and now; what a crash left first, all of it by one call."""
         if self._is_unsure:
-            folders = [self._folder]
-            if self._others is not None:
-                folders += [self._others.extension_folder, self._others.batch_folder]
-            for folder in filter(self._disk.is_folder, folders):
+            for folder in filter(self._disk.is_folder, self._folders):
                 self._disk.sync_tree(folder)
                 self._disk.sync_folder(os.path.dirname(folder))
             for queue in self._dirty:
-                queue.take_unsynced()
+                for files in queue.all_files:
+                    files.take_unsynced()
             self._dirty.clear()
             self._is_unsure = False
         steps.run(self.flush_steps())
 
     def flush_steps(self) -> Steps:
-        """Make durable every unit that was put before this begins.
-
-        Raises:
-            DiskFailed: A sync failed; the queues are to be rebuilt from the log.
-        """
-        waiting = deque(self._dirty)
-        while waiting:
-            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
-            taken = [(queue, queue.take_unsynced()) for queue in part]
+        """Make durable every unit that was put before this begins; see `engine.Queues`."""
+        for part in in_steps(self._dirty):
+            taken = [(files, files.take_unsynced()) for q in part for files in q.all_files]
             for queue in part:
                 self._dirty.pop(queue, None)
             try:
-                yield partial(sync_all, self._disk, [one for _, each in taken for one in each])
+                yield partial(sync_all, self._disk, [unsynced for _, unsynced in taken])
             except BaseException:
                 self._dirty.update(dict.fromkeys(part))
-                for queue, unsynced in taken:
-                    queue.give_back(unsynced)
+                for files, unsynced in taken:
+                    files.give_back(unsynced)
                 raise
 
     def seal(self) -> None:
@@ -449,7 +427,12 @@ class FileQueues:
     def close(self) -> None:
         """Close every handle; nothing is flushed."""
         for queue in self._queues.values():
-            queue.close()
+            _close(queue)
+
+
+def _close(queue: FileQueue | BatchQueue) -> None:
+    for files in queue.all_files:
+        files.close()
 
 
 def _is_queue_id(name: str) -> bool:
@@ -466,7 +449,7 @@ def _minima(
             queue.correct_min(min_physical)
             minima.append(queue.min_offset)
         finally:
-            queue.close()
+            _close(queue)
     return minima
 
 
@@ -481,5 +464,5 @@ def _any_between(
             if first < queue.max_offset and start <= queue.unit(first)[0] < end:
                 return True
         finally:
-            queue.close()
+            _close(queue)
     return False

@@ -236,7 +236,7 @@ class QueueCheck:
                 SegmentFiles(self._disk, folder, size, write=False, open_files=self._open_files)
             )
             extension = self._extensions[key] = Extension(files)
-            extension.load()
+            files.load()
             extension.end = files.end
         return self._extensions[key]
 
@@ -313,7 +313,7 @@ class QueueCheck:
         if self._stored is not None:
             self._stored.close()
         for extension in self._extensions.values():
-            extension.close()
+            extension.files.close()
 
     def _missing(self, queue: _Queue) -> Iterator[Finding]:
         has_files = queue.files.end > queue.files.first

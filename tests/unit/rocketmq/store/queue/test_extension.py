@@ -216,9 +216,12 @@ def test_extended_units_are_durable_before_the_units_that_name_them(disk: Simula
     """After a flush both are, the extension having been synced first."""
     queues = opened(disk)
     queues.put_round([entry(n) for n in range(5)])
-    (extension, own) = only(queues).take_unsynced()
-    assert all(EXTENSION in segment.path for segment in extension.segments)
-    only(queues).give_back([extension, own])
+    (extension, own) = only(queues).all_files
+    taken = extension.take_unsynced()
+    assert own is only(queues).files
+    assert taken.segments
+    assert all(EXTENSION in segment.path for segment in taken.segments)
+    extension.give_back(taken)
     queues.flush()
     assert units(opened(disk.crash(oldest))) == [expected(n) for n in range(5)]
 

@@ -16,7 +16,13 @@ from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue import QUEUE_UNIT, FileQueues, LastUnit, queue_files
+from sprocket.rocketmq.store.queue import (
+    FILLER_SIZE,
+    QUEUE_UNIT,
+    FileQueues,
+    LastUnit,
+    queue_files,
+)
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.testing.disk import SimulatedDisk
 
@@ -81,8 +87,8 @@ def test_a_gap_is_an_error_and_shifts_nothing(disk: SimulatedDisk) -> None:
     assert only(queues).max_offset == 2
     assert only(queues).fill_to(3) == 1
     assert queues.put_round([entry(3)]) == 1
-    assert only(queues).is_filler(2)
-    assert not only(queues).is_filler(3)
+    assert only(queues).unit(2)[1] == FILLER_SIZE
+    assert only(queues).unit(3)[1] != FILLER_SIZE
     assert queues.fill_to("T", 0, 5) == 1
     assert queues.fill_to("T", 0, 5) == queues.fill_to("X", 0, 5) == 0
 

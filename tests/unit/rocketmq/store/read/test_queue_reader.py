@@ -412,7 +412,7 @@ def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
 def test_a_unit_that_cannot_be_read_sends_on_to_the_next_file() -> None:
     """The queue's first file is gone although the minimum lies in it."""
     log = filled(25, units_per_file=10)
-    files = QueueFiles(SegmentFiles(log.disk, log.queue.folder, log.geometry.file_bytes))
+    files = QueueFiles(SegmentFiles(log.disk, log.queue.files.folder, log.geometry.file_bytes))
     queue = FileQueue("T", 0, files, log.geometry.units_per_file)
     queue.resume(log.queue.ends()._replace(first_file=log.geometry.file_bytes))
     found = queue_reader.get_messages(queue, log, 4)
@@ -458,7 +458,7 @@ def test_extended_units_are_filtered_by_their_own_code() -> None:
     assert outcome(only_b) == (GetStatus.FOUND, 6, 3)
     (path,) = [path for path in log.disk.contents() if path.startswith("/ext/T/0/")]
     log.disk.open(path, write=True).write([bytes(log.disk.size(path))], 0)
-    log.queue.close()
+    log.queues.close()
     assert log.get(0, tags=frozenset({tags_code("B")})).count == 6
 
 

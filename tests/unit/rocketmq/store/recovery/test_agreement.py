@@ -62,10 +62,10 @@ class Lab:
         """Change a unit of a queue, as a bad disk would."""
         queue = self.queue(queue_id)
         assert isinstance(queue, FileQueue)
-        files = SegmentFiles(self.disk, queue.folder, SMALL.queue.file_bytes)
+        files = SegmentFiles(self.disk, queue.files.folder, SMALL.queue.file_bytes)
         files.load()
         overwrite(files, offset * UNIT_BYTES, QUEUE_UNIT.pack(place, size, 0))
-        queue.close()  # what it has read before is forgotten
+        queue.files.close()  # what it has read before is forgotten
 
     def load_index(self) -> None:
         """Take up the index as it lies on the disk now."""
