@@ -20,7 +20,6 @@ Invariants
    the same, loading lowers them.
 """
 
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 
@@ -35,10 +34,10 @@ from sprocket.rocketmq.store.queue import runs
 from sprocket.rocketmq.store.queue.engine import (
     ANYWHERE,
     FILLER,
-    QUEUES_PER_STEP,
     LastUnit,
     QueueKey,
     behind_fillers,
+    in_steps,
 )
 from sprocket.rocketmq.store.queue.rocks_database import Batch, Database, is_database
 from sprocket.rocketmq.store.queue.rocks_keys import CHECKPOINT_KEY, I64, OFFSETS, UNITS, VALUE
@@ -278,48 +277,42 @@ class RocksQueues:
 
         Cost: nothing for a queue whose first message is still there.
         """
-        queues = [q for q in self._queues.values() if q.first_place < min_physical]
-        firsts: list[_First] = []
+        queues = [queue for queue in self if queue.first_place < min_physical]
+        if not queues:
+            return
+        batch = self._database.batch()
         for number, queue in enumerate(queues):
             step("queues whose first message was looked for", number, len(queues))
-            firsts += _firsts((queue,), min_physical)
-        if queues:
-            batch = self._raise_minima(queues, firsts)
-            if len(batch) and self._write:
-                self._database.write(batch)
+            self._raise_min(queue, _first(queue, min_physical), batch)
+        if len(batch) and self._write:
+            self._database.write(batch)
 
     def between(
         self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
     ) -> Iterator[Callable[[], bool]]:
         """Return questions; see `engine.Queues`."""
-        waiting = deque(queue for queue in self._queues.values() if queue.topic in topics)
-        while waiting:
-            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+        for part in in_steps(queue for queue in self if queue.topic in topics):
             yield partial(_any_between, part, start, end)
 
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
         """Raise the minima and delete the units before them."""
-        waiting = deque(q for q in self._queues.values() if q.first_place < min_physical)
-        while waiting:
-            part = [waiting.popleft() for _ in range(min(QUEUES_PER_STEP, len(waiting)))]
+        for part in in_steps(q for q in self if q.first_place < min_physical):
             firsts = yield partial(_firsts, part, min_physical)
-            batch = self._raise_minima(part, firsts)
-            for queue in part:
+            batch = self._database.batch()
+            for queue, first in zip(part, firsts, strict=True):
+                self._raise_min(queue, first, batch)
                 if queue.cleaned < queue.min_offset:
                     batch.delete_range(queue.key(0), queue.key(queue.min_offset))
                     queue.cleaned = queue.min_offset
             if len(batch):
                 self._database.write(batch)
 
-    def _raise_minima(self, queues: Iterable[RocksQueue], firsts: Iterable[_First]) -> Batch:
-        """Raise the minima in memory; return the batch that says so."""
-        batch = self._database.batch()
-        for queue, (offset, place) in zip(queues, firsts, strict=True):
-            queue.min_offset = offset
-            if place is not None and place != queue.first_place:
-                queue.first_place = place
-                self._put_records(batch, queue)
-        return batch
+    def _raise_min(self, queue: RocksQueue, first: _First, batch: Batch) -> None:
+        """Raise a queue's minimum in memory, and put what says so into a batch."""
+        queue.min_offset, place = first
+        if place is not None and place != queue.first_place:
+            queue.first_place = place
+            self._put_records(batch, queue)
 
     def truncate(
         self, physical_offset: PhysicalOffset, step: Step = unwatched
@@ -384,11 +377,7 @@ class RocksQueues:
         steps.run(self.flush_steps())
 
     def flush_steps(self) -> Steps:
-        """Make durable every unit that was put before this begins; about 10 ms if there are some.
-
-        Raises:
-            DiskFull, DiskFailed: The queues are to be rebuilt from the log.
-        """
+        """Make durable every unit that was put; about 10 ms if there are some."""
         if self._opened is not None:
             yield self._opened.flush
 
@@ -415,13 +404,11 @@ def _any_between(queues: Iterable[RocksQueue], start: int, end: int) -> bool:
 
 
 def _firsts(queues: Iterable[RocksQueue], min_physical: int) -> list[_First]:
-    """Return the first message of each queue that the log still has."""
-    found: list[_First] = []
-    for queue in queues:
-        end = queue.max_offset
-        first = queue.first_at(min_physical) if queue.last_place >= min_physical else None
-        if first is None:
-            found.append((end, None))
-        else:
-            found.append((QueueOffset(first.offset), first.physical_offset))
-    return found
+    return [_first(queue, min_physical) for queue in queues]
+
+
+def _first(queue: RocksQueue, min_physical: int) -> _First:
+    """Return the first message of a queue that the log still has."""
+    end = queue.max_offset  # before the look: it may grow meanwhile
+    first = queue.first_at(min_physical) if queue.last_place >= min_physical else None
+    return (end, None) if first is None else (QueueOffset(first.offset), first.physical_offset)
