@@ -142,6 +142,18 @@ class Queue(Protocol):
         """Offset of the next message."""
 
     @property
+    def end(self) -> int:
+        """Records that end here in the log, or before, are in the queue already."""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it never had a message, so that it may begin anywhere."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each message has a unit of its own that holds place, size and tags code."""
+
+    @property
     def unit_bytes(self) -> int:
         """What a unit counts for in limits."""
 

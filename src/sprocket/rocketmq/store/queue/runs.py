@@ -8,13 +8,13 @@ before the queue's `end`, or if its queue offset is below the queue's next one.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 from sprocket.base.errors import CorruptRecord
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
-from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES, UNIT_TYPE, QueueKey
+from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES, UNIT_TYPE, Queue, QueueKey
 from sprocket.rocketmq.store.queue.rocks_database import Batch
 from sprocket.rocketmq.store.queue.rocks_keys import I64, VALUE, VALUE_TYPE
 
@@ -29,35 +29,7 @@ if TYPE_CHECKING:
     from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 
 
-class Growing(Protocol):
-    """A queue, as far as it decides what it gets."""
-
-    @property
-    def topic(self) -> str:
-        """Its topic."""
-
-    @property
-    def queue_id(self) -> int:
-        """Its number in the topic."""
-
-    @property
-    def max_offset(self) -> int:
-        """Offset of the next message."""
-
-    @property
-    def end(self) -> int:
-        """Records that end here or before are in the queue already."""
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether it may begin anywhere."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether each message has a unit that holds no more than place, size and tags code."""
-
-
-Q = TypeVar("Q", bound=Growing)
+Q = TypeVar("Q", bound=Queue)
 
 
 class EntryRun(Generic[Q]):
@@ -75,8 +47,9 @@ class EntryRun(Generic[Q]):
 
     def __init__(self, queue: Q) -> None:
         self.queue = queue
-        self.first = self.next_offset = queue.max_offset
-        self.end = queue.end
+        self.first: int = queue.max_offset
+        self.next_offset: int = queue.max_offset
+        self.end: int = queue.end
         self.entries: list[Entry] = []
 
     @property

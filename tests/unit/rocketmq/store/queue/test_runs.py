@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk import RealDisk, SegmentFiles
 from sprocket.base.errors import CorruptRecord
 from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.store.queue import (
     FileQueues,
+    QueueFiles,
     QueueKey,
     RocksQueues,
     UnitBatch,
     rocks_keys,
     runs,
 )
+from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.queue.rocks_database import Handle
 from sprocket.rocketmq.store.queue.runs import Run, UnitColumns
 from sprocket.testing.disk import SimulatedDisk
@@ -74,16 +76,9 @@ def _batches() -> list[RecordBatch]:
     return [first, _batch(first.end, PLACES[1])]
 
 
-class Blank:
-    """A queue that may begin anywhere."""
-
-    max_offset = 0
-    end = -1
-    is_blank = True
-    is_plain = True
-
-    def __init__(self, key: QueueKey) -> None:
-        self.key = self.topic, self.queue_id = key
+def _blank(key: QueueKey) -> FileQueue:
+    """Return a queue that may begin anywhere."""
+    return FileQueue(*key, QueueFiles(SegmentFiles(SimulatedDisk(), FOLDER, 200)), 10)
 
 
 class Puts:
@@ -108,33 +103,37 @@ class Puts:
         return len(self.items)
 
 
-def _told(run: Run[Blank]) -> tuple[object, ...]:
+def _told(run: Run[FileQueue]) -> tuple[object, ...]:
     """Return all that a run says."""
     puts = Puts()
-    run.to_rocks(puts, rocks_keys.unit_prefix(run.queue.topic, run.queue.queue_id))
+    run.to_rocks(puts, rocks_keys.unit_prefix(*_key(run)))
     range_ = run.first, run.next_offset, run.end, run.places
     return range_, run.units(), puts.items, run.entries
+
+
+def _key(run: Run[FileQueue]) -> QueueKey:
+    return run.queue.topic, run.queue.queue_id
 
 
 def test_entries_and_columns_make_the_same_runs() -> None:
     """In every respect: the range, the units in files and in RocksDB, and the entries."""
     batch = _batch(0, [*PLACES[0], ("A", 0, 2), ("B", 0, 6)])
-    found: list[Run[Blank]] = []
+    found: list[Run[FileQueue]] = []
 
-    def write(brought: Iterable[Run[Blank]]) -> int:
+    def write(brought: Iterable[Run[FileQueue]]) -> int:
         found.extend(brought)
         return len(found)
 
-    assert runs.put(batch.entries(), Blank, write) == 3
-    of_columns = {run.queue.key: _told(run) for run in UnitBatch.of(batch).runs(Blank)}
-    assert {run.queue.key: _told(run) for run in found} == of_columns
+    assert runs.put(batch.entries(), _blank, write) == 3
+    of_columns = {_key(run): _told(run) for run in UnitBatch.of(batch).runs(_blank)}
+    assert {_key(run): _told(run) for run in found} == of_columns
     assert [(run.first, run.next_offset) for run in found] == [(0, 3), (5, 7), (0, 1)]
 
 
 def test_a_new_queue_begins_with_the_first_record() -> None:
     """The run says where, and how far it goes."""
     batch = _of_one_queue(3)
-    (run,) = UnitBatch.of(batch).runs(Blank)
+    (run,) = UnitBatch.of(batch).runs(_blank)
     assert (run.first, run.next_offset) == (7, 10)
     assert (run.places, run.end) == ((0, int(batch.physical_offset[2])), batch.end)
 
@@ -166,7 +165,7 @@ def test_keys_and_values_are_those_of_single_units() -> None:
     for offset in (0, 256, (1 << 40) + 7):
         one = Entry(*KEY, offset, 512, 256, 0, 1 << 40)
         own = UnitColumns(*(np.array([n]) for n in (offset, 512, 256, 0, 1 << 40)))
-        (run,) = UnitBatch([KEY], np.zeros(1, np.int64), own).runs(Blank)
+        (run,) = UnitBatch([KEY], np.zeros(1, np.int64), own).runs(_blank)
         puts = Puts()
         run.to_rocks(puts, prefix)
         value = rocks_keys.VALUE.pack(512, 256, 0, 1 << 40)
@@ -181,7 +180,7 @@ def test_units_of_a_queue_lie_together_in_order() -> None:
     found = {key: own.queue_offset.tolist() for key, own in units.by_queue()}
     assert found == {("A", 0): [0, 1, 2, 3], ("B", 0): [5, 6], ("A", 1): [0], ("C", 7): [0]}
     entries = {(e.topic, e.queue_id, e.queue_offset): e for b in _batches() for e in b.entries()}
-    made = [one for run in units.runs(Blank) for one in run.entries]
+    made = [one for run in units.runs(_blank) for one in run.entries]
     assert len(made) == 8
     for one in made:
         assert entries[one.topic, one.queue_id, one.queue_offset] == one
@@ -190,7 +189,7 @@ def test_units_of_a_queue_lie_together_in_order() -> None:
 def test_nothing_gathered_is_nothing() -> None:
     """No batch, and batches without a unit."""
     assert len(UnitBatch.joined([])) == 0
-    assert [*UnitBatch.joined([]).runs(Blank)] == []
+    assert [*UnitBatch.joined([]).runs(_blank)] == []
 
 
 def test_gathered_units_make_the_queues_that_batches_make() -> None:
