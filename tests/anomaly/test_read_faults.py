@@ -19,9 +19,8 @@ from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.read import GetStatus
-from sprocket.rocketmq.store.repair import salvage
+from sprocket.rocketmq.store.repair import Rule, salvage
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.finding import Rule
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import BLOCK, SimulatedDisk

@@ -17,11 +17,12 @@ from tests.crash.test_power_loss import NOW_MS, Heat, run, run_seeds
 from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import CommitLog
 from sprocket.rocketmq.store.queue import FileQueues
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.recovery import Deletions, agreement
+from sprocket.rocketmq.store.recovery import Deletions
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk, _SimulatedFile
@@ -98,7 +99,8 @@ HARMLESS = {
 @pytest.fixture(autouse=True)
 def uncompared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep recovery from comparing queues with the log: it would compare stores so small whole."""
-    monkeypatch.setattr(agreement, "COMPARED_BYTES", dict.fromkeys(agreement.COMPARED_BYTES, 0))
+    nothing = dict.fromkeys(range_check.COMPARED_BYTES, 0)
+    monkeypatch.setattr(range_check, "COMPARED_BYTES", nothing)
 
 
 Look = Callable[[str], bool]

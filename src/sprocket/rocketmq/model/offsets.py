@@ -10,3 +10,6 @@ PhysicalOffset = NewType("PhysicalOffset", int)
 
 QueueOffset = NewType("QueueOffset", int)
 """Messages from the beginning of one queue; the unit lies at this number times 20 bytes."""
+
+ANYWHERE = PhysicalOffset(1 << 62)
+"""Behind any place of a log."""

@@ -17,7 +17,6 @@ from sprocket.rocketmq.store.log.log_scanner import (
     Misplaced,
     glance,
     intact_entry,
-    stop_at,
 )
 from sprocket.rocketmq.store.log.mend import PADDING_TOPIC
 from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner, check_queue
@@ -47,5 +46,4 @@ __all__ = [
     "intact_entry",
     "memory_bytes",
     "mend",
-    "stop_at",
 ]

@@ -16,6 +16,8 @@ Columns are the fast way for records that are in order: a batch ends before the 
 not, and there the plain way decides. Without numpy the plain way does everything; both find the
 same.
 
+Files may be missing in between, as a check finds them: that is damage, too.
+
 Old bytes may lie behind the end, since RocketMQ does not erase what it truncates. Two signs
 distinguish them from the log's own: a store time before that of the last record, and a queue offset
 that is taken already. Directly behind a record both signs together end the log, since a clock may
@@ -49,6 +51,7 @@ from sprocket.rocketmq.codec.record_layout import (
     RECORD_BYTES_MIN,
     claims_to_fit,
 )
+from sprocket.rocketmq.model.offsets import ANYWHERE
 
 try:
     import numpy as np
@@ -76,10 +79,13 @@ _BATCH_MIN = 32
 _HEAD_BYTES_MAX = FIXED_BYTES + 2 * HOST_V6_EXTRA
 _SEAM_BYTES = MAGIC_AT + 3
 """Where one piece ends and the next begins, so much is looked at twice: what a magic may span."""
-_NOWHERE = 1 << 62
 _T = TypeVar("_T")
 
 _MAGICS = re.compile(b"|".join(re.escape(m.to_bytes(4, "big")) for m in MAGICS), re.DOTALL)
+
+
+_TORN = {ScanStop.TORN, ScanStop.BAD_SIZE, ScanStop.BAD_OFFSET, ScanStop.BAD_CRC}
+"""What a record of the log's own life that lost bytes looks like; other bytes may be older."""
 
 
 class Damage(Struct, frozen=True):
@@ -129,6 +135,7 @@ class LogScanner:
         position: The first byte behind the last entry given.
         end: Where the log ends; valid when the iteration is over.
         ends_in_blank: What was found there is a blank, and no file follows it.
+        is_torn: What was found there is a record that lost bytes.
         why: What was found there.
         damage: What was stepped over.
         misplaced: Records that were given although they name another place.
@@ -144,7 +151,7 @@ class LogScanner:
         *,
         check_crc: bool,
         next_offsets: dict[tuple[str, int], int] | None = None,
-        until: int = _NOWHERE,
+        until: int = ANYWHERE,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
         self.start = start
@@ -156,6 +163,7 @@ class LogScanner:
         self.records = 0
         self.last_start = -1
         self.ends_in_blank = False
+        self.is_torn = False
         self.last_stored_at_ms = 0
         self._segments = segments
         self._check_crc = check_crc
@@ -182,14 +190,18 @@ class LogScanner:
             if self.position >= segment.end:
                 continue  # damage reaches beyond this file
             yield from self._file(segment, run)
-            if self.position >= self._until:
+            later = segments[index + 1 :]
+            is_whole = self.ends_in_blank
+            if self.position >= self._until or (is_whole and not later):
                 break
-            if self.ends_in_blank:
-                if index + 1 == len(segments):
-                    break
+            if is_whole:
                 self.position = segment.end
                 self.ends_in_blank = False
-            elif not self._skip_to_later(segment, segments[index + 1 :]):
+            if later and later[0].start > segment.end:
+                if self.position == segment.end:
+                    self.why = "files are missing"
+                self._step_over(later[0].start)
+            elif not is_whole and not self._skip_to_later(segment, later):
                 self._leave_unreadable(segments[index:])
                 break
         self.end = self.position
@@ -285,6 +297,7 @@ class LogScanner:
     def _run(self, segment: Segment) -> Iterator[Entry]:
         """Give the records that lie one behind the other from the position on."""
         check = self._check_crc
+        self.is_torn = False
         while True:
             reader, start = self._read(segment, BLANK_BYTES)
             view, base = reader.data, segment.start + reader.start
@@ -314,6 +327,7 @@ class LogScanner:
             break
         self.why = _stopped(walk, reader)
         is_blank = walk.stop is ScanStop.BLANK
+        self.is_torn = walk.stop in _TORN
         self.ends_in_blank = is_blank and base + walk.position + walk.blank_size == segment.end
         if reader.unreadable is not None and _is_cut(view, start):
             self.why = reader.unreadable.why
@@ -356,7 +370,7 @@ class LogScanner:
             if found is not None:
                 for damaged in (segment, *later[:index]):
                     self._step_over(damaged.end)
-                if found > following.start:
+                if found > self.position:
                     self._step_over(found)
                 return True
         return False
@@ -381,6 +395,7 @@ class LogScanner:
         for segment in segments:
             if max(segment.start, self.position) <= last:
                 self._step_over(segment.end)
+                self.is_torn = False
                 self.why = "the file before cannot be read to its end"
 
     def _take(self, entry: Entry) -> None:
@@ -461,17 +476,6 @@ def _first_record(reader: SegmentReader, position: int) -> int | None:
     base, data = reader.segment.start + reader.start, reader.data
     walk = record_scan.Scan(data, base, at, len(data), check_crc=True, check_tail=True)
     return at if next(iter(walk), None) is not None else None
-
-
-def stop_at(segment: Segment, position: int) -> ScanStop:
-    """Say why a walk goes no further than a position of a file."""
-    reader = SegmentReader(segment, LOOK_BYTES)
-    at = _bring_record(reader, position, BLANK_BYTES)
-    base, data = segment.start + reader.start, reader.data
-    walk = record_scan.Scan(data, base, at, len(data), check_tail=True)
-    for _position, _size in walk:
-        return ScanStop.BAD_MAGIC  # it is intact, but of an earlier life
-    return walk.stop
 
 
 def _defect(stored: memoryview, place: int) -> str:

@@ -8,7 +8,6 @@ They are made from the log, and made again if they are lost.
 from sprocket.rocketmq.store.queue import engines
 from sprocket.rocketmq.store.queue.batch_queue import BATCH_UNIT, BatchQueue
 from sprocket.rocketmq.store.queue.engine import (
-    ANYWHERE,
     FILLER_SIZE,
     QUEUE_UNIT,
     UNIT_BYTES,
@@ -28,7 +27,6 @@ from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 from sprocket.rocketmq.store.queue.runs import UnitBatch
 
 __all__ = [
-    "ANYWHERE",
     "BATCH_UNIT",
     "CURRENT",
     "FILLER_SIZE",

@@ -26,8 +26,8 @@ from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
-from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.store.queue.engine import ANYWHERE, LastUnit, UnitRead
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
+from sprocket.rocketmq.store.queue.engine import LastUnit, UnitRead
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.runs import Q, Run

@@ -26,7 +26,7 @@ from sprocket.base.errors import OffsetTooSmall
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import QUEUE_UNIT_BYTES
-from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ UNIT_TYPE = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
 FILLER_SIZE = 0x7FFF_FFFF
 FILLER = QUEUE_UNIT.pack(0, FILLER_SIZE, 0)
 """Stands where a message was before the queue's first file began, or where one was lost."""
-
-ANYWHERE = 1 << 62
-"""Behind any place of a log."""
 
 _LOOK_UNITS = 2048
 """Units that are looked at together."""

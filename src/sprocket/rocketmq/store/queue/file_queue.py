@@ -11,9 +11,8 @@ from typing import NamedTuple
 from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
-from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.engine import (
-    ANYWHERE,
     FILLER,
     FILLER_SIZE,
     QUEUE_UNIT,

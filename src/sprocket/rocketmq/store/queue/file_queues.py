@@ -41,13 +41,12 @@ from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
-from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import check_topic, trash
 from sprocket.rocketmq.store.queue import queue_files, runs
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
 from sprocket.rocketmq.store.queue.engine import (
-    ANYWHERE,
     UNIT_BYTES,
     LastUnit,
     QueueKey,

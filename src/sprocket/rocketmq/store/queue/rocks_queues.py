@@ -27,12 +27,11 @@ from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import CorruptRecord
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue import runs
 from sprocket.rocketmq.store.queue.engine import (
-    ANYWHERE,
     FILLER,
     LastUnit,
     QueueKey,

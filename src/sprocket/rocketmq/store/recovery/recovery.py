@@ -20,7 +20,7 @@ The log is the truth; queues and index are made to agree with it. In this order:
    stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
    again for us and for RocketMQ; that costs its first 88 bytes and its last few.
 6. *Rebuild.* A queue that misses units from before the start, or does not agree with the last
-   records there (`agree`), is made again from the whole log; the index too.
+   records there (`range_check`), is made again from the whole log; the index too.
 7. *Seal.* What lies behind the ends of queues is zeroed. All is synced, then the checkpoint is
    written, `abort` says that it is ours, then the report.
 
@@ -57,13 +57,13 @@ from sprocket.base.disk import (
 from sprocket.base.errors import DiskFailed, FileMissing, StoreError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB
-from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, LogScanner, Misplaced, glance, intact_entry, mend
-from sprocket.rocketmq.store.queue import ANYWHERE, LastUnit, QueueKey, Queues, UnitAssigner
-from sprocket.rocketmq.store.recovery import agreement
+from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssigner
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
 from sprocket.rocketmq.store.recovery.deletions import Deletions
@@ -608,22 +608,20 @@ def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebu
                 if parts.queues.max_offset(topic, queue_id) < max_offset:
                     rebuild.missing.add((topic, queue_id))
     is_table_old = not life.ours or bool(rebuild.missing)
-    compared = agreement.COMPARED_BYTES[life.clean, life.ours]
+    compared = range_check.COMPARED_BYTES[life.clean, life.ours]
     begin, until = max(parts.files.first, walk.start - compared), walk.start + compared
-    rebuild.missing |= agreement.wrong_queues(
+    part = range_check.Part(begin, min(until, end))
+    rebuild.missing |= range_check.wrong_queues(
         parts.files,
         parts.queues,
-        begin,
-        min(until, end),
+        part,
         parts.units,
         absent_too=not life.ours,
         put_from=walk.start,
         step=parts.step,
     )
     if parts.index is not None and not index_too:
-        index_too = agreement.index_is_wrong(
-            parts.files, parts.index, begin, min(until, end), parts.step
-        )
+        index_too = range_check.index_is_wrong(parts.files, parts.index, part, parts.step)
     if parts.index is not None and index_too:
         parts.index.reset()
     rebuild.from_whole_log(parts.files.segments, index_too=index_too)

@@ -4,9 +4,9 @@
 new store; `convert` moves queues from one engine to the other.
 """
 
+from sprocket.rocketmq.store.agreement import Finding, Rule
 from sprocket.rocketmq.store.repair import check
 from sprocket.rocketmq.store.repair.converter import convert
-from sprocket.rocketmq.store.repair.finding import Finding
 from sprocket.rocketmq.store.repair.salvager import salvage
 
-__all__ = ["Finding", "check", "convert", "salvage"]
+__all__ = ["Finding", "Rule", "check", "convert", "salvage"]

@@ -1,29 +1,44 @@
 """Checking a store: reports each broken rule of its files, and changes nothing.
 
-The log is read once, in rounds; queues and index are compared along the way (`check_log`,
-`check_queues`, `check_batches`, `check_index`), so memory is limited by a round and by the number
-of findings. `finding.Rule` lists what is checked. If a store is open or was not closed, its latest
-moments are not checked: a broker may not have finished them.
+The log is read once, in rounds; queues and index are compared along the way (`agreement`), so
+memory is limited by a round and by the number of findings. `Rule` lists what is checked. If a store
+is open or was not closed, its latest moments are not checked: a broker may not have finished them.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import msgspec
 
-from sprocket.base.disk import Disk, read_file
+from sprocket.base.disk import Disk, OpenFiles, SegmentFiles, read_file
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
 from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.settings import Geometry
+from sprocket.rocketmq.settings import Geometry, QueueGeometry
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
+from sprocket.rocketmq.store.agreement import (
+    BatchCheck,
+    Finding,
+    IndexCheck,
+    LogCheck,
+    QueueCheck,
+    Rule,
+    StoredUnits,
+    UnitFiles,
+    Units,
+    log_segments,
+    queues_in,
+)
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.recovery import CHECKPOINT_BYTES, CleanNote
-from sprocket.rocketmq.store.repair import check_log
-from sprocket.rocketmq.store.repair.check_batches import BatchCheck
-from sprocket.rocketmq.store.repair.check_index import IndexCheck
-from sprocket.rocketmq.store.repair.check_log import LogCheck
-from sprocket.rocketmq.store.repair.check_queues import QueueCheck
-from sprocket.rocketmq.store.repair.finding import Finding, Rule
+from sprocket.rocketmq.store.queue import (
+    Extension,
+    QueueFiles,
+    QueueKey,
+    Queues,
+    UnitAssigner,
+    engines,
+)
+from sprocket.rocketmq.store.recovery import CHECKPOINT_BYTES, CleanNote, Deletions
 
 _CHECKPOINT_FIELDS = 5
 
@@ -57,36 +72,85 @@ def check(
     if not disk.is_folder(layout.commitlog):
         raise ForeignStore(f"{folder}: there is no store, {layout.commitlog} is missing")
     settled = geometries.settle(disk, layout, geometry)
-    rows, findings = check_log.segments(disk, layout.commitlog, settled.log.segment_bytes)
+    segments, findings = log_segments(disk, layout.commitlog, settled.log.segment_bytes)
     yield from findings
-    log = LogCheck(rows, is_open=is_open(disk, folder), progress=progress)
-    try:
-        yield from _check_messages(disk, layout, settled, log)
-    finally:
-        log.close()
+    log = LogCheck(segments, is_open=is_open(disk, folder), progress=progress)
+    with closing(log), closing(_StoredQueues(disk, layout, settled.queue)) as stored:
+        yield from _check_messages(disk, layout, settled, log, stored)
     yield from _check_checkpoint(disk, layout.checkpoint)
     yield from _check_tables(disk, layout)
 
 
+class _StoredQueues:
+    """The queues of a store, as they are on its disk."""
+
+    def __init__(self, disk: Disk, layout: StoreLayout, geometry: QueueGeometry) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._geometry = geometry
+        self._open_files = OpenFiles()
+        self._extensions: list[Extension] = []
+        self._engine: Queues | None = None
+
+    def take_up(self, findings: list[Finding]) -> Iterator[tuple[QueueKey, Units]]:
+        """Give every queue.
+
+        Args:
+            findings: Gets what is wrong with names and lengths of files.
+        """
+        if self._geometry.engine != "files":
+            self._engine = engines.make(self._disk, self._layout, self._geometry, write=False)
+            self._engine.load(clean=True)
+            for queue in self._engine:
+                key = queue.topic, queue.queue_id
+                yield key, StoredUnits(queue, self._folder(key))
+            return
+        folder, size = self._layout.consumequeue, self._geometry.file_bytes
+        for key, path, segments in queues_in(self._disk, folder, size, findings):
+            yield key, UnitFiles(path, segments, extension=self._extension(key))
+
+    def absent(self, key: QueueKey) -> Units:
+        """Return what there is of a queue that is not there."""
+        return UnitFiles(self._folder(key))
+
+    def _folder(self, key: QueueKey) -> str:
+        return f"{self._layout.consumequeue}/{key[0]}/{key[1]}"
+
+    def _extension(self, key: QueueKey) -> Extension | None:
+        folder = f"{self._layout.extension}/{key[0]}/{key[1]}"
+        if not self._disk.is_folder(folder):
+            return None
+        size, opened = self._geometry.extension_bytes, self._open_files
+        files = QueueFiles(SegmentFiles(self._disk, folder, size, write=False, open_files=opened))
+        extension = Extension(files)
+        files.load()
+        extension.end = files.end
+        self._extensions.append(extension)
+        return extension
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._engine is not None:
+            self._engine.close()
+        for extension in self._extensions:
+            extension.files.close()
+
+
 def _check_messages(
-    disk: Disk, layout: StoreLayout, geometry: Geometry, log: LogCheck
+    disk: Disk, layout: StoreLayout, geometry: Geometry, log: LogCheck, stored: _StoredQueues
 ) -> Iterator[Finding]:
     """Walk over the log, and hold queues and index against it."""
-    opened, note = is_open(disk, layout.root), _note(disk, layout)
-    batches = BatchCheck(disk, layout.batch_queues, geometry.queue, log, is_open=opened)
+    note = _note(disk, layout)
+    batches = BatchCheck(disk, layout.batch_queues, geometry.queue, log)
     queues = QueueCheck(
-        disk,
-        layout,
-        geometry.queue,
         log,
+        lambda key: None if key[0] in batches.topics else stored.absent(key),
+        UnitAssigner(deleted=Deletions(disk, layout, write=False).ends),
         topics=_topics(disk, layout),
-        passed_over=batches.topics,
-        is_open=opened,
     )
     is_off = note is not None and note.index_end < 0
-    index = IndexCheck(disk, layout.index, geometry.index, log, is_open=opened, is_off=is_off)
+    index = IndexCheck(disk, layout.index, geometry.index, log, is_off=is_off)
     parts: tuple[QueueCheck | BatchCheck | IndexCheck, ...] = (queues, batches, index)
-    of_log: list[Finding] = []
     failed: set[object] = set()
 
     def guarded(part: object, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -100,39 +164,36 @@ def _check_messages(
             failed.add(part)
             yield _unread(error.path, error, "; no other file of its kind is looked at")
 
-    try:
+    def told() -> Iterator[Finding]:
+        """Give what is wrong with the log, once."""
+        yield from log.findings
+        log.findings.clear()
+
+    def started() -> Iterator[Finding]:
+        """Take up the queues."""
+        findings: list[Finding] = []
+        for key, units in stored.take_up(findings):
+            queues.add(key, units)
+        yield from findings
+
+    yield from guarded(queues, started())
+    yield from guarded(batches, batches.start())
+    yield from guarded(index, index.start())
+    for found in log.rounds():
+        yield from told()
         for part in parts:
-            yield from guarded(part, part.start())
-        for found in log.rounds(of_log):
-            yield from of_log
-            of_log.clear()
-            for part in parts:
-                yield from guarded(part, part.take(found))
-        yield from of_log
-        if note is not None and not opened and note.log_end > log.end:
-            yield _lost_end(log, note.log_end)
-        for part in parts:
-            yield from guarded(part, part.finish())
-    finally:
-        queues.close()
+            yield from guarded(part, part.take(found))
+    yield from told()
+    if note is not None and not log.is_open and note.log_end > log.end:
+        expected = f"records up to {note.log_end}, where the log was closed"
+        end = f"its end at {log.end}"
+        yield Finding(Rule.LOG_RECORD, *log.where(log.end), expected, end, log.end)
+    for part in parts:
+        yield from guarded(part, part.finish())
 
 
 def _unread(path: str, error: DiskFailed, more: str = "") -> Finding:
-    return Finding(
-        rule=Rule.FILE_READ, path=path, expected="what was written", found=f"{error}{more}"
-    )
-
-
-def _lost_end(log: LogCheck, closed_at: int) -> Finding:
-    path, position = log.where(log.end)
-    return Finding(
-        rule=Rule.LOG_RECORD,
-        path=path,
-        position=position,
-        expected=f"records up to {closed_at}, where the log was closed",
-        found=f"its end at {log.end}",
-        record=log.end,
-    )
+    return Finding(Rule.FILE_READ, path, 0, "what was written", f"{error}{more}")
 
 
 def _note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
@@ -163,23 +224,14 @@ def _check_checkpoint(disk: Disk, path: str) -> Iterator[Finding]:
     ]
     for number, value in enumerate(fields):
         if value < 0:
-            yield Finding(
-                rule=Rule.CHECKPOINT,
-                path=path,
-                position=8 * number,
-                expected="a time or a place",
-                found=str(value),
-            )
+            yield Finding(Rule.CHECKPOINT, path, 8 * number, "a time or a place", str(value))
     rest = data[8 * _CHECKPOINT_FIELDS :]
     if len(data) != CHECKPOINT_BYTES or any(rest):
         zeros = len(rest) - len(rest.lstrip(b"\0"))
-        yield Finding(
-            rule=Rule.CHECKPOINT,
-            path=path,
-            position=min(len(data), 8 * _CHECKPOINT_FIELDS + zeros),
-            expected=f"{CHECKPOINT_BYTES} bytes, zeros behind the fifth number",
-            found=f"{len(data)} bytes" + (", others than zeros" if any(rest) else ""),
-        )
+        position = min(len(data), 8 * _CHECKPOINT_FIELDS + zeros)
+        expected = f"{CHECKPOINT_BYTES} bytes, zeros behind the fifth number"
+        found = f"{len(data)} bytes" + (", others than zeros" if any(rest) else "")
+        yield Finding(Rule.CHECKPOINT, path, position, expected, found)
 
 
 def _check_tables(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
@@ -194,7 +246,7 @@ def _check_tables(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
             if data and not isinstance(fastjson.read_large(data), dict):
                 raise WireError("a JSON object was expected")
         except WireError as error:
-            yield Finding(rule=Rule.CONFIG, path=path, expected="a table", found=str(error))
+            yield Finding(Rule.CONFIG, path, 0, "a table", str(error))
         except FileMissing:
             continue  # a broker replaced it just now
         except DiskFailed as error:

@@ -26,12 +26,10 @@ from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, RECORD_BYTES_MIN
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import Geometry, StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
+from sprocket.rocketmq.store.agreement import LogCheck, log_segments
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, Misplaced, mend
 from sprocket.rocketmq.store.queue import engines
-from sprocket.rocketmq.store.repair import check_log
-from sprocket.rocketmq.store.repair.check_log import LogCheck
-from sprocket.rocketmq.store.repair.finding import Finding
 from sprocket.rocketmq.store.store import Store
 
 PADDING_BYTES_MAX = MIB
@@ -103,14 +101,14 @@ def salvage(
     if f"{target}/".startswith(f"{source}/"):
         raise ForeignStore(f"{target}: expected a folder outside of the store {source}")
     settled = geometries.settle(disk, old, geometry)
-    rows, _wrong = check_log.segments(disk, old.commitlog, settled.log.segment_bytes)
-    log = LogCheck(rows, is_open=False, progress=progress)
+    segments, _wrong = log_segments(disk, old.commitlog, settled.log.segment_bytes)
+    log = LogCheck(segments, progress=progress)
     for path in (new.config, *_kinds(disk, old, new)):
         disk.make_folder(path)
     geometries.keep(disk, new, settled)
     files = SegmentFiles(disk, new.commitlog, settled.log.segment_bytes)
     try:
-        copy = _Copy(log, [segment for row in rows for segment in row], files)
+        copy = _Copy(log, segments, files)
         copy.run()
     finally:
         log.close()
@@ -170,8 +168,7 @@ class _Copy:
 
     def run(self) -> None:
         """Copy everything; the new log is on the disk then."""
-        findings: list[Finding] = []
-        for found in self._log.rounds(findings):
+        for found in self._log.rounds():
             start = self._end
             for entry in found if isinstance(found, list) else found.entries():
                 if entry.physical_offset != self._end:

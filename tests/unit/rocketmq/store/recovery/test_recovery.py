@@ -13,9 +13,10 @@ from tests.stores import ROOT, filled, log_files, new, open_store, overwrite
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.read import GetStatus
-from sprocket.rocketmq.store.recovery import agreement, checkpoint, recovery
+from sprocket.rocketmq.store.recovery import checkpoint, recovery
 from sprocket.rocketmq.store.repair import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -410,8 +411,8 @@ def test_a_recovery_of_what_rocketmq_left_that_is_cut_off_does_not_make_its_chec
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Units that the checkpoint ran ahead of are put by the next one, wherever that began."""
-    nothing = dict.fromkeys(agreement.COMPARED_BYTES, 0)
-    monkeypatch.setattr(agreement, "COMPARED_BYTES", nothing)
+    nothing = dict.fromkeys(range_check.COMPARED_BYTES, 0)
+    monkeypatch.setattr(range_check, "COMPARED_BYTES", nothing)
     disk, store = filled(COUNT)
     clock = FakeClock(record.decode(list(store.records())[-1][1]).stored_at_ms)
     store.close()

@@ -5,12 +5,13 @@ from tests.stores import ROOT, SMALL, filled_parts, log_files, new, open_parts, 
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.store.agreement import range_check
+from sprocket.rocketmq.store.agreement.range_check import Part
 from sprocket.rocketmq.store.index import HEADER_BYTES, SLOT_BYTES, Indexes, key_string
 from sprocket.rocketmq.store.log import log_scanner
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, Queue
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
-from sprocket.rocketmq.store.recovery import agreement
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -50,21 +51,25 @@ class Lab:
     def wrong(self, start: int = 0, *, absent_too: bool = False) -> set[tuple[str, int]]:
         """Return the queues that do not fit the log from a place on."""
         parts = self.parts
-        return agreement.wrong_queues(
-            parts.files, parts.queues, start, self.end, parts.units, absent_too=absent_too
+        part = Part(start, self.end)
+        return range_check.wrong_queues(
+            parts.files, parts.queues, part, parts.units, absent_too=absent_too
         )
 
     def lacks(self, start: int = 0) -> bool:
         """Say whether the index does not fit the log from a place on."""
-        return agreement.index_is_wrong(self.parts.files, self.index, start, self.end)
+        return range_check.index_is_wrong(self.parts.files, self.index, Part(start, self.end))
 
-    def overwrite(self, queue_id: int, offset: int, place: int, size: int) -> None:
-        """Change a unit of a queue, as a bad disk would."""
+    def overwrite(
+        self, queue_id: int, offset: int, place: int, size: int, code: int | None = None
+    ) -> None:
+        """Change a unit of a queue, as a bad disk would; its code is kept if none is given."""
         queue = self.queue(queue_id)
         assert isinstance(queue, FileQueue)
         files = SegmentFiles(self.disk, queue.files.folder, SMALL.queue.file_bytes)
         files.load()
-        overwrite(files, offset * UNIT_BYTES, QUEUE_UNIT.pack(place, size, 0))
+        code = queue.unit(offset)[2] if code is None else code
+        overwrite(files, offset * UNIT_BYTES, QUEUE_UNIT.pack(place, size, code))
         queue.files.close()  # what it has read before is forgotten
 
     def load_index(self) -> None:
@@ -92,6 +97,13 @@ def test_one_wrong_unit_is_found(lab: Lab, offset: int, ahead: int, larger: int)
     lab.overwrite(1, offset, max(place + ahead, 0), size + larger)
     assert lab.wrong() == {("topic", 1)}
     assert lab.wrong(place + size) == set()
+
+
+def test_a_wrong_tags_code_is_found(lab: Lab) -> None:
+    """A consumer that asks for the tag would never get the message."""
+    place, size, code = lab.queue(1).unit(9)
+    lab.overwrite(1, 9, place, size, code + 1)
+    assert lab.wrong() == {("topic", 1)}
 
 
 def test_a_unit_that_names_another_record_is_found(lab: Lab) -> None:
@@ -161,14 +173,14 @@ def test_a_key_that_is_not_found_is_noticed(lab: Lab) -> None:
 
 def test_very_many_queues_are_compared_in_part(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them costs a read, and opening must stay quick."""
-    monkeypatch.setattr(agreement, "READS_MAX", 0)
+    monkeypatch.setattr(range_check, "READS_MAX", 0)
     lab.overwrite(1, 3, 77, 77)
     assert lab.wrong() == set()
 
 
 def test_only_some_keys_are_looked_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record of half a GiB was kept meanwhile, with the columns that it came from."""
-    monkeypatch.setattr(agreement, "LOOKUPS_MAX", 8)
+    monkeypatch.setattr(range_check, "LOOKUPS_MAX", 8)
     looked_up: list[str] = []
 
     def find(key: str, *_: object) -> list[int]:
@@ -188,15 +200,14 @@ def test_queues_that_were_just_put_are_not_looked_for(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only before them one may be absent, once enough queues were read."""
-    monkeypatch.setattr(agreement, "READS_MAX", 0)
+    monkeypatch.setattr(range_check, "READS_MAX", 0)
     parts = lab.parts
     parts.queues.remove("topic", 1)
     for put_from, expected in ((lab.end, {("topic", 1)}), (0, set())):
-        assert expected == agreement.wrong_queues(
+        assert expected == range_check.wrong_queues(
             parts.files,
             parts.queues,
-            0,
-            lab.end,
+            Part(0, lab.end),
             parts.units,
             absent_too=True,
             put_from=put_from,
@@ -218,5 +229,5 @@ def test_a_comparison_with_the_index_can_be_ended(lab: Lab) -> None:
 
     parts = lab.parts
     with pytest.raises(EndedError):
-        agreement.index_is_wrong(parts.files, lab.index, 0, lab.end, step)
+        range_check.index_is_wrong(parts.files, lab.index, Part(0, lab.end), step)
     assert "bytes of log compared with the index" in told

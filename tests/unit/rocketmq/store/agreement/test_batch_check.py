@@ -6,8 +6,8 @@ import pytest
 from tests.recorded import Recorded
 from tests.stores import ROOT, SMALL, new, open_store
 
+from sprocket.rocketmq.store.repair import Rule
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.finding import Rule
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/batchconsumequeue/topic/0"

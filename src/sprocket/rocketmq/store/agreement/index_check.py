@@ -16,6 +16,8 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.settings import IndexGeometry
+from sprocket.rocketmq.store.agreement.finding import Finding, Rule
+from sprocket.rocketmq.store.agreement.log_check import LogCheck
 from sprocket.rocketmq.store.index import (
     HEADER,
     HEADER_BYTES,
@@ -28,8 +30,6 @@ from sprocket.rocketmq.store.index import (
     key_string,
 )
 from sprocket.rocketmq.store.log import Found
-from sprocket.rocketmq.store.repair.check_log import LogCheck
-from sprocket.rocketmq.store.repair.finding import Finding, Rule
 
 CHUNK_UNITS = 16_384
 OUTLIERS_MAX = 8
@@ -100,7 +100,7 @@ class _IndexFile:
             return
         header = self.header
         if not 1 <= header.next_unit <= self._limit:
-            yield self._finding(
+            yield self.finding(
                 Rule.INDEX_HEADER, 36, f"a next unit from 1 to {self._limit}", header.next_unit
             )
         last = array("i", bytes(SLOT_BYTES * self._slots))
@@ -110,7 +110,7 @@ class _IndexFile:
             if key_hash < 0 or before != last[slot]:
                 expected = f"unit {number} of slot {slot} behind unit {last[slot]}"
                 found = f"behind unit {before}, hash {key_hash}"
-                yield self._finding(
+                yield self.finding(
                     Rule.INDEX_CHAIN, self.position(number), expected, found, record=place
                 )
             last[slot] = number
@@ -118,15 +118,13 @@ class _IndexFile:
                 places.append(place)
         ends = header.begin_offset, header.end_offset
         if places and (places[0], places[-1]) != ends:
-            yield self._finding(
+            yield self.finding(
                 Rule.INDEX_HEADER, 16, f"places from {places[0]} to {places[-1]}", ends
             )
         if with_slots:
             used = self._slots - last.count(0)
             if header.slots_used != used:
-                yield self._finding(
-                    Rule.INDEX_HEADER, 32, f"{used} slots in use", header.slots_used
-                )
+                yield self.finding(Rule.INDEX_HEADER, 32, f"{used} slots in use", header.slots_used)
             yield from self._check_slots(last)
 
     def _check_slots(self, last: "array[int]") -> Iterator[Finding]:
@@ -142,7 +140,7 @@ class _IndexFile:
                     continue
                 for at, (wanted, head) in enumerate(zip(expected, found, strict=True)):
                     if head != wanted:
-                        yield self._finding(
+                        yield self.finding(
                             Rule.INDEX_CHAIN,
                             position + SLOT_BYTES * at,
                             f"slot {first + at} at unit {wanted}",
@@ -151,17 +149,11 @@ class _IndexFile:
         finally:
             file.close()
 
-    def _finding(
+    def finding(
         self, rule: Rule, position: int, expected: str, found: object, *, record: int = -1
     ) -> Finding:
-        return Finding(
-            rule=rule,
-            path=self.path,
-            position=position,
-            expected=expected,
-            found=str(found),
-            record=record,
-        )
+        """Return what a rule says of a place in the file."""
+        return Finding(rule, self.path, position, expected, str(found), record)
 
 
 class _Cursor:
@@ -219,7 +211,6 @@ class IndexCheck:
         folder: The folder of the index.
         geometry: How many slots and units a file has.
         log: The walk over the log, which is going on.
-        is_open: A broker may be writing: slots of the newest file and the last keys may be absent.
         is_off: The store keeps no index; then no key is missed while there is no file.
     """
 
@@ -230,14 +221,12 @@ class IndexCheck:
         geometry: IndexGeometry,
         log: LogCheck,
         *,
-        is_open: bool,
         is_off: bool,
     ) -> None:
         self._disk = disk
         self._folder = folder
         self._geometry = geometry
         self._log = log
-        self._is_open = is_open
         self._is_off = is_off
         self._files: list[_IndexFile] = []
         self._cursor = _Cursor((), 0)
@@ -254,17 +243,11 @@ class IndexCheck:
                 continue
             size, expected = self._disk.size(path), self._geometry.file_bytes
             if size != expected:
-                yield Finding(
-                    rule=Rule.FILE_SIZE,
-                    path=path,
-                    position=size,
-                    expected=f"{expected} bytes",
-                    found=f"{size} bytes",
-                )
+                yield Finding(Rule.FILE_SIZE, path, size, f"{expected} bytes", f"{size} bytes")
                 continue
             file = _IndexFile(self._disk, path, self._geometry)
             self._files.append(file)
-            yield from file.check(with_slots=file.is_full or not self._is_open)
+            yield from file.check(with_slots=file.is_full or not self._log.is_open)
         self._cursor = _Cursor(self._files, self._log.first)
 
     def take(self, found: Found) -> Iterator[Finding]:
@@ -324,12 +307,11 @@ class IndexCheck:
         """Compare the seconds of an entry; those of a file's first count from the file before."""
         expected = unit.file.seconds(entry.stored_at_ms)
         if unit.number > 1 and unit.seconds != expected:
-            yield Finding(
-                rule=Rule.INDEX_STRAY,
-                path=unit.file.path,
-                position=unit.file.position(unit.number),
-                expected=f"{expected} seconds after the begin of the file",
-                found=str(unit.seconds),
+            yield unit.file.finding(
+                Rule.INDEX_STRAY,
+                unit.file.position(unit.number),
+                f"{expected} seconds after the begin of the file",
+                unit.seconds,
                 record=unit.place,
             )
 
@@ -349,26 +331,22 @@ class IndexCheck:
             self._cursor.take()
             if unit.place == self._last[0] and unit.hash in self._last[1]:
                 continue
-            if not self._is_open or unit.place < self._log.end:
+            if not self._log.is_open or unit.place < self._log.end:
                 self._note_stray(unit)
         for begin, end in self._strays:
-            yield Finding(
-                rule=Rule.INDEX_STRAY,
-                path=begin.file.path,
-                position=begin.file.position(begin.number),
-                expected=f"records with the keys of entries {begin.number} to {end.number}",
-                found=f"none at {begin.place}" + (f" to {end.place}" if end is not begin else ""),
+            yield begin.file.finding(
+                Rule.INDEX_STRAY,
+                begin.file.position(begin.number),
+                f"records with the keys of entries {begin.number} to {end.number}",
+                f"none at {begin.place}" + (f" to {end.place}" if end is not begin else ""),
                 record=begin.place,
             )
         if self._is_off and not self._files:
             return
-        if self._is_open and self._is_missing:
+        if self._log.is_open and self._is_missing:
             self._missing.pop()
         for first, last, count in self._missing:
-            yield Finding(
-                rule=Rule.INDEX_MISSING,
-                path=self._files[-1].path if self._files else self._folder,
-                expected=f"the keys of {count} records from {first} to {last}",
-                found="not all of them" if self._files else "no file",
-                record=first,
-            )
+            path = self._files[-1].path if self._files else self._folder
+            expected = f"the keys of {count} records from {first} to {last}"
+            found = "not all of them" if self._files else "no file"
+            yield Finding(Rule.INDEX_MISSING, path, 0, expected, found, first)

@@ -3,9 +3,7 @@
 import pytest
 from tests.stores import ROOT, SMALL, filled
 
-from sprocket.rocketmq.store.repair import Finding, check_log
-from sprocket.rocketmq.store.repair.check_log import LogCheck
-from sprocket.rocketmq.store.repair.finding import Rule
+from sprocket.rocketmq.store.agreement import Finding, LogCheck, Rule, log_segments
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/commitlog"
@@ -24,11 +22,11 @@ def closed(count: int = 60) -> SimulatedDisk:
 
 def walked(disk: SimulatedDisk, *, is_open: bool = False) -> tuple[LogCheck, list[Finding]]:
     """Walk over the log; return what was found."""
-    rows, findings = check_log.segments(disk, FOLDER, SIZE)
-    log = LogCheck(rows, is_open=is_open)
-    for _entries in log.rounds(findings):
+    segments, findings = log_segments(disk, FOLDER, SIZE)
+    log = LogCheck(segments, is_open=is_open)
+    for _entries in log.rounds():
         pass
-    return log, findings
+    return log, findings + log.findings
 
 
 def write(disk: SimulatedDisk, place: int, data: bytes) -> None:

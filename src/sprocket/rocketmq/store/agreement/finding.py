@@ -26,7 +26,7 @@ class Rule(Enum):
     CONFIG = "the tables in the folder config can be read"
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class Finding(Struct, frozen=True):
     """One broken rule.
 
     Attributes:
@@ -40,7 +40,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     rule: Rule
     path: str
-    position: int = 0
+    position: int
     expected: str
     found: str
     record: int = -1

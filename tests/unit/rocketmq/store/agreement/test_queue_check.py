@@ -9,9 +9,8 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record.record import tags_code
 from sprocket.rocketmq.store.queue import QUEUE_UNIT
 from sprocket.rocketmq.store.queue.engine import FILLER
-from sprocket.rocketmq.store.repair import Finding
+from sprocket.rocketmq.store.repair import Finding, Rule
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.finding import Rule
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/consumequeue/topic/0"

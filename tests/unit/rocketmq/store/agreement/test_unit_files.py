@@ -7,8 +7,8 @@ from tests.recorded import Recorded
 from tests.stores import ROOT, SMALL, filled
 
 from sprocket.base.disk import RealDisk
+from sprocket.rocketmq.store.agreement import Finding, StoredUnits, UnitFiles, queues_in
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, RocksQueues
-from sprocket.rocketmq.store.repair import Finding, check_units
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/consumequeue"
@@ -22,10 +22,10 @@ def closed() -> SimulatedDisk:
     return disk
 
 
-def found(disk: SimulatedDisk, findings: list[Finding]) -> dict[int, check_units.UnitFiles]:
+def found(disk: SimulatedDisk, findings: list[Finding]) -> dict[int, UnitFiles]:
     """The queues of the topic by their ids."""
-    units = check_units.found(disk, FOLDER, FILE_BYTES, UNIT_BYTES, findings)
-    return {queue_id: files for (_topic, queue_id), files in units}
+    queues = queues_in(disk, FOLDER, FILE_BYTES, findings)
+    return {key[1]: UnitFiles(folder, segments) for key, folder, segments in queues}
 
 
 def test_units_are_read_over_files() -> None:
@@ -67,7 +67,7 @@ def test_units_of_another_engine_read_the_same(tmp_path: Path) -> None:
     queues = RocksQueues(RealDisk(), f"{root}/consumequeue", write=False)
     queues.load(clean=True)
     queue = max(queues, key=lambda queue: queue.max_offset)
-    units = check_units.StoredUnits(queue, "folder")
+    units = StoredUnits(queue, "folder")
     count = queue.max_offset
     data = units.read(0, count + 2)
     assert data[-2 * UNIT_BYTES :] == bytes(2 * UNIT_BYTES)

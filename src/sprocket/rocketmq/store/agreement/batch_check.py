@@ -10,12 +10,11 @@ from sprocket.base.disk import Disk
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.store.agreement.finding import Finding, Rule
+from sprocket.rocketmq.store.agreement.log_check import LogCheck
+from sprocket.rocketmq.store.agreement.unit_files import UnitFiles, queues_in
 from sprocket.rocketmq.store.log import Found
 from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
-from sprocket.rocketmq.store.repair import check_units
-from sprocket.rocketmq.store.repair.check_log import LogCheck
-from sprocket.rocketmq.store.repair.check_units import UnitFiles
-from sprocket.rocketmq.store.repair.finding import Finding, Rule
 
 _Unit = tuple[int, ...]
 _CHUNK_UNITS = 1024
@@ -50,30 +49,25 @@ class BatchCheck:
         folder: Its folder of batch queues.
         geometry: How many units a file has.
         log: The walk over the log, which is going on.
-        is_open: A broker may be writing: the last records of a queue need no unit yet.
 
     Attributes:
         topics: Those that have batch queues.
     """
 
-    def __init__(
-        self, disk: Disk, folder: str, geometry: QueueGeometry, log: LogCheck, *, is_open: bool
-    ) -> None:
+    def __init__(self, disk: Disk, folder: str, geometry: QueueGeometry, log: LogCheck) -> None:
         self._disk = disk
         self._folder = folder
         self._file_bytes = geometry.batch_units_per_file * BATCH_UNIT_BYTES
         self._log = log
-        self._is_open = is_open
         self._queues: dict[QueueKey, _Queue] = {}
         self.topics = frozenset(disk.list(folder))
 
     def start(self) -> Iterator[Finding]:
         """Take up every queue; report names and lengths of files."""
         findings: list[Finding] = []
-        for key, files in check_units.found(
-            self._disk, self._folder, self._file_bytes, BATCH_UNIT_BYTES, findings
-        ):
-            self._queues[key] = _Queue(*key, files)
+        queues = queues_in(self._disk, self._folder, self._file_bytes, findings)
+        for key, folder, segments in queues:
+            self._queues[key] = _Queue(*key, UnitFiles(folder, segments, BATCH_UNIT_BYTES))
         yield from findings
 
     def take(self, found: Found) -> Iterator[Finding]:
@@ -91,7 +85,7 @@ class BatchCheck:
         queue = self._queues.get(key)
         if queue is None:
             folder = f"{self._folder}/{entry.topic}/{entry.queue_id}"
-            queue = self._queues[key] = _Queue(*key, UnitFiles(folder, (), BATCH_UNIT_BYTES))
+            queue = self._queues[key] = _Queue(*key, UnitFiles(folder, unit_bytes=BATCH_UNIT_BYTES))
         if entry.queue_offset <= queue.last_offset:
             queue.missing.clear()  # the topic was made again
         queue.last_offset = entry.queue_offset
@@ -108,49 +102,33 @@ class BatchCheck:
             return
         queue.at += 1
         if unit != expected:
-            path, position = queue.files.place(queue.at - 1)
-            yield Finding(
-                rule=Rule.QUEUE_UNIT,
-                path=path,
-                position=position,
-                expected=_told(expected),
-                found=_told(unit),
-                record=entry.physical_offset,
-            )
+            place = queue.files.place(queue.at - 1)
+            told = _told(expected), _told(unit)
+            yield Finding(Rule.QUEUE_UNIT, *place, *told, entry.physical_offset)
 
     def _stray(self, queue: _Queue, unit: _Unit) -> Iterator[Finding]:
         if unit[0] < self._log.first or self._log.is_damaged(unit[0]):
             return
-        path, position = queue.files.place(queue.at)
-        yield Finding(
-            rule=Rule.QUEUE_STRAY,
-            path=path,
-            position=position,
-            expected=f"a record of {queue.topic}/{queue.queue_id} there",
-            found=_told(unit),
-            record=unit[0],
-        )
+        expected = f"a record of {queue.topic}/{queue.queue_id} there"
+        place = queue.files.place(queue.at)
+        yield Finding(Rule.QUEUE_STRAY, *place, expected, _told(unit), unit[0])
 
     def finish(self) -> Iterator[Finding]:
         """Check what lies behind the last record of each queue; report what is missing."""
         for queue in self._queues.values():
             end = queue.files.data_end()
             while queue.at < end and any(unit := queue.unit()):
-                if not self._is_open or unit[0] < self._log.end:
+                if not self._log.is_open or unit[0] < self._log.end:
                     yield from self._stray(queue, unit)
                 queue.at += 1
-            if queue.missing and not self._is_open:
+            if queue.missing and not self._log.is_open:
                 first, last = queue.missing[0], queue.missing[-1]
-                path, position = queue.files.place(queue.at)
-                yield Finding(
-                    rule=Rule.QUEUE_MISSING,
-                    path=path,
-                    position=position,
-                    expected=f"units of {len(queue.missing)} records from "
-                    f"{first.physical_offset} to {last.physical_offset}",
-                    found="not all of them",
-                    record=first.physical_offset,
+                expected = (
+                    f"units of {len(queue.missing)} records from "
+                    f"{first.physical_offset} to {last.physical_offset}"
                 )
+                place, found = queue.files.place(queue.at), "not all of them"
+                yield Finding(Rule.QUEUE_MISSING, *place, expected, found, first.physical_offset)
 
 
 def _told(unit: _Unit) -> str:

@@ -5,9 +5,8 @@ import struct
 import pytest
 from tests.stores import ROOT, SMALL, filled
 
-from sprocket.rocketmq.store.repair import Finding
+from sprocket.rocketmq.store.repair import Finding, Rule
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.finding import Rule
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/index"

@@ -1,0 +1,260 @@
+"""Checking the log: intact records one after the other, file by file, and where they end.
+
+Recovery uses the same walk (`log_scanner`), so both agree on what is damage and on where the log
+ends. What lies behind the end is not reported where it looks like old bytes, which RocketMQ leaves
+there: if a record was lost there, queues and index show it.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sprocket.base.disk import NAME_DIGITS, Disk, OpenFiles, Segment
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT
+from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
+from sprocket.rocketmq.model.offsets import ANYWHERE
+from sprocket.rocketmq.store.agreement.finding import Finding, Rule
+from sprocket.rocketmq.store.log import (
+    PADDING_TOPIC,
+    Damage,
+    Found,
+    LogScanner,
+    Misplaced,
+    intact_entry,
+)
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.codec.columns import RecordBatch
+
+CLOCK_STEP_MS = 60_000
+"""A store time that is off by less may come from a clock that was corrected."""
+
+
+def log_segments(
+    disk: Disk, folder: str, segment_bytes: int
+) -> tuple[list[Segment], list[Finding]]:
+    """Take up the files of a folder as they are.
+
+    Args:
+        disk: Where they lie.
+        folder: The folder.
+        segment_bytes: How long each should be.
+
+    Returns:
+        The files in order, some may be missing in between or be too short. And what is wrong with
+        names and lengths.
+    """
+    open_files = OpenFiles()
+    segments: list[Segment] = []
+    findings: list[Finding] = []
+    names = [name for name in disk.list(folder) if not disk.is_folder(f"{folder}/{name}")]
+    if names and disk.size(f"{folder}/{names[-1]}") == 0:
+        names.pop()  # it was being made; every reader passes over it
+    expected_start = -1
+    for name in names:
+        path = f"{folder}/{name}"
+        start = int(name) if name.isascii() and name.isdigit() else -1
+        if len(name) != NAME_DIGITS or start < 0 or start % segment_bytes:
+            expected = f"{NAME_DIGITS} digits, a multiple of {segment_bytes}"
+            findings.append(Finding(Rule.FILE_NAME, path, 0, expected, name))
+            continue
+        if start != expected_start >= 0:
+            expected = f"the file {expected_start:0{NAME_DIGITS}d} before it"
+            findings.append(Finding(Rule.FILE_NAME, path, 0, expected, "it is missing"))
+        expected_start = start + segment_bytes
+        size = disk.size(path)
+        if size != segment_bytes:
+            expected = f"{segment_bytes} bytes"
+            findings.append(Finding(Rule.FILE_SIZE, path, size, expected, f"{size} bytes"))
+        if size:
+            size = min(size, segment_bytes)
+            segments.append(Segment(disk, folder, start, size, write=False, open_files=open_files))
+    return segments, findings
+
+
+class LogCheck:
+    """Walks over a range of the log once and gives its records in rounds.
+
+    Args:
+        segments: The log's files, in order.
+        start: Where to begin, any place; None is the first file's start.
+        until: Where to stop; records that begin there or later are not given.
+        check_crc: Compare checksums.
+        is_open: A broker may be writing: what is torn at the end is looked at a second time.
+        progress: Is told how many bytes of how many are done.
+
+    Attributes:
+        is_open: As given.
+        first: Where the oldest file begins.
+        position: The first byte behind the last records given.
+        end: Where the log ends, as far as the walk came.
+        damage: What holds no intact record, in order; the torn end of the log as well.
+        misplaced: Where records lie that are intact except for the place that they name.
+        findings: What is wrong with the records that were given, and with what lies between them.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        *,
+        start: int | None = None,
+        until: int = ANYWHERE,
+        check_crc: bool = True,
+        is_open: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._segments = segments
+        self._starts = [segment.start for segment in segments]
+        self._until = until
+        self._check_crc = check_crc
+        self.is_open = is_open
+        self._progress = progress
+        self._total = sum(segment.size for segment in segments)
+        self._breaks: list[int] = []  # starts of damage and padding, ascending
+        self._next_offsets: dict[tuple[str, int], int] = {}
+        self.first = self._starts[0] if self._starts else 0
+        self.position = self.first if start is None else start
+        self.end = self.position
+        self._recent: list[Entry] = []  # the last two records
+        self.damage: list[Damage] = []
+        self.misplaced: list[int] = []
+        self.findings: list[Finding] = []
+
+    # What queues and index ask.
+
+    def is_damaged(self, place: int) -> bool:
+        """Say whether a place lies in damage that was reported."""
+        at = bisect_right(self.damage, place, key=lambda damage: damage.start) - 1
+        return at >= 0 and place < self.damage[at].end
+
+    def is_broken(self, start: int, end: int) -> bool:
+        """Say whether a message may be missing between two places.
+
+        There may be damage, a record that stands for damage, or the end of a file, whose blank
+        may stand for it.
+        """
+        at = bisect_right(self._breaks, start - 1)
+        if at < len(self._breaks) and self._breaks[at] < end:
+            return True
+        return bisect_right(self._starts, start) != bisect_right(self._starts, end)
+
+    def entry_at(self, place: int) -> Entry | None:
+        """Return what the intact record at a place says, None if there is none."""
+        at = bisect_right(self._starts, place) - 1
+        if at < 0 or place >= self._segments[at].end:
+            return None
+        segment = self._segments[at]
+        return intact_entry(segment, place - segment.start)
+
+    def _segment(self, place: int) -> Segment:
+        return self._segments[bisect_right(self._starts, place) - 1]
+
+    def where(self, place: int) -> tuple[str, int]:
+        """Return the file that covers a place of the log, and the position in it."""
+        at = max(bisect_right(self._starts, place) - 1, 0)
+        if not self._segments:
+            return "", place
+        return self._segments[at].path, place - self._segments[at].start
+
+    # The walk.
+
+    def rounds(self) -> Iterator[Found]:
+        """Give the records, many at a time, in the order of the log."""
+        walk = self._walk(self.position)
+        yield from self._records(walk)
+        if walk.is_torn and self.is_open:
+            walk = self._walk(walk.end)
+            yield from self._records(walk)
+        if walk.is_torn:
+            self._damaged(Damage(walk.end, self._segments[-1].end, walk.why, 0))
+        self.end = walk.end
+
+    def _walk(self, start: int) -> LogScanner:
+        walk = LogScanner(
+            self._segments,
+            start,
+            check_crc=self._check_crc,
+            next_offsets=self._next_offsets,
+            until=self._until,
+        )
+        if self._recent:
+            walk.last_stored_at_ms = self._recent[-1].stored_at_ms
+        return walk
+
+    def _records(self, walk: LogScanner) -> Iterator[Found]:
+        told = 0
+        for found in walk.batches():
+            self.position = walk.position
+            told = self._tell(walk, told)
+            if isinstance(found, list) or self._is_odd(found):
+                self._check_entries(found if isinstance(found, list) else found.entries())
+            else:
+                self._recent = found.entries(max(len(found) - 2, 0))
+            yield found
+        self._tell(walk, told)
+
+    def _tell(self, walk: LogScanner, told: int) -> int:
+        """Report the damage that the walk came over since the last time; return how much is."""
+        for damage in walk.damage[told:]:
+            self._damaged(damage)
+        for misplaced in walk.misplaced:
+            self._misplaced(misplaced)
+        walk.misplaced.clear()
+        if self._progress is not None:
+            self._progress(walk.position - self.first, self._total)
+        return len(walk.damage)
+
+    def _report(self, rule: Rule, place: int, expected: str, found: str, at: int = 0) -> None:
+        """Keep a finding of the record at a place, about its byte `at`."""
+        path, position = self.where(place)
+        self.findings.append(Finding(rule, path, position + at, expected, found, place))
+
+    def _damaged(self, damage: Damage) -> None:
+        self.damage.append(damage)
+        insort(self._breaks, damage.start)
+        self._report(Rule.LOG_RECORD, damage.start, "an intact record", damage.why)
+
+    def _misplaced(self, found: Misplaced) -> None:
+        """Report a record that names another place; it counts as intact."""
+        self.misplaced.append(found.place)
+        expected, named = f"its own place, {found.place}", str(found.named)
+        self._report(Rule.LOG_RECORD, found.place, expected, named, PHYSICAL_OFFSET_AT)
+
+    def _is_odd(self, batch: "RecordBatch") -> bool:
+        """Say whether the records have to be looked at one by one."""
+        before = self._recent[-1].stored_at_ms if self._recent else 0
+        times = batch.stored_at_ms
+        return (
+            batch.end + BLANK_BYTES > self._segment(batch.end - 1).end
+            or not batch.indexable.all()
+            or int(times[0]) < before
+            or bool((times[1:] < times[:-1]).any())
+        )
+
+    def _check_entries(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            place, end = entry.physical_offset, entry.physical_offset + entry.size
+            room = self._segment(place).end - BLANK_BYTES
+            if end > room:
+                self._report(Rule.LOG_ROOM, place, f"an end at {room} or before", str(end))
+            if entry.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK and (
+                PADDING_TOPIC.startswith(entry.topic)
+            ):
+                insort(self._breaks, place)
+        known = [*self._recent, *entries]
+        for before, entry, after in zip(known, known[1:], known[2:], strict=False):
+            self._check_time(before, entry, after)
+        self._recent = known[-2:]
+
+    def _check_time(self, before: Entry, entry: Entry, after: Entry) -> None:
+        """Report a record that alone is out of line; a clock that was set back stays so."""
+        low, high, found = before.stored_at_ms, after.stored_at_ms, entry.stored_at_ms
+        if low <= high and not low - CLOCK_STEP_MS <= found <= high + CLOCK_STEP_MS:
+            expected = f"a store time from {low} to {high}"
+            self._report(Rule.LOG_TIME, entry.physical_offset, expected, str(found))
+
+    def close(self) -> None:
+        """Close the files."""
+        for segment in self._segments:
+            segment.release()

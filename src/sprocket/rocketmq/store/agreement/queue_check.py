@@ -1,0 +1,315 @@
+"""Checking the queues against the log: each record has its unit, each unit its record.
+
+Theory of operation. The records of a batch are grouped by queue; the units that they should have
+are compared with those on the disk as one run of bytes, and looked at one by one only where these
+differ, or where there is no numpy. What lies before, between and behind such runs is looked at as
+well: fillers, units of messages that were cleaned away, and units that point at nothing.
+
+A topic that was deleted and made again uses its queue offsets a second time. So units that are
+missing are only reported at the end, and not if the log went back to a lower offset after them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.offsets import ANYWHERE
+from sprocket.rocketmq.store.agreement.finding import Finding, Rule
+from sprocket.rocketmq.store.agreement.log_check import LogCheck
+from sprocket.rocketmq.store.agreement.unit_files import Units
+from sprocket.rocketmq.store.log import Found
+from sprocket.rocketmq.store.queue import (
+    FILLER_SIZE,
+    QUEUE_UNIT,
+    UNIT_TYPE,
+    QueueKey,
+    UnitAssigner,
+    is_address,
+)
+
+try:
+    import numpy as np
+except ImportError:  # the light install; records come one by one there
+    np = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
+
+CHUNK_UNITS = 4096
+
+_FILLER = (0, FILLER_SIZE, 0)
+_Records: TypeAlias = "tuple[RecordBatch, Ints] | list[Entry]"
+"""Those of one queue: rows of a batch that all are their own units, or one by one."""
+
+
+class _Queue:
+    """How far the check of one queue is.
+
+    Attributes:
+        next: The queue offset after the last record of the log, None before the first.
+        reached: Physical end of that record.
+        missing: Rows of records without unit: first and last offset, first and last record.
+    """
+
+    __slots__ = ("key", "missing", "next", "reached", "units")
+
+    def __init__(self, key: QueueKey, units: Units) -> None:
+        self.key = key
+        self.units = units
+        self.next: int | None = None
+        self.reached = 0
+        self.missing: list[list[int]] = []
+
+    @property
+    def name(self) -> str:
+        """What findings call it."""
+        return f"{self.key[0]}/{self.key[1]}"
+
+
+class QueueCheck:
+    """Compares the log's records with the units of a store.
+
+    Args:
+        log: The walk over the log, which is going on.
+        units_of: Returns the units of a queue that has records; None passes it over.
+        assigner: Says which units records get.
+        topics: Names in the table of topics, None without one. A topic that is not in it was
+            deleted, and its queues with it.
+        records_only: Units for which the log has no record are not looked at, for that part of the
+            log may not be walked over.
+
+    Attributes:
+        reads: How often units were read.
+        wrong: Queues that have a wrong unit for a record, or none.
+    """
+
+    def __init__(
+        self,
+        log: LogCheck,
+        units_of: Callable[[QueueKey], Units | None],
+        assigner: UnitAssigner,
+        *,
+        topics: frozenset[str] | None,
+        records_only: bool = False,
+    ) -> None:
+        self.reads = 0
+        self.wrong: set[QueueKey] = set()
+        self._log = log
+        self._units_of = units_of
+        self._assigner = assigner
+        self._topics = topics
+        self._records_only = records_only
+        self._queues: dict[QueueKey, _Queue] = {}
+
+    def add(self, key: QueueKey, units: Units) -> None:
+        """Take up a queue, which may have no record."""
+        self._queues[key] = _Queue(key, units)
+
+    def take(self, found: Found) -> Iterator[Finding]:
+        """Check the units of records that follow each other in the log."""
+        for key, records in self._by_queue(found):
+            queue = self._queue(key)
+            if queue is None:
+                continue
+            self.reads += 1
+            if not isinstance(records, list):
+                batch, rows = records
+                if self._agrees(queue, batch, rows):
+                    continue
+                entries = batch.entries()
+                records = [entries[row] for row in rows.tolist()]
+            for run in _runs(records):
+                yield from self._run(queue, run)
+
+    def absent(self, found: Found) -> Iterator[QueueKey]:
+        """Give the queues of some records that are not there."""
+        for key, _records in self._by_queue(found):
+            queue = self._queue(key)
+            if queue is not None and not queue.units.is_there:
+                yield key
+
+    def _by_queue(self, found: Found) -> Iterator[tuple[QueueKey, _Records]]:
+        """Give the records queue by queue."""
+        if not isinstance(found, list) and self._assigner.are_records(found):
+            for run in found.runs:
+                yield (run.topic, run.queue_id), (found, run.rows)
+            return
+        rounds: dict[QueueKey, list[Entry]] = {}
+        for entry in found if isinstance(found, list) else found.entries():
+            for unit in self._assigner.each(entry) if entry.queueable else ():
+                rounds.setdefault((unit.topic, unit.queue_id), []).append(unit)
+        yield from rounds.items()
+
+    def _queue(self, key: QueueKey) -> _Queue | None:
+        if key not in self._queues:
+            units = self._units_of(key)
+            if units is None:
+                return None
+            self._queues[key] = _Queue(key, units)
+        return self._queues[key]
+
+    def _agrees(self, queue: _Queue, batch: "RecordBatch", rows: "Ints") -> bool:
+        """Say whether a queue goes on with the records of a batch, and has the units for them."""
+        first = int(batch.queue_offset[rows[0]])
+        begin = first if self._records_only else queue.units.first
+        if first != (begin if queue.next is None else queue.next):
+            return False
+        if not (batch.queue_offset[rows] == np.arange(first, first + len(rows))).all():
+            return False
+        units = np.empty(len(rows), UNIT_TYPE)
+        units["physical_offset"] = batch.physical_offset[rows]
+        units["size"] = batch.size[rows]
+        units["tags_code"] = batch.tags_code[rows]
+        if queue.units.read(first, len(rows)) != units.tobytes():
+            return False
+        queue.next = first + len(rows)
+        queue.reached = int(batch.physical_offset[rows[-1]] + batch.size[rows[-1]])
+        return True
+
+    def _run(self, queue: _Queue, run: list[Entry]) -> Iterator[Finding]:
+        """Check records whose queue offsets follow each other."""
+        first, last = run[0], run[-1]
+        if queue.next is None:
+            start, after = queue.units.first, 0
+        elif first.queue_offset < queue.next:
+            queue.missing.clear()  # the topic was made again
+            start, after = first.queue_offset, 0
+        else:
+            start, after = queue.next, queue.reached
+        yield from self._between(queue, (start, first.queue_offset), (after, first.physical_offset))
+        queue.next = last.next_offset
+        queue.reached = last.physical_offset + last.size
+        count = last.next_offset - first.queue_offset
+        units = list(QUEUE_UNIT.iter_unpack(queue.units.read(first.queue_offset, count)))
+        for entry in run:
+            yield from self._unit(queue, entry, units[entry.queue_offset - first.queue_offset])
+
+    def _unit(self, queue: _Queue, entry: Entry, unit: tuple[int, int, int]) -> Iterator[Finding]:
+        """Check one unit against its record."""
+        place, size, code = unit
+        if (place, size) == (entry.physical_offset, entry.size):
+            if code == entry.tags_code or _fits(queue, entry, code):
+                return
+        elif unit == (0, 0, 0):
+            row = queue.missing[-1] if queue.missing else None
+            if row is not None and row[1] + 1 == entry.queue_offset:
+                row[1], row[3] = entry.queue_offset, entry.physical_offset
+            else:
+                offsets = [entry.queue_offset] * 2
+                queue.missing.append([*offsets, *[entry.physical_offset] * 2])
+            return
+        elif place > entry.physical_offset and self._is_record(queue, entry.queue_offset, place):
+            return  # the offset was given out again after the topic was deleted
+        self.wrong.add(queue.key)
+        expected = _told(entry.physical_offset, entry.size, entry.tags_code)
+        place_of_unit = queue.units.place(entry.queue_offset)
+        found = _told(*unit)
+        yield Finding(Rule.QUEUE_UNIT, *place_of_unit, expected, found, entry.physical_offset)
+
+    def _is_record(self, queue: _Queue, offset: int, place: int) -> bool:
+        found = self._log.entry_at(place)
+        return found is not None and (found.topic, found.queue_id, found.queue_offset) == (
+            *queue.key,
+            offset,
+        )
+
+    def _between(
+        self, queue: _Queue, offsets: tuple[int, int], places: tuple[int, int]
+    ) -> Iterator[Finding]:
+        """Check units for which the log has no record.
+
+        Args:
+            queue: Their queue.
+            offsets: The first of them, and the one behind the last.
+            places: End of the record before them, and start of the one behind them.
+        """
+        start, end = offsets
+        if self._records_only or queue.units.end == queue.units.first:
+            return
+        is_tail = places[1] == ANYWHERE
+        may_be_lost: bool | None = None
+        for first in range(start, end, CHUNK_UNITS):
+            units = queue.units.read(first, min(CHUNK_UNITS, end - first))
+            if is_tail and not any(units):
+                continue
+            for offset, unit in enumerate(QUEUE_UNIT.iter_unpack(units), first):
+                if unit == _FILLER:
+                    if may_be_lost is None:
+                        may_be_lost = start == queue.units.first or self._log.is_broken(*places)
+                    if may_be_lost:
+                        continue
+                    rule, expected = Rule.QUEUE_FILLER, "a unit, or damage in the log before it"
+                elif self._is_excused(unit, is_tail=is_tail):
+                    continue
+                else:
+                    rule, expected = Rule.QUEUE_STRAY, f"a record of {queue.name} there"
+                found = f"unit {offset}: {_told(*unit)}"
+                yield Finding(rule, *queue.units.place(offset), expected, found, unit[0])
+
+    def _is_excused(self, unit: tuple[int, int, int], *, is_tail: bool) -> bool:
+        """Say whether a unit for which there is no record is as it should be."""
+        place, size, _code = unit
+        if unit == (0, 0, 0):
+            return is_tail
+        if place < 0 or size <= 0:
+            return False
+        if place < self._log.first or self._log.is_damaged(place):
+            return True
+        return is_tail and self._log.is_open and place >= self._log.end
+
+    def finish(self) -> Iterator[Finding]:
+        """Check what lies behind the last record of each queue; report what is missing."""
+        for queue in self._queues.values():
+            start = queue.units.first if queue.next is None else queue.next
+            yield from self._between(
+                queue, (start, queue.units.data_end()), (queue.reached, ANYWHERE)
+            )
+            yield from self._missing(queue)
+
+    def _missing(self, queue: _Queue) -> Iterator[Finding]:
+        is_there = queue.units.is_there
+        if not is_there and self._topics is not None and queue.key[0] not in self._topics:
+            return
+        for first, last, first_record, last_record in queue.missing:
+            if self._log.is_open and last + 1 == queue.next:
+                continue
+            self.wrong.add(queue.key)
+            expected = (
+                f"units {first} to {last} of {queue.name}, "
+                f"for records from {first_record} to {last_record}"
+            )
+            found = "nothing" if is_there else "no file"
+            place = queue.units.place(first)
+            yield Finding(Rule.QUEUE_MISSING, *place, expected, found, first_record)
+
+
+def _fits(queue: _Queue, entry: Entry, code: int) -> bool:
+    """Say whether a code that is not that of the tag may stand in the unit anyway."""
+    if entry.topic == SCHEDULE_TOPIC:  # brokers may have delay levels of their own
+        return code >= entry.stored_at_ms
+    unit = queue.units.extended(code) if is_address(code) else None
+    return unit is not None and (unit.tags_code, unit.stored_at_ms) == (
+        entry.tags_code,
+        entry.stored_at_ms,
+    )
+
+
+def _runs(entries: list[Entry]) -> Iterator[list[Entry]]:
+    """Cut into rows whose queue offsets follow each other."""
+    start = 0
+    expected = entries[0].queue_offset
+    for number, entry in enumerate(entries):
+        if entry.queue_offset != expected:
+            yield entries[start:number]
+            start = number
+        expected = entry.next_offset
+    yield entries[start:]
+
+
+def _told(place: int, size: int, code: int) -> str:
+    if (place, size, code) == (0, 0, 0):
+        return "nothing"
+    if (place, size, code) == _FILLER:
+        return "a filler"
+    return f"{size} bytes at {place}, tags code {code}"
