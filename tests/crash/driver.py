@@ -49,21 +49,21 @@ class History:
         acknowledged: Those whose sync finished.
         cleaned_to: Up to where the log may have been deleted.
         deleted: Where the log ended when a topic was deleted; its queues have nothing from before.
-        may_have_holes: A recovery found damage, or may have when it was cut off before it told:
-            places of lost messages may be kept at the ends of queues from then on.
+        had_damage: A recovery told of damage: places of lost messages may be kept at the ends of
+            queues from then on.
     """
 
     sent: dict[tuple[str, int, int], set[bytes]] = field(default_factory=dict)
     acknowledged: dict[tuple[str, int, int], tuple[bytes, int]] = field(default_factory=dict)
     cleaned_to: int = 0
     deleted: dict[str, int] = field(default_factory=dict)
-    may_have_holes: bool = False
+    had_damage: bool = False
 
     def copy(self) -> "History":
         """Return what was known up to now."""
         sent = {place: set(bodies) for place, bodies in self.sent.items()}
         return History(
-            sent, dict(self.acknowledged), self.cleaned_to, dict(self.deleted), self.may_have_holes
+            sent, dict(self.acknowledged), self.cleaned_to, dict(self.deleted), self.had_damage
         )
 
     def cut(self, log_end: int) -> None:
@@ -115,10 +115,9 @@ class Life:
         """Open the store; what was not written before that is not there."""
         self.is_open = False
         self._turn: list[_Sent] = []
-        had_holes, self.history.may_have_holes = self.history.may_have_holes, True
         self._opened = opening.to_write(self.disk, ROOT, self.settings, self.clock, GEOMETRY)
         self.store = Store(self._opened)
-        self.history.may_have_holes = had_holes or bool(self.store.report.damage)
+        self.history.had_damage |= bool(self.store.report.damage)
         self.is_open = True
 
     def forget_unsynced(self) -> None:
@@ -368,7 +367,7 @@ def check(
     try:
         store = Store.open(disk, ROOT, settings, FakeClock(now_ms), GEOMETRY)
         history.cut(store.end)
-        history.may_have_holes |= bool(store.report.damage)
+        history.had_damage |= bool(store.report.damage)
         _check_messages(store, history, invented)
         _check_deleted(store, history)
         if deep:
@@ -432,7 +431,7 @@ def _check_files(disk: SimulatedDisk, store: Store, history: History) -> None:
         assert found.max >= following, (topic, queue_id)
         for offset in range(following, found.max) if offsets else ():
             place = topic, queue_id, offset
-            assert history.may_have_holes, f"{place} is kept, but nothing was ever damaged"
+            assert history.had_damage, f"{place} is kept, but nothing was ever damaged"
             assert history.sent.get(place), f"{place} is kept, but nobody ever had it"
     new = NewRecord("one", 0, b"after", b"", HOST, HOST)
     appended = store.append(new)

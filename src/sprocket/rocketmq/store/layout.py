@@ -35,6 +35,8 @@ class StoreLayout:
         """The sizes that this store was made with (Sprocket's own file)."""
         self.recovery = f"{self.config}/recovery.json"
         """The report of the last recovery (Sprocket's own file)."""
+        self.mended = f"{self.config}/mended.json"
+        """What a recovery changed and has not reported yet (Sprocket's own file)."""
         self.clean = f"{self.config}/clean.json"
         """What a clean stop left: ends of log and index (Sprocket's own file)."""
         self.queue_table = f"{self.config}/queues.json"
@@ -64,7 +66,10 @@ class StoreLayout:
         self.delay_journal = f"{self.config}/sprocket.delays"
         """How far it is now (Sprocket's own files)."""
         self.notes = frozenset(
-            (self.geometry, self.recovery, self.clean, self.queue_table, self.queue_ends)
+            (
+                *(self.geometry, self.recovery, self.mended),
+                *(self.clean, self.queue_table, self.queue_ends),
+            )
         )
         """What Sprocket keeps for itself beside RocketMQ's tables; a new store makes its own."""
 

@@ -18,7 +18,8 @@ The log is the truth; queues and index are made to agree with it. In this order:
    is followed by intact records is passed over.
 5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
    stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
-   again for us and for RocketMQ; that costs its first 88 bytes and its last few.
+   again for us and for RocketMQ; that costs its first 88 bytes and its last few. Before that it is
+   noted what was found, for nobody could find it again.
 6. *Rebuild.* A queue that misses units from before the start, or does not agree with the last
    records there (`range_check`), is made again from the whole log; the index too.
 7. *Seal.* What lies behind the ends of queues is zeroed. All is synced, then the checkpoint is
@@ -28,7 +29,8 @@ Queues and index never stop a start: if the disk cannot read one of their files,
 deleted, and everything begins again without it.
 
 Each pass can be interrupted by another crash and repeated: the checkpoint moves last, and until
-then each pass does the same again with what the one before left.
+then each pass does the same again with what the one before left. What a recovery that was cut off
+had mended stands in the report of the one that is not.
 
 Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverAbnormally`; unlike
 those it loses nothing behind a damaged record, and no queue or key that the log still has.
@@ -120,6 +122,32 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     queues_rebuilt: list[str]
     last_record: int
     last_stored_at_ms: int
+
+
+class Mended(msgspec.Struct):
+    """What recovery changed that cannot be found again; kept until a report tells it.
+
+    Attributes:
+        filled_up: As in `RecoveryReport`.
+        made_again: The same.
+        damage: The same.
+        misplaced: The same.
+    """
+
+    filled_up: list[ShortFile] = []
+    made_again: list[str] = []
+    damage: list[Damage] = []
+    misplaced: list[Misplaced] = []
+
+    def add(self, damage: Sequence[Damage], misplaced: Sequence[Misplaced]) -> None:
+        """Take up what a walk found, of which some may be known already."""
+        known = {damaged.start for damaged in self.damage}
+        self.damage += [damaged for damaged in damage if damaged.start not in known]
+        self.misplaced += [found for found in misplaced if found not in self.misplaced]
+
+    def keep(self, disk: Disk, layout: StoreLayout) -> None:
+        """Write it down, durably; what is mended afterwards is reported whatever happens."""
+        replace_file(disk, layout.mended, msgspec.json.encode(self))
 
 
 class CleanNote(msgspec.Struct, frozen=True):
@@ -294,17 +322,16 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
     began = clock.monotonic()
     life = _last_life(parts.disk, parts.layout)
     mark_open(parts.disk, parts.layout, process_id, ours=life.ours, doubtful=life.doubtful)
-    filled_up = _fill_up(parts)
-    if filled_up:
+    mended = _mended(parts.disk, parts.layout)
+    if _fill_up(parts, mended):
         life = replace(life, clean=False, note=None, checkpoint=Checkpoint())
-    made_again: list[str] = []
+    thrown_away: list[str] = []
     while True:
         try:
-            found = _recover(parts, life, process_id, made_again)
+            walk, rebuild, bytes_cut = _recover(parts, life, process_id, mended)
             break
         except DiskFailed as error:
-            _throw_away(parts, error, made_again)
-    walk, rebuild = found.walk, found.rebuild
+            _throw_away(parts, error, thrown_away, mended)
     report = RecoveryReport(
         clean=life.clean,
         at_ms=clock.now_ms(),
@@ -313,12 +340,12 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
         end=walk.end,
         records=walk.records,
         bytes_scanned=walk.end - walk.start,
-        bytes_cut=found.bytes_cut,
+        bytes_cut=bytes_cut,
         why=walk.why,
-        filled_up=filled_up,
-        made_again=made_again,
-        damage=found.damage,
-        misplaced=found.misplaced,
+        filled_up=mended.filled_up,
+        made_again=mended.made_again,
+        damage=mended.damage,
+        misplaced=mended.misplaced,
         units_rebuilt=rebuild.units,
         units_lost=rebuild.lost,
         index_entries_rebuilt=rebuild.indexed,
@@ -328,24 +355,26 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
     )
     content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
     replace_file(parts.disk, parts.layout.recovery, content)
+    remove_if_there(parts.disk, parts.layout.mended)
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class _Recovered:
-    """What the passes found."""
-
-    walk: LogScanner
-    rebuild: Rebuild
-    damage: list[Damage]
-    misplaced: list[Misplaced]
-    bytes_cut: int
+def _mended(disk: Disk, layout: StoreLayout) -> Mended:
+    """Return what recoveries mended that were cut off before their report."""
+    try:
+        return msgspec.json.decode(read_file(disk, layout.mended), type=Mended)
+    except (DiskFailed, msgspec.DecodeError, UnicodeDecodeError):
+        return Mended()
 
 
 def _recover(
-    parts: StoreParts, life: _LastLife, process_id: int, made_again: Sequence[str]
-) -> _Recovered:
-    """Go through the passes, without files that were thrown away."""
+    parts: StoreParts, life: _LastLife, process_id: int, mended: Mended
+) -> tuple[LogScanner, Rebuild, int]:
+    """Go through the passes; `mended` gets what is changed that cannot be found again.
+
+    Returns:
+        The walk from the start on, what was rebuilt, and how many bytes were cut.
+    """
     parts.files.load()
     if life.clean:
         start, lasts = _after_stop(parts, life)
@@ -356,46 +385,60 @@ def _recover(
             parts.queues.wipe_behind_ends(parts.step)  # or what is there would not be written again
         parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
     _load_index(parts, life, start)
-    walk, rebuild, damage, misplaced = _walk(parts, life, start, lasts)
+    walk, rebuild, damage, misplaced = _walk(parts, life, start)
+    mended.add(damage, misplaced)
+    rebuild.keep_places(lasts, mended.damage)
+    rebuild.finish()
     cut = mend.cut(parts.files, walk)
+    if damage or misplaced:
+        mended.keep(parts.disk, parts.layout)
     if damage:
         _flush_queues(parts)  # what is padded tells nobody again whose place is to be kept
     mend.pad(parts.files, damage)
     mend.name_places(parts.files, misplaced)
     parts.deletions.cut(PhysicalOffset(walk.end))
-    rebuild.missing |= {key for path in made_again if (key := _queue_of(parts, path)) is not None}
+    again = (_queue_of(parts, path) for path in mended.made_again)
+    rebuild.missing |= {key for key in again if key is not None}
     is_table_old = _rebuild(parts, life, walk, rebuild)
     _seal(parts, life, walk, process_id, is_table_old=is_table_old)
-    return _Recovered(walk, rebuild, damage, misplaced, cut)
+    return walk, rebuild, cut
 
 
-def _fill_up(parts: StoreParts) -> list[ShortFile]:
+def _fill_up(parts: StoreParts, mended: Mended) -> bool:
     """Give files of the log that are too short their length.
 
     What they lack is told from what was never written by a walk over the whole log only. So nothing
     is trusted from here on, should the process die before that is done.
+
+    Returns:
+        Whether there were any.
     """
     disk, files = parts.disk, parts.files
     short = short_files(disk, files.folder, files.segment_bytes)
-    if short and not parts.is_geometry_certain:
-        return []  # `load` refuses them
-    if short:
-        checkpoints.save(disk, parts.layout.checkpoint, Checkpoint())
-        fill_up(disk, short, files.segment_bytes)
-    return short
+    if not short or not parts.is_geometry_certain:
+        return False  # `load` refuses those
+    mended.filled_up += short
+    mended.keep(disk, parts.layout)
+    checkpoints.save(disk, parts.layout.checkpoint, Checkpoint())
+    fill_up(disk, short, files.segment_bytes)
+    return True
 
 
-def _throw_away(parts: StoreParts, error: DiskFailed, made_again: list[str]) -> None:
+def _throw_away(
+    parts: StoreParts, error: DiskFailed, thrown_away: list[str], mended: Mended
+) -> None:
     """Delete a file of queues or index that cannot be read, to be made again from the log.
 
     Raises:
-        DiskFailed: It is no such file, or was deleted before: the error is another one.
+        DiskFailed: It is no such file, or is one that was `thrown_away`: the error is another one.
     """
     path, layout = error.path, parts.layout
     is_derived = path.startswith(f"{layout.index}/") or _queue_of(parts, path) is not None
-    if path in made_again or not is_derived or isinstance(error, FileMissing):
+    if path in thrown_away or not is_derived or isinstance(error, FileMissing):
         raise error
-    made_again.append(path)
+    thrown_away.append(path)
+    mended.made_again.append(path)
+    mended.keep(parts.disk, layout)
     parts.queues.close()
     if parts.index is not None:
         parts.index.close_handles()
@@ -531,7 +574,7 @@ def _load_index(parts: StoreParts, life: _LastLife, start: _Start) -> None:
 
 
 def _walk(
-    parts: StoreParts, life: _LastLife, start: _Start, lasts: dict[QueueKey, LastUnit]
+    parts: StoreParts, life: _LastLife, start: _Start
 ) -> tuple[LogScanner, Rebuild, list[Damage], list[Misplaced]]:
     """Check the records from the start on and put them into queues and index.
 
@@ -563,8 +606,6 @@ def _walk(
         _tell(parts, walk)
         rebuild.add_all(found, after_damage=bool(walk.damage or before.damage))
     damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
-    rebuild.keep_places(lasts, damage)
-    rebuild.finish()
     return walk, rebuild, damage, before.misplaced + walk.misplaced
 
 

@@ -15,6 +15,7 @@ from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.opening import distrust
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.recovery import checkpoint, recovery
 from sprocket.rocketmq.store.repair import check
@@ -440,3 +441,36 @@ def test_a_recovery_of_what_rocketmq_left_that_is_cut_off_does_not_make_its_chec
     for number, found in enumerate(cut_off):
         store = open_store(found)
         assert store.queue_range("other", 0).max == 2, f"cut off at change {number}"
+
+
+@pytest.mark.parametrize("is_power_lost", [False, True])
+def test_what_a_recovery_mended_is_reported_although_it_was_cut_off(is_power_lost: bool) -> None:
+    """Damage that is padded, and a place that was put right."""
+    disk = _left(clean=True)
+    distrust(disk, ROOT)
+    log = log_files(disk)
+    places = [offset for offset, _data in open_store(disk.kill()).records()]
+    overwrite(log, places[3] + 30, b"\xff\xff")
+    overwrite(log, places[9] + 20, (77).to_bytes(8, "big", signed=True))
+    for segment in log.segments:
+        segment.file.sync()
+    disk.remove(f"{ROOT}/config/recovery.json")
+    disk.sync_folder(f"{ROOT}/config")
+    whole = open_store(disk.kill()).report
+    assert len(whole.damage) == len(whole.misplaced) == 1
+    cut_off: list[SimulatedDisk] = []
+    again = disk.kill()
+
+    def cut(call: str, _path: str) -> None:
+        if call in CHANGES:
+            cut_off.append(again.crash(lambda _: 0) if is_power_lost else again.kill())
+
+    again.before = cut
+    open_store(again)
+    assert len(cut_off) > 10
+    for number, found in enumerate(cut_off):
+        was_told = found.exists(f"{ROOT}/config/recovery.json")
+        report = open_store(found).report
+        told = report.damage, report.misplaced
+        assert was_told or told == (whole.damage, whole.misplaced), f"cut off at change {number}"
+        assert not found.exists(f"{ROOT}/config/mended.json")
