@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self, Unpack, cast
 
 from msgspec import Struct
@@ -79,13 +78,8 @@ class Producer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close(flush=not isinstance(error, asyncio.CancelledError))
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(flush=kind is None or not issubclass(kind, asyncio.CancelledError))
 
     async def start(self) -> None:
         """Begin; connections are made when they are needed.

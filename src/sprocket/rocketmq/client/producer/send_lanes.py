@@ -31,8 +31,8 @@ from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import BATCH_MESSAGES_MAX, Outgoing
-from sprocket.rocketmq.client.producer.place import Place, queue_at
-from sprocket.rocketmq.client.producer.send_request import Again, SendRequests
+from sprocket.rocketmq.client.producer.place import queue_at
+from sprocket.rocketmq.client.producer.send_request import SendRequests
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Channel
@@ -174,10 +174,23 @@ class FreeLane:
         queue = sent[0].queue
         assert queue is not None, "an answer to what was sent"
         if self._faults is not None:
-            self._note(self._faults, queue.broker_name, sent[0].sent_at, command, error)
+            is_stored = command is not None and self._post.is_stored(command)
+            is_probed = self._post.settings.probe_brokers  # then what cannot be reached is asked
+            self._faults.note(
+                queue.broker_name,
+                self._post.clock.monotonic() - sent[0].sent_at,
+                is_failed=not is_stored,
+                is_reachable=is_stored or (error is not None and not is_probed),
+            )
         again = self._post.settle(queue, sent, command, error, is_ordered=False)
         if again.messages:
-            self._send_again(again)
+            self._again += again.messages
+            if self._again_timer is None:
+                self._again_timer = (
+                    self._loop.call_later(again.pause_s, self._pump_again)
+                    if again.pause_s
+                    else self._loop.call_soon(self._pump_again)
+                )
 
     def _choose(self, failed_broker: str) -> tuple[MessageQueue, Channel | None]:
         """Return the next queue in turn that can be reached, best on another broker."""
@@ -201,32 +214,6 @@ class FreeLane:
             if rank > best_rank:
                 best, best_rank = (queue, channel), rank
         return best or (queues[self._next % count], None)
-
-    def _note(
-        self,
-        faults: BrokerFaults,
-        broker_name: str,
-        sent_at: float,
-        command: Command | None,
-        error: ClientError | None,
-    ) -> None:
-        """Tell how a send went: in time, late, refused, or not at all."""
-        is_stored = command is not None and self._post.is_stored(command)
-        faults.note(
-            broker_name,
-            self._post.clock.monotonic() - sent_at,
-            is_failed=not is_stored,
-            is_reachable=is_stored or (error is not None and not self._post.settings.probe_brokers),
-        )
-
-    def _send_again(self, again: Again) -> None:
-        self._again += again.messages
-        if self._again_timer is None:
-            self._again_timer = (
-                self._loop.call_later(again.pause_s, self._pump_again)
-                if again.pause_s
-                else self._loop.call_soon(self._pump_again)
-            )
 
     def _pump_again(self) -> None:
         self._again_timer = None
@@ -295,12 +282,11 @@ class TopicLanes:
 
     def put(self, one: Outgoing) -> None:
         """Take a message."""
-        if one.place is None and self._queues:
-            self._free.put(one)
-        elif not self._queues or self._next_queues is not None or self._held:
-            self._held.append(one)
+        is_settled = one.place is None or (self._next_queues is None and not self._held)
+        if self._queues and is_settled:
+            self._pass_on(one)
         else:
-            self._put_ordered(one, one.place)
+            self._held.append(one)
 
     def expire(self) -> None:
         """End the messages here whose deadline has passed."""
@@ -324,10 +310,13 @@ class TopicLanes:
         for one in self._held:
             one.error = str(error)
 
-    def _put_ordered(self, one: Outgoing, place: Place | None) -> None:
-        assert place is not None, "who is put in order has a place"
+    def _pass_on(self, one: Outgoing) -> None:
+        """Give a message to its lane."""
+        if one.place is None:
+            self._free.put(one)
+            return
         try:
-            queue = queue_at(place, self._queues)
+            queue = queue_at(one.place, self._queues)
         except ClientError as error:
             self._post.fail(one, error)
             return
@@ -353,7 +342,4 @@ class TopicLanes:
     def _release(self) -> None:
         held, self._held = self._held, deque()
         for one in held:
-            if one.place is None:
-                self._free.put(one)
-            else:
-                self._put_ordered(one, one.place)
+            self._pass_on(one)

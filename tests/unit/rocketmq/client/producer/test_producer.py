@@ -1,6 +1,7 @@
 """What a producer promises: outcomes, order, deadlines, limits."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -396,6 +397,29 @@ def test_closing_without_flush_ends_what_is_unanswered(world: Any) -> None:
         await sender.close(flush=False)
         results = await asyncio.gather(*futures, return_exceptions=True)
         assert [NotConnected] * 3 == [type(one) for one in results]
+
+    world.run(main)
+
+
+@pytest.mark.parametrize("error", [None, ValueError, asyncio.CancelledError])
+def test_only_a_cancelled_block_gives_up_what_is_unanswered(world: Any, error: Any) -> None:
+    """Any other end of an `async with`, an error too, waits until all is stored."""
+
+    async def main() -> None:
+        release = world.hold(RequestCode.SEND_MESSAGE_V2)
+        asyncio.get_running_loop().call_later(1, release)
+        ended = contextlib.suppress(error) if error else contextlib.nullcontext()
+        with ended:
+            async with producer(world) as sender:
+                reply = sender.send_soon(Message("t", b"x"))
+                await asyncio.sleep(0.5)
+                if error:
+                    raise error
+        if error is asyncio.CancelledError:
+            with pytest.raises(NotConnected, match="was closed before an answer came"):
+                await reply
+        else:
+            assert (await reply).queue_offset == 0
 
     world.run(main)
 
