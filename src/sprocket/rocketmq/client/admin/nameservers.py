@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TypeVar
 
 from sprocket.rocketmq.client.admin.reach import NAMES, Reach
 from sprocket.rocketmq.client.network import granted, read
@@ -22,8 +21,6 @@ from sprocket.rocketmq.codec.headers import (
     WipeAnswer,
 )
 
-H = TypeVar("H", bound=Header)
-
 
 class NameServerAdmin:
     """What can be done with NameServers; `admin.nameserver`. Changes go to every one of them."""
@@ -40,7 +37,7 @@ class NameServerAdmin:
         """Return a value, or None if there is none."""
         header = Key(namespace=namespace, key=key)
         command = await self._find(RequestCode.GET_KV_CONFIG, header)
-        return None if command is None else _header(command, ValueAnswer).value
+        return None if command is None else read(NAMES, partial(command.header, ValueAnswer)).value
 
     async def delete(self, namespace: str, key: str) -> None:
         """Drop a value; one that is not there is no error."""
@@ -86,7 +83,7 @@ class NameServerAdmin:
             NoRoute: There is no broker of that name.
         """
         found = await self._permit(broker, RequestCode.WIPE_WRITE_PERM_OF_BROKER)
-        return max(_header(one, WipeAnswer).wipe_topic_count for one in found)
+        return max(read(NAMES, partial(one.header, WipeAnswer)).wipe_topic_count for one in found)
 
     async def add_write_permission(self, broker: str) -> int:
         """Have producers send to a broker again.
@@ -98,12 +95,8 @@ class NameServerAdmin:
             NoRoute: There is no broker of that name.
         """
         found = await self._permit(broker, RequestCode.ADD_WRITE_PERM_OF_BROKER)
-        return max(_header(one, AddAnswer).add_topic_count for one in found)
+        return max(read(NAMES, partial(one.header, AddAnswer)).add_topic_count for one in found)
 
     async def _permit(self, broker: str, code: RequestCode) -> list[Command]:
         await self._reach.masters(broker=broker)
         return await self._reach.names_each(code, BrokerNameOnly(broker_name=broker))
-
-
-def _header(command: Command, kind: type[H]) -> H:
-    return read(NAMES, lambda: command.header(kind))

@@ -116,7 +116,21 @@ class ClientInstance:
         """Take a group out that has joined, and tell the brokers that can be reached."""
         self._producers.discard(producer)
         self._consumers.pop(consumer, None)
-        await self._leave_all([self._leaving(producer=producer, consumer=consumer)])
+        header = UnregisterClient(
+            client_id=self.client_id,
+            producer_group=producer or None,
+            consumer_group=consumer or None,
+        )
+        async with asyncio.TaskGroup() as group:
+            for address in self.routes.broker_addresses(masters_only=False):
+                if self.connections.open_channel(address) is not None:
+                    group.create_task(self._leave(address, header))
+
+    async def _leave(self, address: str, header: UnregisterClient) -> None:
+        try:
+            await self.connections.call(address, RequestCode.UNREGISTER_CLIENT, header)
+        except ClientError as error:
+            _log.info("broker not told that we leave", broker=address, error=str(error))
 
     def _keep_fresh(self) -> None:
         if not self._is_kept_fresh:
@@ -192,34 +206,9 @@ class ClientInstance:
 
     async def close(self) -> None:
         """Take leave of the brokers that can be reached, and close everything."""
-        leaving = [self._leaving(producer=group) for group in self._producers]
-        leaving += [self._leaving(consumer=group) for group in self._consumers]
-        self._producers.clear()
-        self._consumers.clear()
-        await self._leave_all(leaving)
+        for group in list(self._producers):
+            await self.leave(producer=group)
+        for group in list(self._consumers):
+            await self.leave(consumer=group)
         self.connections.close()
         await self.tasks.close()
-
-    def _leaving(self, *, producer: str = "", consumer: str = "") -> UnregisterClient:
-        return UnregisterClient(
-            client_id=self.client_id,
-            producer_group=producer or None,
-            consumer_group=consumer or None,
-        )
-
-    async def _leave_all(self, headers: Sequence[UnregisterClient]) -> None:
-        addresses = [
-            address
-            for address in self.routes.broker_addresses(masters_only=False)
-            if self.connections.open_channel(address) is not None
-        ]
-        async with asyncio.TaskGroup() as group:
-            for address in addresses:
-                group.create_task(self._leave(address, headers))
-
-    async def _leave(self, address: str, headers: Sequence[UnregisterClient]) -> None:
-        for header in headers:
-            try:
-                await self.connections.call(address, RequestCode.UNREGISTER_CLIENT, header)
-            except ClientError as error:
-                _log.info("broker not told that we leave", broker=address, error=str(error))

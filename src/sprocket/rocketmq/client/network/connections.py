@@ -24,7 +24,7 @@ from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.remoting import Channel, Connect, OnRequest, open_channel
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings
-from sprocket.runtime.tasks import Tasks
+from sprocket.runtime.tasks import Tasks, is_end_of
 
 _log = log.get_logger(__name__)
 T = TypeVar("T")
@@ -43,13 +43,8 @@ not lose its connections: RocketMQ may keep the lost one as a second member of t
 class Connections:
     """Everything this client says over the network goes through here.
 
-    Args:
-        settings: Timeouts.
-        clock: For deadlines.
-        tasks: Owns the attempts to connect.
-        on_request: Called with requests that a broker sends by itself.
-        on_open: Called with the address of each new connection.
-        connect: The driver's `connect`, or a double of it.
+    `on_request` is called with what a broker asks by itself, `on_open` with the address of each new
+    connection.
 
     Threads: event loop only.
     """
@@ -99,8 +94,8 @@ class Connections:
             self._opening[address] = opening
         try:
             outcome = await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            if opening.cancelled() and not _is_cancelled():
+        except asyncio.CancelledError as error:
+            if opening.cancelled() and not is_end_of(asyncio.current_task(), error):
                 raise NotConnected("this client was closed while it connected") from None
             raise
         if isinstance(outcome, ClientError):
@@ -202,10 +197,3 @@ class Connections:
                 " (ClientSettings(tls=…), --tls)"
             )
         channel.lost(NotConnected(text))
-
-
-def _is_cancelled() -> bool:
-    """Whether the task that asks is to end, and not only what it waited for."""
-    task = asyncio.current_task()
-    assert task is not None, "who waits is a task"
-    return bool(task.cancelling())

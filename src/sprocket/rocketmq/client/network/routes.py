@@ -137,13 +137,13 @@ class Routes:
             NoSuchTopic: None knows the topic, and none did before.
             NoRoute: No NameServer answered.
         """
-        command = await self._names.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, _asking(topic))
-        if command.code == ResponseCode.TOPIC_NOT_EXIST:
+        route = await self._ask(topic)
+        if route is None:
             known = self._routes.get(topic)
             if known is None:
                 raise NoSuchTopic(f"no NameServer knows topic {topic!r}; {_HELP}")
             return known
-        self._keep(topic, _read(command))
+        self._keep(topic, route)
         self._templates.discard(topic)
         return self._routes[topic]
 
@@ -160,14 +160,11 @@ class Routes:
             return await self.find(topic)
         except NoSuchTopic:
             pass
-        command = await self._names.request(
-            RequestCode.GET_ROUTEINFO_BY_TOPIC, _asking(TEMPLATE_TOPIC)
-        )
-        if command.code == ResponseCode.TOPIC_NOT_EXIST:
+        route = await self._ask(TEMPLATE_TOPIC)
+        if route is None:
             raise NoSuchTopic(
                 f"topic {topic!r} does not exist and no broker would create it; {_HELP}"
             )
-        route = _read(command)
         queues = [
             structs.replace(
                 one,
@@ -179,6 +176,16 @@ class Routes:
         self._templates.add(topic)
         self._keep(topic, structs.replace(route, queues=queues))
         return self._routes[topic]
+
+    async def _ask(self, topic: str) -> TopicRoute | None:
+        """Return the route of a topic as the NameServers see it now, None if there is none."""
+        header = GetRoute(topic=topic, accept_standard_json_only=True)
+        command = await self._names.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        if command.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        if command.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(command.code, f"the NameServer gave no route: {command.remark}")
+        return read("the NameServer", lambda: bodies.decode(TopicRoute, command.body))
 
     async def no_such(self, topic: str) -> NoSuchTopic:
         """Return the error for a topic that is not there; it names the nearest that is.
@@ -317,13 +324,3 @@ def _fixed_queues(topic: str, order_conf: str) -> list[MessageQueue]:
             return []
         queues += [MessageQueue(topic, broker_name, number) for number in range(int(count))]
     return queues
-
-
-def _asking(topic: str) -> GetRoute:
-    return GetRoute(topic=topic, accept_standard_json_only=True)
-
-
-def _read(command: Command) -> TopicRoute:
-    if command.code != ResponseCode.SUCCESS:
-        raise BrokerRefused(command.code, f"the NameServer gave no route: {command.remark}")
-    return read("the NameServer", lambda: bodies.decode(TopicRoute, command.body))
