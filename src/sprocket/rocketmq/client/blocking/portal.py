@@ -70,10 +70,8 @@ class Runner:
         """End as the awaited client does, then its own thread.
 
         May be called again, and by several threads: each returns when all has ended. The loop can
-        be called until the client has ended, for what a thread has in hand is part of that.
-
-        Args:
-            end: Awaited in place of the client's `close`.
+        be called until the client has ended, for what a thread has in hand is part of that. `end`
+        is awaited in place of the client's `close`.
         """
         if self._portal is not None:
             self._portal.assert_elsewhere()

@@ -30,7 +30,6 @@ from sprocket.rocketmq.client.consumer.plan import (
     Listener,
 )
 from sprocket.rocketmq.client.consumer.queues import (
-    SAMPLE_S,
     Assignment,
     BrokerLedger,
     Consumption,
@@ -61,10 +60,7 @@ _log = log.get_logger(__name__)
 class ConsumerCore:
     """One consumer, from before it is open until it is closed.
 
-    Args:
-        plan: What is wanted, except for what is in the options.
-        where: NameServers, or a client to share.
-        options: Of the plan, and of a client that is not shared.
+    The options are those that the plan takes, and those of a client that is not shared.
 
     Raises:
         InvalidMessage: The group's name is illegal.
@@ -81,13 +77,7 @@ class ConsumerCore:
         self._closing = asyncio.Lock()
 
     async def start(self) -> None:
-        """Join the group, and read what was subscribed to.
-
-        Raises:
-            InvalidMessage: `start` is none of what it may be.
-            ClientError: The client that is shared has a consumer of this group, or there is no
-                place for the offsets of one that broadcasts.
-        """
+        """Join the group, and read what was subscribed to; errors as of `PushConsumer.start`."""
         self.lease.begin()
         try:
             self._open = OpenConsumer(self._plan, self.lease, self.subscriptions)
@@ -121,7 +111,7 @@ class ConsumerCore:
         clock: Clock | None = None if self._open is None else self.lease.instance.clock
         self.subscriptions.add(topic, expression, clock)
         if self._open is not None:
-            await self._open.share_out(topic)
+            await self._open.member.announce(topic)
 
     async def unsubscribe(self, topic: str) -> None:
         """Read nothing more of a topic."""
@@ -149,7 +139,6 @@ class OpenConsumer:
         self._plan = plan
         self._lease = lease
         self._subscriptions = subscriptions
-        self._is_sharing = False
         self._at_end = AsyncExitStack()
         self.instance = instance = lease.instance
         self.polling = PollBuffer()
@@ -160,7 +149,7 @@ class OpenConsumer:
             plan, instance.brokers, subscriptions, self._consumption, self.offsets
         )
         self.assignment = Assignment(plan, lease, self.offsets, pulling)
-        self._member = GroupMember(plan, lease, subscriptions, self.assignment)
+        self.member = GroupMember(plan, lease, subscriptions, self.assignment)
 
     def _ledger(self) -> Ledger:
         """Return where offsets are written down."""
@@ -185,18 +174,14 @@ class OpenConsumer:
         )
 
     async def begin(self) -> None:
-        """Join the group, and read what was subscribed to.
-
-        Raises:
-            ClientError: The client that is shared has a consumer of this group.
-        """
+        """Join the group, and read what was subscribed to. Raises ClientError if it is there."""
         plan, tasks = self._plan, self._lease.tasks
         if not plan.is_polled and not plan.is_broadcast:
             self._subscriptions.add(RETRY_PREFIX + plan.group, ALL, self.instance.clock)
         directives = Directives(
             plan,
             self._lease,
-            self._member.wake,
+            self.member.wake,
             self.assignment,
             self.offsets,
             self._subscriptions,
@@ -205,25 +190,18 @@ class OpenConsumer:
         self._lease.join_as_consumer(plan.group, JoinedGroup(heartbeat, directives.requested))
         if not plan.is_polled or plan.is_auto_commit:
             tasks.spawn(self._store_offsets(), "store offsets")
-        tasks.spawn(self._sample(), "sample")
+        tasks.spawn(self.assignment.counts.run(), "sample")
         if plan.needs_locks:
             tasks.spawn(self._renew_locks(), "renew locks")
         if isinstance(self._consumption, ConcurrentConsumption) and not plan.is_broadcast:
             tasks.spawn(self._give_back_late(self._consumption), "give back late messages")
         for topic in list(self._subscriptions):
-            await self.share_out(topic)
-
-    async def share_out(self, topic: str) -> None:
-        """Read the queues of a topic that fall to this member, from now on."""
-        if not self._is_sharing:
-            self._is_sharing = True
-            self._member.begin()
-        await self._member.announce(topic)
+            await self.member.announce(topic)
 
     async def end(self) -> None:
         """Let the listener return, store the offsets, release the queues."""
         close_wait_ms = self._plan.settings.close_wait_ms
-        await self._member.end()
+        await self.member.end()
         if self._plan.is_polled and self._plan.is_auto_commit:
             self.assignment.note_positions()
         try:
@@ -243,12 +221,7 @@ class OpenConsumer:
             await asyncio.sleep(self._plan.settings.commit_ms / 1000)
             if self._plan.is_polled:
                 self.assignment.note_positions()
-            await self.offsets.store_all()
-
-    async def _sample(self) -> None:
-        while True:
-            await asyncio.sleep(SAMPLE_S)
-            self.assignment.counts.sample()
+            await self.offsets.store()
 
     async def _give_back_late(self, consumption: ConcurrentConsumption) -> None:
         """Give back what the listener does not end with."""

@@ -47,12 +47,6 @@ class GroupMember:
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self) -> None:
-        """Start the rounds."""
-        self._lease.watch(self._instance.on_broker_open, self.wake)
-        self._lease.watch(self._instance.routes.on_change, self._route_changed)
-        self._task = self._lease.tasks.spawn(self._rounds(), "rebalance")
-
     async def end(self) -> None:
         """Stop the rounds; the queues stay as they are."""
         if self._task is not None:
@@ -64,25 +58,27 @@ class GroupMember:
         self._woken.set()
 
     async def announce(self, topic: str) -> None:
-        """Tell the brokers of a topic that was subscribed to, then share out its queues."""
+        """Tell the brokers of a topic that was subscribed to, then share out its queues.
+
+        The rounds begin with the first topic.
+        """
+        if self._task is None:
+            self._lease.watch(self._instance.on_broker_open, self.wake)
+            self._lease.watch(self._instance.routes.on_change, self._route_changed)
+            self._task = self._lease.tasks.spawn(self._rounds(), "rebalance")
         try:
             await self._instance.routes.find(topic)
         except ClientError as error:
             if isinstance(error, NoSuchTopic):
                 self._assignment.expect(topic)
-                await self._find_brokers()
+                # the template's route names brokers: they and administrators learn of the group
+                # before its topic exists
+                with contextlib.suppress(ClientError):  # where topics are not made by themselves
+                    await self._instance.routes.find(TEMPLATE_TOPIC)
             if not topic.startswith(RETRY_PREFIX):
                 _log.warning("topic cannot be read yet; trying on", topic=topic, error=str(error))
         await self._instance.heartbeat_all()
         self.wake()
-
-    async def _find_brokers(self) -> None:
-        """Learn which brokers there are where no route says so: by the template of new topics.
-
-        So they, and administrators, learn of the group before its topic exists.
-        """
-        with contextlib.suppress(ClientError):  # where topics are not made by themselves
-            await self._instance.routes.find(TEMPLATE_TOPIC)
 
     def _route_changed(self, topic: str) -> None:
         if topic in self._subscriptions:

@@ -1,7 +1,6 @@
 """Receiving messages by polling: users decide when they read, and may go back."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from types import TracebackType
 from typing import Self, Unpack
 
 from sprocket.base import log
@@ -71,13 +70,8 @@ class LitePullConsumer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close(is_done=error is None)
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(is_done=kind is None)
 
     async def start(self) -> None:
         """Begin; topics that were subscribed to already are read from now on.
@@ -178,22 +172,19 @@ class LitePullConsumer:
         first, last = await self.min_offset(queue), await self.max_offset(queue)
         if not first <= offset <= last:
             raise InvalidMessage(f"offset {offset} of {queue}: expected {first} to {last}")
-        await self._move(queue, QueueOffset(offset))
+        await self._core.opened.assignment.move(queue, QueueOffset(offset))
 
     async def seek_to_begin(self, *queues: MessageQueue) -> None:
         """Go on at the oldest message of these queues, or of all."""
         for queue in queues or self.queues:
             self._held(queue)
-            await self._move(queue, await self.min_offset(queue))
+            await self._core.opened.assignment.move(queue, await self.min_offset(queue))
 
     async def seek_to_end(self, *queues: MessageQueue) -> None:
         """Go on behind the newest message of these queues, or of all."""
         for queue in queues or self.queues:
             self._held(queue)
-            await self._move(queue, await self.max_offset(queue))
-
-    async def _move(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        await self._core.opened.assignment.move(queue, offset)
+            await self._core.opened.assignment.move(queue, await self.max_offset(queue))
 
     def pause(self, *queues: MessageQueue) -> None:
         """Give nothing more of these queues, or of any, until `resume`."""
@@ -223,7 +214,7 @@ class LitePullConsumer:
         else:
             for queue, offset in offsets.items():
                 parts.offsets.overwrite(queue, QueueOffset(offset))
-        if not await parts.offsets.store_all():
+        if not await parts.offsets.store():
             raise ClientError("not all offsets could be stored; commit again, or see the log")
 
     async def committed(self, queue: MessageQueue) -> QueueOffset | None:

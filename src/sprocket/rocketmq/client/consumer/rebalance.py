@@ -32,15 +32,10 @@ of who asks, one of those; returns the queues that this one reads. One of this m
 def allocate(
     strategy: Strategy, queues: Collection[MessageQueue], members: Collection[str], me: str
 ) -> list[MessageQueue]:
-    """Return the queues that `me` reads, by a strategy.
+    """Return the queues of one topic that `me` reads, by a strategy; who is no member, gets none.
 
-    Args:
-        strategy: How to share out.
-        queues: All queues of one topic.
-        members: Client ids of the group, in any order. A broker names a client twice while it
-            holds two connections of it, as after a lost one; Java's clients then leave the share
-            of the ghost unread, here it is one member.
-        me: One of them; anybody else gets nothing.
+    A broker names a client twice while it holds two connections of it, as after a lost one. Java's
+    clients then leave the share of the ghost unread; here it is one member.
 
     Raises:
         InvalidMessage: The strategy raised something, or gave a queue that does not exist.

@@ -30,18 +30,18 @@ class ListenerCalls:
 
     def __init__(self, listener: Listener, clock: Clock) -> None:
         self._listener = listener
-        self._clock = clock
+        self.clock = clock
 
     async def call(self, held: ProcessQueue, chunk: Chunk) -> Failure | None:
         """Hand out one chunk; return what of it is not done, None if everything is."""
-        began = chunk.begun_at = self._clock.monotonic()
+        began = chunk.begun_at = self.clock.monotonic()
         count = len(chunk.messages)
         held.call_begins()
         try:
             failure = await call(self._listener, chunk.messages)
         finally:
             held.call_ends()
-        ended = held.consumed_at = self._clock.monotonic()
+        ended = held.consumed_at = self.clock.monotonic()
         counts = held.counts
         counts.calls += 1
         counts.consume_s += ended - began
@@ -52,10 +52,6 @@ class ListenerCalls:
             counts.failed += len(failure.rest)
             counts.consumed += count - len(failure.rest)
         return failure
-
-    def now(self) -> float:
-        """Return the time on the clock that dates the calls."""
-        return self._clock.monotonic()
 
 
 class ConcurrentConsumption:
@@ -80,9 +76,6 @@ class ConcurrentConsumption:
         self._ready: asyncio.Queue[tuple[ProcessQueue, Chunk]] = asyncio.Queue()
         for number in range(plan.settings.call_count_max):
             tasks.spawn(self._work(), f"listener {number}")
-
-    def began(self, held: ProcessQueue) -> None:
-        """Do nothing; workers are shared by all queues."""
 
     def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
         """Queue chunks for the next free worker."""
@@ -138,7 +131,7 @@ class ConcurrentConsumption:
 
         What the broker does not take stays with the listener.
         """
-        latest = self._calls.now() - self._settings.consume_timeout_ms / 1000
+        latest = self._calls.clock.monotonic() - self._settings.consume_timeout_ms / 1000
         for held in helds:
             for chunk in held.begun_before(latest):
                 await self._return(held, chunk, TIMEOUT_LEVEL)
@@ -166,12 +159,10 @@ class OrderlyConsumption:
         self._settings = plan.settings
         self._needs_locks = plan.needs_locks
 
-    def began(self, held: ProcessQueue) -> None:
-        """Give the queue a worker of its own."""
-        held.listener_task = self._tasks.spawn(self._work(held), f"listener {held.queue}")
-
-    def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
-        """Do nothing; the queue's worker waits for them."""
+    def pulled(self, held: ProcessQueue, _: Sequence[Chunk]) -> None:
+        """Leave chunks to the queue's own worker, which begins with the first of them."""
+        if held.listener_task is None:
+            held.listener_task = self._tasks.spawn(self._work(held), f"listener {held.queue}")
 
     async def _work(self, held: ProcessQueue) -> None:
         while True:
@@ -180,7 +171,7 @@ class OrderlyConsumption:
             assert chunk is not None, "a chunk has arrived"
             if held.is_dropped or held.is_stopping:
                 return
-            if self._needs_locks and not held.is_locked(self._calls.now()):
+            if self._needs_locks and not held.is_locked(self._calls.clock.monotonic()):
                 await asyncio.sleep(self._settings.suspend_ms / 1000)
                 continue
             failure = await self._calls.call(held, chunk)

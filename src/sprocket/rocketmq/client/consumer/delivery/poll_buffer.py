@@ -38,9 +38,6 @@ class PollBuffer:
         self._arrived = asyncio.Event()
         self._in_hand: _InHand | None = None
 
-    def began(self, held: ProcessQueue) -> None:
-        """Do nothing; nobody works on a queue of its own."""
-
     def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
         """Keep chunks until they are asked for."""
         self._ready.extend((held, chunk) for chunk in chunks)

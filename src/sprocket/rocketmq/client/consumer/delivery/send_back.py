@@ -49,9 +49,7 @@ class SendBack:
     ) -> list[ReceivedMessage]:
         """Give messages back, in the order of their queue; return those that no broker took.
 
-        Args:
-            messages: At least one.
-            level: Delay level; 0 lets the broker choose, negative is for the dead letters.
+        Of the delay levels 0 lets the broker choose, and a negative one is for the dead letters.
         """
         if self._plan.is_broadcast:
             _log.warning("messages dropped", messages=len(messages), first=messages[0].message_id)

@@ -5,7 +5,6 @@ written down by a ledger: at the brokers, or in a file.
 """
 
 from sprocket.rocketmq.client.consumer.queues.assignment import Assignment, Locks
-from sprocket.rocketmq.client.consumer.queues.consume_counts import SAMPLE_S
 from sprocket.rocketmq.client.consumer.queues.offset_file import FileLedger
 from sprocket.rocketmq.client.consumer.queues.offsets import BrokerLedger, Ledger, Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import NEVER, Chunk, ProcessQueue
@@ -13,7 +12,6 @@ from sprocket.rocketmq.client.consumer.queues.queue_puller import Consumption, Q
 
 __all__ = [
     "NEVER",
-    "SAMPLE_S",
     "Assignment",
     "BrokerLedger",
     "Chunk",

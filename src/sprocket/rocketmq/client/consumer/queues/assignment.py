@@ -208,7 +208,9 @@ class Assignment:
         self._held[queue] = held
         self._share_limits()
         _log.debug("queue taken", queue=str(queue), offset=start)
-        held.pull_task = self._tasks.spawn(self._pulling.run(held, self._moved), f"pull {queue}")
+        held.pull_task = self._tasks.spawn(
+            self._pulling.run(held, self._began_anew), f"pull {queue}"
+        )
 
     def _share_limits(self) -> None:
         """Give each queue its part of what all may have together."""
@@ -231,10 +233,6 @@ class Assignment:
             if await self._began_anew(held, offset):
                 return True
         return False
-
-    async def _moved(self, held: ProcessQueue, offset: QueueOffset) -> None:
-        """Go on at the nearest offset that a queue has, unless it was moved or given up."""
-        await self._began_anew(held, offset)
 
     async def _began_anew(self, held: ProcessQueue, offset: QueueOffset) -> bool:
         """Begin a queue anew at another offset, once the listener has returned.
@@ -321,7 +319,7 @@ class Assignment:
         """Store all offsets and release all locks."""
         for held in self._held.values():
             held.is_dropped = True
-        await self._offsets.store_all()
+        await self._offsets.store()
         if self._locks is not None:
             await self._locks.release(list(self._held))
         self._held.clear()

@@ -4,6 +4,7 @@ Counted are the messages that it pulled, handed to the listener and failed with,
 and calls took.
 """
 
+import asyncio
 from collections import deque
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from msgspec import Struct
 from sprocket.base.clock import Clock
 from sprocket.rocketmq.codec.bodies import TopicInfo
 
-SAMPLE_S = 10.0
+_SAMPLE_S = 10.0
 """How often the sums are looked at; rates are those of the last minute."""
 _SAMPLES = 7
 _HOUR_SAMPLES = 361
@@ -47,8 +48,14 @@ class ConsumeCounts:
             self._failures[topic] = deque([0], _HOUR_SAMPLES)
         return found
 
+    async def run(self) -> None:
+        """Remember the sums from time to time, until cancelled."""
+        while True:
+            await asyncio.sleep(_SAMPLE_S)
+            self.sample()
+
     def sample(self) -> None:
-        """Remember the sums as they are now; call it every `SAMPLE_S` seconds."""
+        """Remember the sums as they are now."""
         now = self._clock.monotonic()
         for topic, sums in self._topics.items():
             copy = TopicCounts(**{name: getattr(sums, name) for name in sums.__struct_fields__})

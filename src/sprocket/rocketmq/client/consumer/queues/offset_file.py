@@ -90,7 +90,7 @@ class FileLedger:
         """Replace the file, with the offsets of other queues that were in it."""
         loaded = self._loaded()
         loaded.update(offsets)
-        data = _encode(loaded)
+        data = bodies.encode(OffsetList(dict(sorted(loaded.items()))))
         ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
         def written(_: None, error: BaseException | None) -> None:
@@ -114,9 +114,12 @@ class FileLedger:
         """Return what the best file says that can be read."""
         for path in self._candidates():
             is_java = os.path.basename(path) in _JAVA_NAMES
-            decode = bodies.decode_offsets if is_java else _decode
             try:
-                found = decode(read_file(self._disk, path))
+                data = read_file(self._disk, path)
+                if is_java:
+                    found = bodies.decode_offsets(data)
+                else:
+                    found = bodies.decode_request(OffsetList, data).offsets
             except FileMissing:
                 continue
             except (StoreError, WireError) as error:
@@ -172,11 +175,3 @@ def _claim(disk: Disk, root: str, owner: str, group: str) -> tuple[str, Lock]:
                 f"offsets of group {group} cannot be kept: {error}; see broadcast_folder"
             ) from error
     raise ClientError(f"{_FOLDERS_MAX} consumers of group {group} broadcast on this machine")
-
-
-def _encode(offsets: Mapping[MessageQueue, int]) -> bytes:
-    return bodies.encode(OffsetList(dict(sorted(offsets.items()))))
-
-
-def _decode(data: bytes) -> dict[MessageQueue, int]:
-    return bodies.decode_request(OffsetList, data).offsets

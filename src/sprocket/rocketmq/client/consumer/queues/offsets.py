@@ -1,7 +1,7 @@
 """How far a group is in each queue: noted here, and written down from time to time."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from sprocket.base import log
@@ -98,18 +98,14 @@ class Offsets:
         self._noted.pop(queue, None)
         self._stored.pop(queue, None)
 
-    async def store(self, queue: MessageQueue) -> bool:
-        """Store the offset of one queue, if it has changed; say whether that went well."""
-        return await self._store([queue])
+    async def store(self, *queues: MessageQueue) -> bool:
+        """Store the offsets of these queues, or of all, that have changed; say if that went well.
 
-    async def store_all(self) -> bool:
-        """Store every offset that has changed; what fails is logged and tried at the next call."""
-        return await self._store(list(self._noted))
-
-    async def _store(self, queues: Collection[MessageQueue]) -> bool:
+        What fails is logged and tried at the next call.
+        """
         changed = {
             queue: self._noted[queue]
-            for queue in queues
+            for queue in queues or self._noted
             if queue in self._noted and self._noted[queue] != self._stored.get(queue)
         }
         if not changed:

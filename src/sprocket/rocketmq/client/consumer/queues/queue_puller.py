@@ -33,9 +33,6 @@ _log = log.get_logger(__name__)
 class Consumption(Protocol):
     """One way to hand out what was pulled."""
 
-    def began(self, held: ProcessQueue) -> None:
-        """Take notice of a queue that is held from now on."""
-
     def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
         """Take chunks that were put into `held`."""
 
@@ -62,13 +59,12 @@ class QueuePuller:
         self._commits = not plan.is_broadcast and not plan.is_polled
 
     async def run(
-        self, held: ProcessQueue, moved: Callable[[ProcessQueue, QueueOffset], Awaitable[None]]
+        self, held: ProcessQueue, moved: Callable[[ProcessQueue, QueueOffset], Awaitable[object]]
     ) -> None:
         """Pull one queue until it is dropped.
 
         If it does not have the offset wanted, `moved` gets the nearest that it has, and this ends.
         """
-        self._consumption.began(held)
         loop = asyncio.get_running_loop()
         is_failing = False
         while not held.is_dropped:

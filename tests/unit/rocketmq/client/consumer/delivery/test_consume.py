@@ -85,11 +85,34 @@ def test_concurrent_calls_are_limited() -> None:
 
         bench = Bench(listener, call_count_max=3)
         consumption = bench.concurrent()
-        consumption.began(bench.held)
         consumption.pulled(bench.held, bench.put(9))
         await asyncio.sleep(3.5)
         assert most == 3
         assert bench.offsets.get(QUEUE) == 9
+        await bench.tasks.close()
+
+    virtual_time.run(main())
+
+
+def test_an_orderly_queue_has_one_call_however_often_it_is_pulled() -> None:
+    """What the second pull brings waits for what the first has brought."""
+
+    async def main() -> None:
+        got: list[int] = []
+
+        async def listener(messages: list[ReceivedMessage]) -> None:
+            got.append(messages[0].queue_offset)
+            await asyncio.sleep(1)
+
+        bench = Bench(listener)
+        consumption = bench.orderly()
+        consumption.pulled(bench.held, bench.put(1))
+        await asyncio.sleep(0.5)
+        consumption.pulled(bench.held, bench.put(2))
+        await asyncio.sleep(0.4)
+        assert got == [0]
+        await asyncio.sleep(2)
+        assert got == [0, 1, 2]
         await bench.tasks.close()
 
     virtual_time.run(main())
@@ -138,7 +161,6 @@ def test_a_dropped_queue_is_neither_handed_out_nor_noted() -> None:
                 go.clear()
                 bench = Bench(listener, call_count_max=1)
                 consumption = make(bench)
-                consumption.began(bench.held)
                 consumption.pulled(bench.held, bench.put(2))
                 await asyncio.sleep(1)
                 bench.held.is_dropped = True
@@ -205,7 +227,6 @@ def test_no_error_of_a_listener_ends_its_worker(make: Any, error: BaseException)
 
         bench = Bench(listener, call_count_max=1)
         consumption = make(bench)
-        consumption.began(bench.held)
         consumption.pulled(bench.held, bench.put(2))
         await asyncio.sleep(60)
         assert sorted(got) == [0, 0, 1]

@@ -1,14 +1,18 @@
 """Rates are those of the last minute, failures those of the last hour."""
 
-from sprocket.rocketmq.client.consumer.queues import SAMPLE_S
+import asyncio
+
+from tests import virtual_time
+from tests.virtual_time import LoopClock
+
 from sprocket.rocketmq.client.consumer.queues.consume_counts import ConsumeCounts
 from sprocket.testing.clock import FakeClock
 
 
 def advance(clock: FakeClock, counts: ConsumeCounts, seconds: float) -> None:
     """Let time pass, with samples as a consumer takes them."""
-    for _ in range(int(seconds / SAMPLE_S)):
-        clock.advance(int(1000 * SAMPLE_S))
+    for _ in range(int(seconds / 10)):
+        clock.advance(10_000)
         counts.sample()
 
 
@@ -41,6 +45,22 @@ def test_failures_of_the_last_hour() -> None:
     assert counts.infos()["t"].failures == 5
     advance(clock, counts, 120)
     assert counts.infos()["t"].failures == 0
+
+
+def test_a_consumer_that_runs_forgets_what_is_old() -> None:
+    """Nobody has to ask for samples; what was counted a minute ago is no rate any more."""
+
+    async def main() -> None:
+        counts = ConsumeCounts(LoopClock())
+        counts.of("t").consumed += 600
+        running = asyncio.ensure_future(counts.run())
+        await asyncio.sleep(59)
+        assert counts.infos()["t"].consume_rate > 1
+        await asyncio.sleep(62)
+        assert counts.infos()["t"].consume_rate == 0
+        running.cancel()
+
+    virtual_time.run(main())
 
 
 def test_a_topic_has_one_entry() -> None:

@@ -38,14 +38,14 @@ def test_only_changes_are_stored_and_failures_are_repeated(world: Any) -> None:
         assert await offsets.store(world.queue(0))
         offsets.note(world.queue(0), QueueOffset(1))
         offsets.note(world.queue(1), QueueOffset(2))
-        await offsets.store_all()
-        await offsets.store_all()
+        await offsets.store()
+        await offsets.store()
         assert world.cluster.seen.count(RequestCode.UPDATE_CONSUMER_OFFSET) == 2
         offsets.note(world.queue(1), QueueOffset(3))
         await world.cluster.stop()
         assert not await offsets.store(world.queue(1))
         await world.cluster.start()
-        await offsets.store_all()
+        await offsets.store()
         assert world.cluster.committed == {("g", "t", 0): 1, ("g", "t", 1): 3}
         await instance.close()
 

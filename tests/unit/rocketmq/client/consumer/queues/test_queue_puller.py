@@ -30,7 +30,6 @@ class Bench:
     def __init__(self, world: Any, expression: str = "*", *, pull_messages_max: int = 10) -> None:
         self.instance = world.instance()
         self.chunks: list[Chunk] = []
-        self.begun: list[ProcessQueue] = []
         self.moves: list[int] = []
         self.offsets = Offsets("g", BrokerLedger("g", self.instance.brokers))
         limits: dict[str, Any] = {"messages_max": 100, "bytes_max": 10**6, "span_max": 1000}
@@ -41,10 +40,6 @@ class Bench:
         self.pulling = QueuePuller(
             plan, self.instance.brokers, self.subscriptions, self, self.offsets
         )
-
-    def began(self, held: ProcessQueue) -> None:
-        """Count a queue."""
-        self.begun.append(held)
 
     def pulled(self, _: ProcessQueue, chunks: Any) -> None:
         """Count chunks."""
@@ -108,7 +103,6 @@ def test_chunks_are_small_and_in_order(world: Any) -> None:
         bench = Bench(world)
         await bench.run()
         await asyncio.sleep(1)
-        assert bench.begun == [bench.held]
         assert bench.numbers() == list(range(25))
         assert max(len(chunk.messages) for chunk in bench.chunks) == 4
         await bench.instance.close()
