@@ -35,13 +35,13 @@ def test_a_batch_is_stored_as_its_records_are(new: NewBatch, at: int, crc_tail: 
     """Byte for byte, or refused for the same reason."""
     offsets = range(7, 7 + len(new.bodies))
     try:
-        plain, plain_places = record.encode_all(new.records(), offsets, at, 5, crc_tail)
+        expected = record.encode_all(new.records(), offsets, at, 5, crc_tail)
     except StoreError as error:
         with pytest.raises(type(error), match=re.escape(str(error))):
             record.encode_batch(new, 7, at, 5, crc_tail)
     else:
         data, places = record.encode_batch(new, 7, at, 5, crc_tail)
-        assert (b"".join(record.finish(data)), places) == (b"".join(plain), plain_places)
+        assert (b"".join(record.finish(data)), places) == expected
 
 
 @given(strategies.new_records(), strategies.INT64, st.booleans())

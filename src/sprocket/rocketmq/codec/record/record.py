@@ -73,6 +73,8 @@ except ImportError:  # the light install; plain Python does the same
 Encoded: TypeAlias = "bytes | batch_rows.BatchRows"
 """A record, some records, or what will be some."""
 
+_HOST_BYTES = HOST_V4_BYTES, HOST_V6_BYTES
+
 ROWS_BYTES_MAX = 512 * KIB
 """So much is written as rows at once: what stays in a core's cache between the steps of that."""
 
@@ -117,11 +119,12 @@ def _stored_properties(given: bytes, crc_tail: bool) -> bytes:
     return given
 
 
-def _fixed_part(born_host: bytes, store_host: bytes) -> struct.Struct:
-    """Return the layout for these hosts, and so their bits of the system flag."""
-    if {len(born_host), len(store_host)} - {HOST_V4_BYTES, HOST_V6_BYTES}:
-        raise WireError(f"hosts of {len(born_host)} and {len(store_host)} bytes, not 8 or 20")
-    return FIXED[(len(born_host) == HOST_V6_BYTES) + 2 * (len(store_host) == HOST_V6_BYTES)]
+def _wide_hosts(born_host: bytes, store_host: bytes) -> int:
+    """Return which of two hosts are IPv6: the number of their layout in `FIXED`."""
+    born_bytes, store_bytes = len(born_host), len(store_host)
+    if born_bytes not in _HOST_BYTES or store_bytes not in _HOST_BYTES:
+        raise WireError(f"hosts of {born_bytes} and {store_bytes} bytes, not 8 or 20")
+    return (born_bytes == HOST_V6_BYTES) + 2 * (store_bytes == HOST_V6_BYTES)
 
 
 def encoded_size(record: NewRecord, crc_tail: bool) -> int:
@@ -130,7 +133,7 @@ def encoded_size(record: NewRecord, crc_tail: bool) -> int:
     Raises:
         MessageTooLarge: Topic or properties exceed their limits.
     """
-    fixed = _fixed_part(record.born_host, record.store_host).size
+    fixed = FIXED[_wide_hosts(record.born_host, record.store_host)].size
     stored = _stored_properties(record.properties, crc_tail)
     size = fixed + len(record.body) + len(_topic_field(record.topic)[1]) + 2 + len(stored)
     return size + CRC_TAIL_BYTES if crc_tail else size
@@ -146,7 +149,7 @@ def encode(
 ) -> bytes:
     """Return the bytes to store of one record; see `encode_all`."""
     encoded, _ = encode_all([record], [queue_offset], physical_offset, stored_at_ms, crc_tail)
-    return encoded[0]
+    return encoded
 
 
 def encode_all(
@@ -155,12 +158,13 @@ def encode_all(
     physical_offset: int,
     stored_at_ms: int,
     crc_tail: bool,
-) -> tuple[list[bytes], list[int]]:
-    """Return the bytes to store of each record, their places in the log, and the place behind them.
+) -> tuple[bytes, list[int]]:
+    """Return the bytes to store of records, their places in the log, and the place behind them.
 
     The bits for IPv6 hosts in the system flag are set as needed.
 
-    It is on the hot path: one pack, one join, two checksums, and few calls beside them.
+    It is on the hot path: one pack, one join, two checksums, few calls beside them, and one more
+    join for all.
 
     Args:
         records: What to store, one behind the other.
@@ -174,13 +178,13 @@ def encode_all(
         MessageTooLarge: Topic, properties or a number exceed the width of their fields.
         WireError: The topic is not valid Unicode, or a host has neither 8 nor 20 bytes.
     """
-    encoded: list[bytes] = []
+    pieces: list[bytes] = []
     place, places = physical_offset, [physical_offset]
     join, pack_length = b"".join, I16.pack
     tail_bytes = CRC_TAIL_BYTES if crc_tail else 0
     topic_name, magic, topic = "", 0, b""
     born_bytes = store_bytes = -1
-    fixed, pack, wide_hosts = FIXED_V4, FIXED_V4.pack, 0
+    wide_hosts, fixed_bytes, pack = 0, FIXED_V4.size, FIXED_V4.pack
     for record, queue_offset in zip(records, queue_offsets, strict=True):
         if record.topic != topic_name or not topic:
             topic_name = record.topic
@@ -192,10 +196,10 @@ def encode_all(
         length = len(stored) + tail_bytes
         if len(born_host) != born_bytes or len(store_host) != store_bytes:
             born_bytes, store_bytes = len(born_host), len(store_host)
-            fixed = _fixed_part(born_host, store_host)
-            pack, wide_hosts = fixed.pack, FIXED.index(fixed) << 4
+            wide_hosts = _wide_hosts(born_host, store_host)
+            fixed_bytes, pack = FIXED[wide_hosts].size, FIXED[wide_hosts].pack
         body_bytes = len(body)
-        size = fixed.size + body_bytes + len(topic) + 2 + length
+        size = fixed_bytes + body_bytes + len(topic) + 2 + length
         try:
             head = pack(
                 size,
@@ -205,7 +209,7 @@ def encode_all(
                 record.flag,
                 queue_offset,
                 place,
-                record.sys_flag & ~HOSTS_V6 | wide_hosts,
+                record.sys_flag & ~HOSTS_V6 | wide_hosts << 4,
                 record.born_at_ms,
                 born_host,
                 stored_at_ms,
@@ -220,14 +224,14 @@ def encode_all(
                 text = f"{length} bytes of properties exceed {PROPERTIES_BYTES_MAX}"
                 raise PropertiesTooLarge(text) from error
             raise MessageTooLarge(f"a field of the record does not fit: {error}") from error
+        pieces.append(data)
         if crc_tail:
             crc = crc32(data) & 0x7FFFFFFF
             first, middle, last = crc % 1000, crc // 1000 % 1000, crc // 1_000_000
-            data = join((data, _FIRST_DIGITS[first], _DIGITS[middle], _LAST_DIGITS[last]))
-        encoded.append(data)
+            pieces += _FIRST_DIGITS[first], _DIGITS[middle], _LAST_DIGITS[last]
         place += size
         places.append(place)
-    return encoded, places
+    return join(pieces), places
 
 
 def encode_batch(
@@ -267,7 +271,7 @@ def encode_batch(
             pass  # something is too large, and `encode_all` says what
     offsets = range(queue_offset, queue_offset + len(bodies))
     each, places = encode_all(batch.records(), offsets, physical_offset, stored_at_ms, crc_tail)
-    return [b"".join(each)], places
+    return [each], places
 
 
 def finish(encoded: Sequence[Encoded]) -> list[Buffer]:
@@ -310,7 +314,8 @@ def _as_rows(
     """Return the records of a batch whose messages have the same sizes, not written yet."""
     shared, added = batch.shared, batch.added
     magic, topic = _topic_field(shared.topic)
-    fixed = _fixed_part(shared.born_host, shared.store_host)
+    wide_hosts = _wide_hosts(shared.born_host, shared.store_host)
+    fixed = FIXED[wide_hosts]
     text_bytes = texts.width + len(added) + (CRC_TAIL_BYTES if crc_tail else 0)
     behind_body = topic + I16.pack(text_bytes)
     size = fixed.size + bodies.width + len(behind_body) + text_bytes
@@ -318,7 +323,7 @@ def _as_rows(
         size,
         magic,
         *(0, shared.queue_id, 0, 0, 0),
-        shared.sys_flag & ~HOSTS_V6 | FIXED.index(fixed) << 4,
+        shared.sys_flag & ~HOSTS_V6 | wide_hosts << 4,
         shared.born_at_ms,
         shared.born_host,
         stored_at_ms,

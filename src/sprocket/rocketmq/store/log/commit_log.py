@@ -18,7 +18,7 @@ Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import pairwise
 from typing import TypeAlias
 
 from sprocket.base.disk import File, Segment, SegmentFiles, SegmentWindow
@@ -109,14 +109,15 @@ class CommitLog:
         encoded, places = record.encode_all(
             records, queue_offsets, self.end, stored_at_ms, self.crc_tail
         )
-        whole = places.pop() - self.end
-        if whole <= self._room:
-            self._take(encoded, whole)
+        if len(encoded) <= self._room:
+            self._take([encoded], len(encoded))
+            places.pop()
             return places
-        sizes = list(map(len, encoded))
-        self._check_fits(whole if together else max(sizes))
-        count = 0 if together else bisect_right(list(accumulate(sizes)), self._room)
-        self._take(encoded[:count], sum(sizes[:count]))
+        sizes = [then - place for place, then in pairwise(places)]
+        self._check_fits(len(encoded) if together else max(sizes))
+        count = 0 if together else bisect_right(places, self.end + self._room) - 1
+        fitting = encoded[: places[count] - self.end]
+        self._take([fitting], len(fitting))
         self._roll()
         rest = self.append(records[count:], queue_offsets[count:], stored_at_ms, together=together)
         return places[:count] + rest
