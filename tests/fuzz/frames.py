@@ -5,6 +5,7 @@ Everything follows from a seed, so a number is enough to see the same bytes agai
 
 import json
 import random
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -20,40 +21,12 @@ from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 
 KINDS: dict[RequestCode, type[Header]] = {
-    RequestCode.SEND_MESSAGE: headers.SendMessage,
-    RequestCode.SEND_MESSAGE_V2: headers.SendMessageV2,
-    RequestCode.SEND_BATCH_MESSAGE: headers.SendMessageV2,
-    RequestCode.PULL_MESSAGE: headers.PullMessage,
-    RequestCode.QUERY_MESSAGE: headers.QueryMessage,
-    RequestCode.QUERY_CONSUMER_OFFSET: headers.QueryConsumerOffset,
-    RequestCode.UPDATE_CONSUMER_OFFSET: headers.UpdateConsumerOffset,
-    RequestCode.UPDATE_AND_CREATE_TOPIC: headers.CreateTopic,
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: headers.SearchOffset,
-    RequestCode.GET_MAX_OFFSET: headers.TopicQueue,
-    RequestCode.GET_MIN_OFFSET: headers.TopicQueue,
-    RequestCode.GET_EARLIEST_MSG_STORETIME: headers.TopicQueue,
-    RequestCode.VIEW_MESSAGE_BY_ID: headers.ViewMessage,
-    RequestCode.UNREGISTER_CLIENT: headers.UnregisterClient,
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: headers.ConsumerGroupOnly,
-    RequestCode.GET_TOPIC_STATS_INFO: headers.TopicOnly,
-    RequestCode.GET_TOPIC_CONFIG: headers.TopicOnly,
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: headers.GetRoute,
-    RequestCode.REGISTER_BROKER: headers.RegisterBroker,
-    RequestCode.UNREGISTER_BROKER: headers.UnregisterBroker,
-    RequestCode.PUT_KV_CONFIG: headers.KeyValue,
-    RequestCode.GET_KV_CONFIG: headers.Key,
-    RequestCode.DELETE_KV_CONFIG: headers.Key,
-    RequestCode.GET_KVLIST_BY_NAMESPACE: headers.Namespace,
-    RequestCode.BROKER_HEARTBEAT: headers.BrokerHeartbeat,
-    RequestCode.QUERY_DATA_VERSION: headers.QueryDataVersion,
-    RequestCode.GET_BROKER_MEMBER_GROUP: headers.GetMembers,
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER: headers.BrokerNameOnly,
-    RequestCode.ADD_WRITE_PERM_OF_BROKER: headers.BrokerNameOnly,
-    RequestCode.DELETE_TOPIC_IN_NAMESRV: headers.DeleteTopicInNames,
-    RequestCode.REGISTER_TOPIC_IN_NAMESRV: headers.RegisterTopic,
-    RequestCode.GET_TOPICS_BY_CLUSTER: headers.ClusterOnly,
+    RequestCode(int(number)): kind
+    for kind in vars(headers).values()
+    if isinstance(kind, type) and not kind.__name__.endswith("Answer")
+    for number in re.findall(r"\b[A-Z][A-Z0-9_]+ (\d+)", kind.__doc__ or "")
 }
-"""The declared header of each request that has one."""
+"""The header of each request that has one: the codes that its docstring names."""
 
 _WITHOUT_HEADER = (
     RequestCode.HEART_BEAT,

@@ -2,6 +2,7 @@
 
 import base64
 import hmac
+import re
 
 import msgspec
 import pytest
@@ -63,6 +64,13 @@ def test_both_ways_of_writing_agree(kind: type[Header]) -> None:
     for header in (kind(**fields), kind(**required)):
         written = msgspec.json.decode(msgspec.json.encode(codec.texts(header)))
         assert codec.write(header) == written
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headers_name_their_requests_as_the_table_of_codes_does(kind: type[Header]) -> None:
+    """Each with its number; the fuzzer goes by these."""
+    for name, number in re.findall(r"\b([A-Z][A-Z0-9_]+) (\d+)", kind.__doc__ or ""):
+        assert (name, int(number)) in [(code.name, code.value) for code in RequestCode]
 
 
 def test_v2_has_the_fields_of_send_message_under_letters() -> None:
