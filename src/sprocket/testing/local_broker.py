@@ -29,7 +29,7 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
-from sprocket.rocketmq.codec.record import inner_batch, record
+from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
 from sprocket.rocketmq.model.message import StoredMessage
@@ -358,7 +358,7 @@ async def _dead_letters(node: Node, group: str) -> list[StoredMessage]:
 
 def _of_topic(node: Node, topic: str) -> list[StoredMessage]:
     found = [record.decode(one) for _, one in node.broker.store.records()]
-    return [one for whole in found if whole.topic == topic for one in inner_batch.unwrapped(whole)]
+    return [one for whole in found if whole.topic == topic for one in batch.unwrapped(whole)]
 
 
 def _not_there(kind: str, name: str, names: Iterable[str]) -> str:

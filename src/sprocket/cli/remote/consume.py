@@ -169,9 +169,9 @@ async def _first_offset(puller: "Puller", queue: "MessageQueue", start: output.P
 def decoded(found: "PullResult", queue: "MessageQueue") -> "list[ReceivedMessage]":
     """Return the messages of an answer."""
     from sprocket.rocketmq.client import ReceivedMessage
-    from sprocket.rocketmq.codec.record import inner_batch
+    from sprocket.rocketmq.codec.record import batch
 
-    return [ReceivedMessage(stored, queue) for stored in inner_batch.decode_messages(found.body)]
+    return [ReceivedMessage(stored, queue) for stored in batch.decode_messages(found.body)]
 
 
 def _is_tagged(message: "ReceivedMessage", expression: str) -> bool:

@@ -1,15 +1,14 @@
 """The stored message, whose bytes lie as `codec.record_layout` says.
 
-`record` encodes and decodes it, `record_scan` walks over many, `batch` and `inner_batch` know
-messages that travel together; `properties`, `ids` and `extra` are parts of them. `batch_rows` is
-not exported because it needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
+`record` encodes and decodes it, `record_scan` walks over many, `batch` knows messages that travel
+together; `properties`, `ids` and `extra` are parts of them. `batch_rows` is not exported because it
+needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
 """
 
 from sprocket.rocketmq.codec.record import (
     batch,
     extra,
     ids,
-    inner_batch,
     properties,
     record,
     record_scan,
@@ -31,7 +30,6 @@ __all__ = [
     "encoded_size",
     "extra",
     "ids",
-    "inner_batch",
     "parse_host",
     "places",
     "properties",

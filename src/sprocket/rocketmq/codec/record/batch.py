@@ -3,16 +3,24 @@
 Each is `i32 size, i32 magic, i32 crc, i32 flag, i32 n, n bytes of body, i16 p, p bytes of
 properties`; magic and crc are written 0 and not read. The topic, queue, system flag and times of
 all of them are those of the request.
+
+A queue may keep a batch whole, as the body of one record, an inner batch. To its readers each of
+its messages has the queue offset of the record and its place in the batch together, and all else
+that is not its own from the record. Source: RocketMQ `MessageDecoder.decodeMessage`.
 """
 
 import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from sprocket.base.errors import WireError
+from sprocket.rocketmq.codec.frame import Buffer
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record.properties import PROPERTIES_BYTES_MAX
 from sprocket.rocketmq.errors import PropertiesTooLarge
-from sprocket.rocketmq.model.message import Column
+from sprocket.rocketmq.model.message import INNER_BATCH, NEED_UNWRAP, Column, StoredMessage
 
 _HEAD = struct.Struct(">iiiii")
 _READ_OF_HEAD = struct.Struct(">i8xii")
@@ -24,6 +32,7 @@ _PROPERTIES_LENGTH = struct.Struct(">h")
 _HEAD_BYTES = _HEAD.size
 FRAME_BYTES = _HEAD_BYTES + _PROPERTIES_LENGTH.size
 """What a message takes beside its body and its properties."""
+_INNER = INNER_BATCH | NEED_UNWRAP
 
 
 Part: TypeAlias = tuple[int, bytes, bytes]
@@ -115,14 +124,50 @@ def join(parts: Iterable[Part]) -> bytes:
         PropertiesTooLarge: A property string is longer than 32,767 bytes.
     """
     buffers: list[bytes | memoryview] = []
-    for flag, body, properties in parts:
-        if len(properties) > PROPERTIES_BYTES_MAX:
-            raise PropertiesTooLarge(f"{len(properties)} bytes of properties exceed 32767")
-        size = FRAME_BYTES + len(body) + len(properties)
+    for flag, body, text in parts:
+        if len(text) > PROPERTIES_BYTES_MAX:
+            raise PropertiesTooLarge(f"{len(text)} bytes of properties exceed 32767")
+        size = FRAME_BYTES + len(body) + len(text)
         buffers += (
             _HEAD.pack(size, 0, 0, flag, len(body)),
             body,
-            _PROPERTIES_LENGTH.pack(len(properties)),
-            properties,
+            _PROPERTIES_LENGTH.pack(len(text)),
+            text,
         )
     return b"".join(buffers)
+
+
+def decode_messages(data: Buffer) -> list[StoredMessage]:
+    """Decode what a pull answered: messages, those of inner batches each by itself.
+
+    Raises:
+        WireError: As `record.decode_all`.
+    """
+    found = record.decode_all(data)
+    if not any(one.sys_flag & INNER_BATCH for one in found):
+        return found
+    return [message for one in found for message in unwrapped(one)]
+
+
+def unwrapped(stored: StoredMessage) -> Sequence[StoredMessage]:
+    """Return the messages of a record: itself, unless it is an inner batch.
+
+    One whose body is none is handed out whole: its checksum is right, so it is what was sent.
+    """
+    if stored.sys_flag & _INNER != _INNER:
+        return [stored]
+    try:
+        parts = split(stored.stored_body)
+    except WireError:
+        return [stored]
+    return [
+        structs.replace(
+            stored,
+            queue_offset=stored.queue_offset + number,
+            sys_flag=stored.sys_flag & ~_INNER,
+            flag=flag,
+            properties=properties.decode(text),
+            stored_body=body,
+        )
+        for number, (flag, body, text) in enumerate(zip(*parts, strict=True))
+    ]

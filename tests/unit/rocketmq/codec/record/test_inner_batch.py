@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from sprocket.rocketmq.codec.record import batch, inner_batch, properties, record
+from sprocket.rocketmq.codec.record import batch, properties, record
 from sprocket.rocketmq.model.message import INNER_BATCH, NEED_UNWRAP, NewRecord, StoredMessage
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
@@ -23,7 +23,7 @@ def test_a_batch_is_taken_apart_between_single_messages() -> None:
     """Offsets go on; what the messages do not say of themselves is the record's."""
     inner = INNER_BATCH | NEED_UNWRAP
     data = encoded(b"x", 0, 4) + encoded(THREE, inner, 5) + encoded(b"y", 0, 8)
-    first, *members, last = inner_batch.decode_messages(data)
+    first, *members, last = batch.decode_messages(data)
     assert (first.body, first.queue_offset, last.body, last.queue_offset) == (b"x", 4, b"y", 8)
     assert [(one.queue_offset, one.flag, one.body) for one in members] == [
         (5, 0, b"b0"),
@@ -42,8 +42,8 @@ def test_a_batch_is_taken_apart_between_single_messages() -> None:
 def test_what_cannot_be_taken_apart_is_handed_out_whole() -> None:
     """It is what its producer sent; a consumer that stopped here would never go on."""
     for body, flags in ((b"no batch", INNER_BATCH | NEED_UNWRAP), (THREE, INNER_BATCH)):
-        (one,) = inner_batch.decode_messages(encoded(body, flags, 0))
+        (one,) = batch.decode_messages(encoded(body, flags, 0))
         assert one.stored_body == body
     (empty,) = record.decode_all(encoded(b"", 0, 0))
     flagged = structs.replace(empty, sys_flag=INNER_BATCH | NEED_UNWRAP)
-    assert list(inner_batch.unwrapped(flagged)) == []
+    assert list(batch.unwrapped(flagged)) == []

@@ -12,7 +12,7 @@ from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, Proces
 from sprocket.rocketmq.client.network import BrokerCalls, Pull, PullResult, PullStatus
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.record import inner_batch
+from sprocket.rocketmq.codec.record import batch
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
 
@@ -138,7 +138,7 @@ class QueuePuller:
             queue, asked = held.queue, held.pulled_to
             messages = [
                 ReceivedMessage(stored, queue)
-                for stored in inner_batch.decode_messages(result.body)
+                for stored in batch.decode_messages(result.body)
                 if (not tags or stored.properties.get("TAGS") in tags)
                 and stored.queue_offset >= asked  # a batch comes whole, whatever was asked for
             ]
