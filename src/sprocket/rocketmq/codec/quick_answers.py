@@ -93,28 +93,20 @@ def stored(
 
 
 def found(
-    opaque: int,
-    next_offset: int,
-    min_offset: int,
-    max_offset: int,
-    topic_flag: int,
-    group_flag: int,
-    runs: Sequence[Buffer],
-    size: int,
+    opaque: int, answer: PullMessageAnswer, runs: Sequence[Buffer], size: int
 ) -> list[Buffer]:
     """Return the buffers of the JSON frame that carries messages.
 
-    Args:
-        opaque: The request's.
-        next_offset: Where to go on.
-        min_offset: First offset of the queue that can be read.
-        max_offset: Offset of the queue's next message.
-        topic_flag: The topic's system flag.
-        group_flag: The group's.
-        runs: Stored bytes, passed on without a copy.
-        size: How many they are.
+    Of `runs`, which are `size` stored bytes, no copy is made.
     """
-    header = _FOUND_FORM % (group_flag, next_offset, max_offset, min_offset, topic_flag, opaque)
+    header = _FOUND_FORM % (
+        answer.group_sys_flag,
+        answer.next_begin_offset,
+        answer.max_offset,
+        answer.min_offset,
+        answer.topic_sys_flag,
+        opaque,
+    )
     header_bytes = len(header)
     length = 4 + header_bytes + size
     assert length <= FRAME_BYTES_MAX - LENGTH_BYTES, f"a frame of {length} bytes"

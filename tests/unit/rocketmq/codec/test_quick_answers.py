@@ -30,7 +30,7 @@ def test_an_answer_with_messages_is_right_to_the_byte(opaque: int) -> None:
     runs = [memoryview(b"one"), memoryview(b"and two")]
     request = Command(code=11, opaque=opaque)
     expected = command.response(request, 0, declared, "FOUND", runs)
-    found = quick_answers.found(opaque, 1 << 40, 0, -1, 3, 1, runs, 10)
+    found = quick_answers.found(opaque, declared, runs, 10)
     assert b"".join(expected) == b"".join(found)
     assert found[1:] == runs
     assert all(one is other for one, other in zip(found[1:], runs, strict=True))

@@ -104,33 +104,20 @@ class PullHandlers:
             result.count,
             result.bytes,
         )
+        answer = PullMessageAnswer(
+            next_begin_offset=result.next_offset,
+            min_offset=result.min_offset,
+            max_offset=result.max_offset,
+            topic_sys_flag=pulled.permit.topic.sys_flag,
+            group_sys_flag=pulled.permit.group.sys_flag,
+        )
         if result.status is _FOUND and command.serialize == JSON and is_heard:
             # Nothing is gained by keeping it: uvloop itself writes once per turn.
             request.peer.send_now(
-                quick_answers.found(
-                    command.opaque,
-                    result.next_offset,
-                    result.min_offset,
-                    result.max_offset,
-                    pulled.permit.topic.sys_flag,
-                    pulled.permit.group.sys_flag,
-                    result.runs,
-                    result.bytes,
-                )
+                quick_answers.found(command.opaque, answer, result.runs, result.bytes)
             )
             return None
-        return Answer(
-            pulled.code,
-            PullMessageAnswer(
-                next_begin_offset=result.next_offset,
-                min_offset=result.min_offset,
-                max_offset=result.max_offset,
-                topic_sys_flag=pulled.permit.topic.sys_flag,
-                group_sys_flag=pulled.permit.group.sys_flag,
-            ),
-            _told(result.status).name,
-            result.runs,
-        )
+        return Answer(pulled.code, answer, _told(result.status).name, result.runs)
 
 
 def _told(status: GetStatus) -> GetStatus:
