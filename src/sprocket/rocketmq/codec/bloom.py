@@ -54,11 +54,6 @@ class Bloom(Struct, frozen=True):
         return bytes(made)
 
 
-def has_all(bit_map: bytes, positions: Iterable[int]) -> bool:
-    """Say whether every one of these bits is set."""
-    return all(bit_map[bit >> 3] >> (bit & 7) & 1 for bit in positions)
-
-
 def murmur64(data: bytes) -> int:
     """Return the first 64 bits of MurmurHash3 x64 128 with seed 0."""
     h1 = h2 = 0

@@ -147,18 +147,8 @@ def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[],
             header,
         )
     if serialize == BINARY:
-        found = binary_header.decode(header)
-        return Command(
-            found.code,
-            found.opaque,
-            found.flag,
-            found.language,
-            found.version,
-            found.remark,
-            body,
-            BINARY,
-            found.ext,
-        )
+        code, language, version, opaque, flag, remark, fields = binary_header.decode(header)
+        return Command(code, opaque, flag, language, version, remark, body, BINARY, fields)
     raise WireError(f"serialize type {serialize}, expected 0 (JSON) or 1 (ROCKETMQ)")
 
 

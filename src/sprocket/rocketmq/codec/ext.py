@@ -18,8 +18,8 @@ Source: `RemotingCommand.makeCustomHeaderToNet` and `decodeCommandCustomHeader`.
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -29,6 +29,8 @@ from sprocket.rocketmq.model.hashes import hash32
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_BITS: Mapping[object, int] = {Int32: 32, Int64: 64}
+"""How many bits a number may have, its sign included."""
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}\Z")
 """Digits of any script, as Java takes them."""
@@ -61,7 +63,9 @@ class HeaderCodec(Generic[H]):
         self._kind = kind
         declared = msgspec.structs.fields(kind)
         self._bases = {field.encode_name: base_type(field.type) for field in declared}
-        self._bits = {field.encode_name: _bits(field.type) for field in declared}
+        self._bits = {
+            field.encode_name: _BITS.get(_without_none(field.type), 0) for field in declared
+        }
         self._required = [field.encode_name for field in declared if field.required]
         self.decode: Callable[[msgspec.Raw], H] = msgspec.json.Decoder(kind, strict=False).decode
         """Read a JSON object. Raises ValueError or RecursionError where `read` must be tried."""
@@ -144,28 +148,18 @@ def _integer(text: str, bits: int) -> int | None:
     return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
 
 
-def _bits(declared: object) -> int:
-    """Return how many bits a declared number may have, its sign included; 0 for other types."""
-    parts = get_args(declared)
-    for part in parts:
-        if isinstance(part, msgspec.Meta):
-            assert part.le is not None
-            return int(part.le).bit_length() + 1
-    assert declared is not int, "a number without bounds"
-    return max(map(_bits, parts), default=0)
+def _without_none(declared: object) -> object:
+    args = get_args(declared)
+    return args[0] if NoneType in args else declared
 
 
 def base_type(declared: object) -> type:
     """Return `str`, `int` or `bool` for a declared field type such as `Int32 | None`."""
-    origin = get_origin(declared)
-    if origin is Annotated:
-        return base_type(get_args(declared)[0])
-    if origin in (Union, UnionType):
-        (kept,) = (part for part in get_args(declared) if part is not NoneType)
-        return base_type(kept)
-    assert declared in (str, int, bool), f"a header field of type {declared}"
-    assert isinstance(declared, type)
-    return declared
+    kind = _without_none(declared)
+    if kind in _BITS:
+        return int
+    assert kind is str or kind is bool, f"a header field of type {declared}"
+    return kind
 
 
 _TEXTS = {str: "header.{0}", int: "str(header.{0})", bool: "'true' if header.{0} else 'false'"}

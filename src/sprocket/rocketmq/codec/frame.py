@@ -25,9 +25,8 @@ FIRST_BYTES_MIN = 12
 HEADER_BYTES_MAX = (1 << 24) - 1
 LENGTH_BYTES = 4
 PREFIX_BYTES = 8
-
-FRAME_BYTES_MIN = PREFIX_BYTES
-"""A frame whose header and body are empty; only an empty header cannot be read."""
+LENGTH_MIN = PREFIX_BYTES - LENGTH_BYTES
+"""Of a frame whose header and body are empty; only an empty header cannot be read."""
 
 PREFIX = Struct(">II")
 """`length` and `mark`, at the head of a frame."""
@@ -35,9 +34,9 @@ PREFIX = Struct(">II")
 
 def bad_prefix(length: int, mark: int, frame_bytes_max: int) -> WireError:
     """Return the error that says why a frame with this prefix cannot be."""
-    if not FRAME_BYTES_MIN - LENGTH_BYTES <= length <= frame_bytes_max - LENGTH_BYTES:
+    if not LENGTH_MIN <= length <= frame_bytes_max - LENGTH_BYTES:
         return WireError(
-            f"a frame says {length} bytes follow, expected {FRAME_BYTES_MIN - LENGTH_BYTES} to "
+            f"a frame says {length} bytes follow, expected {LENGTH_MIN} to "
             f"{frame_bytes_max - LENGTH_BYTES}"
         )
     return WireError(f"a header of {mark & HEADER_BYTES_MAX} bytes in a frame of {length}")
@@ -46,7 +45,7 @@ def bad_prefix(length: int, mark: int, frame_bytes_max: int) -> WireError:
 def checked_length(data: Buffer, frame_bytes_max: int) -> int:
     """Return the length at the head of `data`; raise WireError if it can begin no frame."""
     length = int.from_bytes(data[:LENGTH_BYTES], "big")
-    if not FRAME_BYTES_MIN - LENGTH_BYTES <= length <= frame_bytes_max - LENGTH_BYTES:
+    if not LENGTH_MIN <= length <= frame_bytes_max - LENGTH_BYTES:
         raise bad_prefix(length, 0, frame_bytes_max)
     return length
 

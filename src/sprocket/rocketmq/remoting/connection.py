@@ -16,15 +16,13 @@ from sprocket.rocketmq.codec.command import Command, decode
 from sprocket.rocketmq.codec.frame import (
     FIRST_BYTES_MIN,
     FRAME_BYTES_MAX,
-    FRAME_BYTES_MIN,
     HEADER_BYTES_MAX,
     LENGTH_BYTES,
+    LENGTH_MIN,
     PREFIX,
     PREFIX_BYTES,
     Buffer,
 )
-
-LENGTH_MIN = FRAME_BYTES_MIN - LENGTH_BYTES
 
 
 class Connection:
