@@ -58,11 +58,8 @@ _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 def is_internal_topic(name: str, owners: Collection[str] = ()) -> bool:
     """Tell whether a topic holds what users did not send there: delayed, half, retried messages.
 
-    Dead letters count as the users': somebody has to look at them.
-
-    Args:
-        name: The topic.
-        owners: Names of clusters and brokers, where they are known: each has topics of its own.
+    Dead letters count as the users': somebody has to look at them. `owners` are names of clusters
+    and brokers, where they are known: each has topics of its own.
     """
     return (
         name in SYSTEM_TOPICS

@@ -132,11 +132,7 @@ class RecordPlaces:
 def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> RecordPlaces:
     """Follow record sizes through `data[start:end]`, looking at nothing but size and magic.
 
-    Args:
-        data: Records back to back.
-        start: Bytes into `data` where a record begins.
-        end: Bytes into `data` where to stop.
-        count_max: Records to find at most; END then means that there may be more.
+    A record begins at `start`. With `count_max` found, END means that there may be more.
     """
     positions, at = _places(data, start, end, count_max)
     if at == end or len(positions) >= count_max:
@@ -206,14 +202,14 @@ class Records:
 
     def part(self, first: int, stop: int) -> "Records":
         """Return the records from number `first` up to `stop`, without `defect`."""
-        arrays: dict[str, Any] = {name: getattr(self, name)[first:stop] for name in _ARRAYS}
-        return Records(data=self.data, topic_names=self.topic_names, **arrays)
+        return self._chosen(slice(first, stop))
 
     def keep(self, mask: Mask) -> "Records":
         """Return the records that `mask` names, without `defect`."""
-        if mask.all():
-            return self.part(0, len(self))
-        arrays: dict[str, Any] = {name: getattr(self, name)[mask] for name in _ARRAYS}
+        return self._chosen(slice(None) if mask.all() else mask)
+
+    def _chosen(self, which: slice | Mask) -> "Records":
+        arrays: dict[str, Any] = {name: getattr(self, name)[which] for name in _ARRAYS}
         return Records(data=self.data, topic_names=self.topic_names, **arrays)
 
     def number(self, name: str) -> Any:

@@ -58,16 +58,9 @@ class Same(NamedTuple):
 
 
 class BatchRows(NamedTuple):
-    """The messages of a batch that are yet to be written, each in as many bytes.
+    """The messages of a batch that are yet to be written, each as a record of `size` bytes.
 
-    Attributes:
-        same: What their records have in common.
-        flags: The flag of each.
-        bodies: Their bodies.
-        texts: Their properties.
-        queue_offset: Of the first; the others follow.
-        physical_offset: Of the first.
-        size: Of each record.
+    `texts` are their properties; the two offsets are those of the first, which the others follow.
     """
 
     same: Same

@@ -51,10 +51,7 @@ _NOTHING = Extra()
 def find(topic: str, sys_flag: int, pairs: bytes) -> Extra | None:
     """Return what is extra about a record, None if nothing is.
 
-    Args:
-        topic: The record's.
-        sys_flag: The record's.
-        pairs: 0x02 and its property string.
+    `pairs` is 0x02 and the property string.
     """
     if not (sys_flag & INNER_BATCH or MARK in pairs or topic == SCHEDULE_TOPIC):
         return None

@@ -25,13 +25,7 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset
 def places(data: Buffer, start: int, end: int, count_max: int) -> tuple[list[int], int]:
     """Follow record sizes through `data[start:end]`, looking at nothing but size and magic.
 
-    Costs about 0.15 µs a record.
-
-    Args:
-        data: Records back to back.
-        start: Bytes into `data` where a record begins.
-        end: Bytes into `data` where to stop.
-        count_max: Records to find at most.
+    A record begins at `start`; at most `count_max` are found. Costs about 0.15 µs a record.
 
     Returns:
         Where each record begins, bytes into `data`, and the first byte behind the last of them.
