@@ -72,16 +72,12 @@ class Lookup:
 
     def cluster_info(self) -> ClusterInfo:
         """Return every broker and which cluster it belongs to."""
-        tables = self._tables
-        return ClusterInfo(
-            brokers={name: tables.broker_data(name) for name in tables.brokers},
-            clusters=tables.clusters(),
-        )
+        return ClusterInfo(brokers=dict(self._tables.brokers), clusters=self._tables.clusters())
 
     def members(self, broker: str) -> Mapping[int, str]:
         """Return the addresses of the processes of one name by their numbers, of any cluster."""
         found = self._tables.brokers.get(broker)
-        return {} if found is None else self._tables.broker_data(broker).addresses
+        return {} if found is None else found.addresses
 
     def topics(self) -> list[str]:
         """Return the name of every topic."""
@@ -121,7 +117,7 @@ class Lookup:
 
     def _broker(self, topic: str, queue: QueueData) -> BrokerData:
         """Return a broker; its first slave in the master's place where it may act as one."""
-        broker = self._tables.broker_data(queue.broker_name)
+        broker = self._tables.brokers[queue.broker_name]
         may_act = (
             self._settings.now.nameserver.acting_master
             and broker.enable_acting_master

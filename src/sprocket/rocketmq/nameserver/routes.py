@@ -18,7 +18,7 @@ Invariants
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec import structs
@@ -41,22 +41,6 @@ class BrokerLink(Protocol):
 
     def close(self) -> None:
         """Close it."""
-
-
-@dataclass(slots=True)
-class BrokerEntry:
-    """The processes that share one broker name."""
-
-    cluster: str
-    zone: str | None = None
-    enable_acting_master: bool = False
-    addresses: dict[int, str] = field(default_factory=dict)
-    """Broker id → `host:port`."""
-
-    @property
-    def has_master(self) -> bool:
-        """Whether one of the processes takes messages."""
-        return MASTER_ID in self.addresses
 
 
 @dataclass(slots=True)
@@ -100,22 +84,12 @@ class RouteTables:
     def __init__(self, clock: Clock, settings: LiveSettings) -> None:
         self.topics: dict[str, dict[str, QueueData]] = {}
         """Topic → broker name → its queues there."""
-        self.brokers: dict[str, BrokerEntry] = {}
+        self.brokers: dict[str, BrokerData] = {}
+        """As routes tell them: what was told does not change with them."""
         self.live: dict[tuple[str, str], LiveEntry] = {}
         """Cluster and address → the process."""
         self._clock = clock
         self._settings = settings
-
-    def broker_data(self, name: str) -> BrokerData:
-        """Return a broker as routes tell it."""
-        broker = self.brokers[name]
-        return BrokerData(
-            cluster=broker.cluster,
-            name=name,
-            addresses=dict(broker.addresses),
-            zone=broker.zone,
-            enable_acting_master=broker.enable_acting_master,
-        )
 
     def clusters(self) -> dict[str, list[str]]:
         """Return the names of brokers by cluster."""
@@ -141,8 +115,9 @@ class RouteTables:
         """
         _check(header)
         name, broker_id, address = header.broker_name, header.broker_id, header.broker_addr
-        broker = self.brokers.get(name)
-        known_addr = None if broker is None else broker.addresses.get(broker_id)
+        old = self.brokers.get(name)
+        addresses = {} if old is None else dict(old.addresses)
+        known_addr = addresses.get(broker_id)
         if known_addr is not None and known_addr != address:
             rival = self.live.get((header.cluster_name, known_addr))
             if rival is not None and rival.version.state_version > body.version.state_version:
@@ -153,15 +128,17 @@ class RouteTables:
                 ResponseCode.SYSTEM_ERROR,
                 "register broker failed: a broker that is new here must send all its topics",
             )
-        if broker is None:
-            broker = self.brokers[name] = BrokerEntry(header.cluster_name)
-        broker.cluster = header.cluster_name
-        broker.zone = header.zone_name
-        broker.enable_acting_master = bool(header.enable_acting_master)
-        for other, known in list(broker.addresses.items()):
+        for other, known in list(addresses.items()):
             if known == address and other != broker_id:
-                del broker.addresses[other]
-        broker.addresses[broker_id] = address
+                del addresses[other]
+        addresses[broker_id] = address
+        broker = self.brokers[name] = BrokerData(
+            cluster=header.cluster_name,
+            name=name,
+            addresses=addresses,
+            zone=header.zone_name,
+            enable_acting_master=bool(header.enable_acting_master),
+        )
         self._take_topics(header, body, broker, is_first=known_addr is None)
         if known_addr is None:
             _log.info("a broker registered", broker=name, id=broker_id, addr=address)
@@ -235,7 +212,7 @@ class RouteTables:
         self,
         header: RegisterBroker,
         body: RegisterBrokerBody,
-        broker: BrokerEntry,
+        broker: BrokerData,
         *,
         is_first: bool,
     ) -> None:
@@ -282,7 +259,7 @@ class RouteTables:
             filter_servers=tuple(body.filter_servers),
         )
 
-    def _master_of(self, header: RegisterBroker, broker: BrokerEntry) -> Registered:
+    def _master_of(self, header: RegisterBroker, broker: BrokerData) -> Registered:
         if header.broker_id == MASTER_ID:
             return Registered()
         address = broker.addresses.get(MASTER_ID)
@@ -297,12 +274,14 @@ class RouteTables:
         broker = self.brokers.get(live.broker)
         if broker is None or broker.addresses.get(live.broker_id) != address:
             return
-        del broker.addresses[live.broker_id]
-        if not broker.addresses:
+        left = {number: one for number, one in broker.addresses.items() if number != live.broker_id}
+        if not left:
             for topic in list(self.topics):
                 self.forget_queues(topic, live.broker)
             del self.brokers[live.broker]
-        elif broker.enable_acting_master and not broker.has_master:
+            return
+        self.brokers[live.broker] = structs.replace(broker, addresses=left)
+        if broker.enable_acting_master and MASTER_ID not in left:
             self.wipe_write_permission(live.broker)
 
     def _set_permission(self, broker: str, perm_of: Callable[[int], int]) -> int:

@@ -3,15 +3,16 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.unit.rocketmq.nameserver.test_routes import FakeLink
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.codec.config import DataVersion
-from sprocket.rocketmq.model.route import QueueData
+from sprocket.rocketmq.model.route import BrokerData, QueueData
 from sprocket.rocketmq.nameserver import KeyValues, Lookup, RouteTables
 from sprocket.rocketmq.nameserver.lookup import SystemTopics
-from sprocket.rocketmq.nameserver.routes import BrokerEntry, LiveEntry
+from sprocket.rocketmq.nameserver.routes import LiveEntry
 from sprocket.rocketmq.settings import NameServerSettings, Settings
 from sprocket.testing.clock import FakeClock
 
@@ -21,6 +22,11 @@ ORDER = {"ORDER_TOPIC_CONFIG": {"X": "a:4"}}
 def queues(broker: str, *, perm: int = 6, flag: int = 0) -> QueueData:
     """Return queues on a broker."""
     return QueueData(broker_name=broker, read_queues=1, write_queues=1, perm=perm, sys_flag=flag)
+
+
+def broker(cluster: str, name: str, addresses: dict[int, str], **more: Any) -> BrokerData:
+    """Return a broker of a zone, and what it allows."""
+    return BrokerData(cluster=cluster, name=name, addresses=addresses, **more)
 
 
 def lookup(tables: RouteTables, **settings: Any) -> Lookup:
@@ -39,8 +45,10 @@ def empty() -> RouteTables:
 def two_brokers() -> RouteTables:
     """Return two brokers of two clusters and zones, the second without a master."""
     found = empty()
-    found.brokers["a"] = BrokerEntry("C", "z1", addresses={0: "1.1.1.1:1"})
-    found.brokers["b"] = BrokerEntry("D", "z2", True, {1: "2.2.2.2:1", 2: "2.2.2.2:2"})
+    found.brokers["a"] = broker("C", "a", {0: "1.1.1.1:1"}, zone="z1")
+    found.brokers["b"] = broker(
+        "D", "b", {1: "2.2.2.2:1", 2: "2.2.2.2:2"}, zone="z2", enable_acting_master=True
+    )
     found.topics["X"] = {"a": queues("a"), "b": queues("b", perm=4)}
     found.topics["Y"] = {"b": queues("b", perm=4, flag=1)}
     return found
@@ -72,7 +80,7 @@ def test_a_slave_is_named_in_the_masters_place() -> None:
         if change == "perm":
             tables.topics["X"]["b"] = queues("b", perm=6)
         elif change == "allowed":
-            tables.brokers["b"].enable_acting_master = False
+            tables.brokers["b"] = structs.replace(tables.brokers["b"], enable_acting_master=False)
         else:
             topic = "rmq_sys_SYNC_BROKER_MEMBER_b"
             tables.topics[topic] = {"b": queues("b", perm=4)}
