@@ -7,6 +7,7 @@ idle takes no room, and is forgotten after a day.
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -31,13 +32,11 @@ class Count(Struct):
         self.size += other.size
 
 
+@dataclass(slots=True)
 class _Bucket(Generic[K]):
-    __slots__ = ("counts", "seconds", "total")
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.counts: dict[K, Count] = {}
-        self.total = Count()
+    seconds: float = 0.0
+    counts: dict[K, Count] = field(default_factory=dict)
+    total: Count = field(default_factory=Count)
 
 
 class MeterWindow(Generic[K]):

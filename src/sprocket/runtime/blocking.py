@@ -58,7 +58,7 @@ class Portal:
         Raises:
             NotConnected: The portal is closed, or was closed meanwhile.
         """
-        waiting = self._begin(function, *args, **kwargs)
+        waiting = self.begin(function, *args, **kwargs)
         try:
             return waiting.result()
         except CancelledError:
@@ -67,23 +67,14 @@ class Portal:
             waiting.cancel()
             raise
 
-    async def acall(
-        self,
-        function: Callable[P, Coroutine[object, None, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Do what `call` does for a coroutine of another event loop, which goes on meanwhile."""
-        return await asyncio.wrap_future(self._begin(function, *args, **kwargs))
-
-    def _begin(
+    def begin(
         self,
         function: Callable[P, Coroutine[object, None, T]],
         /,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> "Future[T]":
+        """Begin what `call` waits for; a coroutine of another loop awaits it as it likes."""
         self.assert_elsewhere()
         with self._lock:
             if self._is_closed:

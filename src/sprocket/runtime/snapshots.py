@@ -92,13 +92,12 @@ class Snapshots:
         Raises:
             StoreFailed: A sync failed, and no snapshot has been written since.
         """
-        for journal in self._journals:
-            if not journal.is_durable:
-                break
-        else:
-            return None
-        jobs = [(journal, journal.begin_sync()) for journal in self._journals]
-        return TableSync([(journal, job) for journal, job in jobs if job is not None])
+        jobs = [
+            (journal, job)
+            for journal in self._journals
+            if (job := journal.begin_sync()) is not None
+        ]
+        return TableSync(jobs) if jobs else None
 
     def when_durable(self, done: Done) -> None:
         """Call `done` when every change to a durable table is on the disk, or why it is not."""

@@ -211,7 +211,7 @@ class LocalBroker:
     async def asettle(self, *, seconds: float = SETTLE_SECONDS) -> None:
         """Do what `settle` does, while the calling event loop goes on."""
         portal, node = self._running()
-        await portal.acall(quiet.settle, node, seconds)
+        await asyncio.wrap_future(portal.begin(quiet.settle, node, seconds))
 
     def advance_until(
         self, condition: Callable[[], bool], *, limit_seconds: float = LIMIT_SECONDS
