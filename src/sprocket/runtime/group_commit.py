@@ -404,8 +404,7 @@ class GroupCommit(Generic[W, R]):
             return
         self._follower.wrote(count)
         if not self._is_sync:
-            self._tell(group, None)
-            self._after_answers()
+            self._answer(group, None)
             self._weigh()
             if self._pressure.is_high:
                 self._sync_behind()
@@ -433,8 +432,7 @@ class GroupCommit(Generic[W, R]):
             self._desk.refuse(group, caught)
             return
         if job is None:
-            self._tell(group, None)
-            self._after_answers()
+            self._answer(group, None)
             return
         self._run_sync(job, group, 0 if self._is_slow else self._mode.wait_seconds_max)
 
@@ -484,7 +482,8 @@ class GroupCommit(Generic[W, R]):
         if self._job_is_out and group:
             self._expect_end()
 
-    def _answer(self, group: list[W], error: StoreError | None, answers: R | None) -> None:
+    def _answer(self, group: list[W], error: StoreError | None, answers: R | None = None) -> None:
+        """Answer a group, as was prepared if it was; after a failed sync refuse it."""
         if error is not None:
             _log.critical(
                 "a sync failed: what reached the disk is unknown, so nothing more is stored until "
@@ -494,11 +493,9 @@ class GroupCommit(Generic[W, R]):
             self._desk.refuse(group, StoreFailed(f"a sync failed: {error}"))
             return
         self._desk.send(self._desk.ready(group, None) if answers is None else answers)
-        self._after_answers()
-
-    def _tell(self, group: list[W], error: StoreError | None) -> None:
-        """Answer everybody, with what was stored, and if not with that alone why."""
-        self._desk.send(self._desk.ready(group, error))
+        self._follower.answered(waits_for_syncs=self._is_sync and not self._is_slow)
+        if not self._is_filling:
+            self._fill()
 
     def _late(self) -> None:
         """Tell those whose sync takes longer than the limit that they are stored but not synced.
@@ -511,7 +508,8 @@ class GroupCommit(Generic[W, R]):
         left, self._syncing = self._syncing, []
         if not left:
             left, self._written = self._written, []
-        self._tell(left, SyncLate(f"stored, but not synced within {seconds:g} s"))
+        late = SyncLate(f"stored, but not synced within {seconds:g} s")
+        self._desk.send(self._desk.ready(left, late))
         if not left and self._is_held_up:
             left, self._new = self._new, []
             self._is_held_up = False
@@ -550,12 +548,6 @@ class GroupCommit(Generic[W, R]):
         self._mean_seconds += (seconds - self._mean_seconds) * _MEAN_WEIGHT
         limit = self._mode.wait_seconds_max
         self._is_slow = self._mean_seconds > (limit / 2 if self._is_slow else limit)
-
-    def _after_answers(self) -> None:
-        """Do what may come later, and keep the disk prepared."""
-        self._follower.answered(waits_for_syncs=self._is_sync and not self._is_slow)
-        if not self._is_filling:
-            self._fill()
 
     def _sync_behind_later(self) -> None:
         self._sync_timer = self._timers.call_later(self._mode.look_seconds, self._sync_behind)
