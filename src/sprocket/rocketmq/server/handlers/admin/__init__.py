@@ -1,7 +1,4 @@
-"""Requests about topics and about the broker itself.
-
-Each class has a table: a row for each code, with the header and the function that answers.
-"""
+"""Requests about topics and about the broker itself."""
 
 from sprocket.rocketmq.server.handlers.admin.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.admin.topics import TopicHandlers

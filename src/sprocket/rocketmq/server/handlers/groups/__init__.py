@@ -1,7 +1,4 @@
-"""Requests about consumer groups: who is connected, how far they are, where they go on.
-
-Each class has a table: a row for each code, with the header and the function that answers.
-"""
+"""Requests about consumer groups: who is connected, how far they are, where they go on."""
 
 from sprocket.rocketmq.server.handlers.groups.assignment import AssignmentHandlers
 from sprocket.rocketmq.server.handlers.groups.clients import ClientHandlers, notify_ids_changed

@@ -1,7 +1,4 @@
-"""Requests that store messages or read them: sends, replies, what comes back, pulls, queries.
-
-Each class has a table: a row for each code, with the header and the function that answers.
-"""
+"""Requests that store messages or read them: sends, replies, what comes back, pulls, queries."""
 
 from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers
 from sprocket.rocketmq.server.handlers.messages.queries import QueryHandlers
