@@ -221,34 +221,29 @@ class _Reader:
         return int(digits) if digits.lstrip("-").isdigit() else float(digits)
 
     def _array(self, depth: int) -> list[Any]:
-        self._next()
-        values: list[Any] = []
-        while not self._at("]"):
-            if self._at(","):
-                self._next()
-                continue
-            values.append(self._value(depth + 1))
-            if not self._at(",") and not self._at("]"):
-                raise self._wrong("expected , or ]")
-        self._next()
-        return values
+        return [self._value(depth + 1) for _ in self._until("]")]
 
     def _object(self, depth: int) -> dict[Any, Any]:
-        self._next()
         members: dict[Any, Any] = {}
-        while not self._at("}"):
-            if self._at(","):
-                self._next()
-                continue
+        for _ in self._until("}"):
             key = self._key(depth + 1)
             if not self._at(":"):
                 raise self._wrong("expected :")
             self._next()
             members[key] = self._value(depth + 1)
-            if not self._at(",") and not self._at("}"):
-                raise self._wrong("expected , or }")
-        self._next()
         return members
+
+    def _until(self, end: str) -> Iterator[None]:
+        """Stop at each member of an object or array, for the caller to read; go behind its end."""
+        self._next()
+        while not self._at(end):
+            if self._at(","):
+                self._next()
+                continue
+            yield
+            if not self._at(",") and not self._at(end):
+                raise self._wrong(f"expected , or {end}")
+        self._next()
 
     def _key(self, depth: int) -> Any:
         token = self._token

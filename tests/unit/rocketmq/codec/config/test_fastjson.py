@@ -238,6 +238,7 @@ def test_a_table_in_pieces_is_the_table_as_a_whole() -> None:
         pieces = list(fastjson.write_pieces(members))
         assert b"".join(pieces) == fastjson.write(table)
         assert max(map(len, pieces)) < 2 * fastjson.PIECE_BYTES
+        assert all(len(piece) >= fastjson.PIECE_BYTES for piece in pieces[:-1])
 
 
 def test_an_entry_of_integers_is_written_as_any_other() -> None:
