@@ -61,7 +61,7 @@ class Identity:
     broker_id: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _NameServer:
     address: str
     channel: Channel | None = None
@@ -76,7 +76,7 @@ class _NameServer:
 class _Waiter:
     """Somebody who waits until the NameServers know what has changed."""
 
-    missing: set[int]
+    missing: set[_NameServer]
     done: Callable[[], None]
 
 
@@ -133,12 +133,10 @@ class Registration:
         One that cannot be reached is tried again for as long as the broker runs.
         """
         tried = []
-        for number, nameserver in enumerate(self.nameservers.all):
+        for nameserver in self.nameservers.all:
             first = asyncio.Event()
             tried.append(first)
-            self._tasks.spawn(
-                self._keep(number, nameserver, first), f"nameserver {nameserver.address}"
-            )
+            self._tasks.spawn(self._keep(nameserver, first), f"nameserver {nameserver.address}")
         try:
             async with asyncio.timeout(START_SECONDS):
                 for first in tried:
@@ -161,9 +159,7 @@ class Registration:
 
     def when_told(self, done: Callable[[], None]) -> None:
         """Call `done` once every reachable NameServer knows of all changes, or after a second."""
-        missing = {
-            number for number, one in enumerate(self.nameservers.all) if one.is_up and one.changed
-        }
+        missing = {one for one in self.nameservers.all if one.is_up and one.changed}
         if not missing:
             done()
             return
@@ -204,7 +200,7 @@ class Registration:
         channel.peer.when_closed(lost)
         return channel
 
-    async def _keep(self, number: int, nameserver: _NameServer, first: asyncio.Event) -> None:
+    async def _keep(self, nameserver: _NameServer, first: asyncio.Event) -> None:
         """Stay connected with one NameServer and tell it everything, for ever."""
         while True:
             link: Channel | None = None
@@ -213,18 +209,18 @@ class Registration:
                 # Once it is lost, nobody goes on waiting to use it.
                 link = await self._connected(nameserver.address, nameserver.wake.set)
                 nameserver.channel = link
-                await self._register_all(number, nameserver, link)
+                await self._register_all(nameserver, link)
                 first.set()
                 while True:
                     await is_set_within(self._register_seconds, nameserver.wake)
                     nameserver.wake.clear()
                     if nameserver.changed:
-                        await self._register_changed(number, nameserver, link)
+                        await self._register_changed(nameserver, link)
                     elif await self._must_register(link):
-                        await self._register_all(number, nameserver, link)
+                        await self._register_all(nameserver, link)
             except (ClientError, WireError) as error:
                 nameserver.is_up = False
-                self._told(number)
+                self._told(nameserver)
                 if not nameserver.has_failed:
                     nameserver.has_failed = True
                     where = nameserver.address
@@ -254,7 +250,7 @@ class Registration:
             return True
         return answer.header(QueryDataVersionAnswer).changed
 
-    async def _register_all(self, number: int, nameserver: _NameServer, link: Channel) -> None:
+    async def _register_all(self, nameserver: _NameServer, link: Channel) -> None:
         nameserver.changed.clear()
         await self._register(link, list(self._topics.all()))
         nameserver.is_up = True
@@ -262,17 +258,17 @@ class Registration:
             _log.info("a NameServer takes us again", nameserver=nameserver.address)
             nameserver.has_failed = False
         if not nameserver.changed:
-            self._told(number)
+            self._told(nameserver)
 
-    async def _register_changed(self, number: int, nameserver: _NameServer, link: Channel) -> None:
+    async def _register_changed(self, nameserver: _NameServer, link: Channel) -> None:
         topics = list(nameserver.changed.values())
         nameserver.changed.clear()
         try:
             await self._register(link, topics)
         except RegistrationRefused:
-            await self._register_all(number, nameserver, link)
+            await self._register_all(nameserver, link)
         if not nameserver.changed:
-            self._told(number)
+            self._told(nameserver)
 
     async def _register(self, link: Channel, topics: list[TopicConfig]) -> None:
         """Tell of topics, none of which is open to more than the whole broker."""
@@ -290,9 +286,9 @@ class Registration:
         encoded = tables.encode_register_broker(body)
         await _call(link, RequestCode.REGISTER_BROKER, header, encoded)
 
-    def _told(self, number: int) -> None:
+    def _told(self, nameserver: _NameServer) -> None:
         for waiter in list(self._waiters):
-            waiter.missing.discard(number)
+            waiter.missing.discard(nameserver)
             if not waiter.missing:
                 self._waiters.remove(waiter)
                 waiter.done()
