@@ -11,11 +11,10 @@ from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
 from sprocket.base.place import Place
-from sprocket.rocketmq.broker.topics import NAME
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables, values
 from sprocket.rocketmq.model.group import SubscriptionGroup
-from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
+from sprocket.rocketmq.model.internal import NAME, SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings
 from sprocket.rocketmq.store import config_table
 from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot

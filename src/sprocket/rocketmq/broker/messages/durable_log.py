@@ -84,13 +84,7 @@ class DurableLog:
 
 
 class _Sync(Struct, frozen=True, eq=False):
-    """A sync of the log, and before it one of tables.
-
-    Attributes:
-        store: Is told how it ended.
-        records: That of the log; None if the disk has it.
-        tables: That of the tables; None if nothing of them was changed.
-    """
+    """A sync of the log, and before it one of tables; None where there is nothing to sync."""
 
     store: Store
     records: LogSync | None
@@ -116,12 +110,7 @@ class _Sync(Struct, frozen=True, eq=False):
 
 
 class _Fill(Struct, frozen=True, eq=False):
-    """A step ahead of the writer.
-
-    Attributes:
-        store: Is told how it ended.
-        job: The step.
-    """
+    """A step ahead of the writer."""
 
     store: Store
     job: FillJob

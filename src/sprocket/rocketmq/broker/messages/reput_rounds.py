@@ -62,13 +62,6 @@ class Hold(Protocol):
 class ReputRounds:
     """What follows the log of a store; a `Follower` of its group commit.
 
-    Args:
-        store: Whose log, queues and index these are.
-        timers: The event loop's.
-        clock: Says how long something waits.
-        hold: Is told what consumers may see.
-        stats: Counts what is stored.
-
     Threads: event loop only.
     """
 

@@ -14,6 +14,7 @@ Source: RocketMQ `AbstractSendMessageProcessor.consumerSendMsgBack`.
 
 import random
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from sprocket.base.errors import (
     CorruptRecord,
@@ -56,34 +57,18 @@ def retries_max(group: SubscriptionGroup, wanted: int | None, version: int) -> i
     return wanted
 
 
+@dataclass(frozen=True, slots=True)
 class RetryService:
-    """Turns messages that are sent back into records.
+    """Turns messages that are sent back into records."""
 
-    Args:
-        store: Where the consumed messages lie.
-        topics: Where retry and dead-letter topics are looked up and made.
-        groups: Their retries.
-        levels: Where the records wait.
-        store_host: The broker's address, as records hold it.
-        below: `below(n)` picks one of n queues.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        topics: Topics,
-        groups: Groups,
-        levels: DelayLevels,
-        store_host: bytes,
-        *,
-        below: Callable[[int], int] = random.randrange,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._levels = levels
-        self._store_host = store_host
-        self._below = below
+    _store: Store
+    _topics: Topics
+    _groups: Groups
+    _levels: DelayLevels
+    _store_host: bytes
+    _: KW_ONLY
+    below: Callable[[int], int] = random.randrange
+    """`below(n)` picks one of n queues."""
 
     def record(self, header: SendMessageBack, version: int) -> NewRecord | None:
         """Return the record to append; None if the group wants no retries, which is a success.
@@ -107,7 +92,7 @@ class RetryService:
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION, f"the topic [{topic.name}] may not be written to"
             )
-        queue_id = self._below(group.retry_queues)
+        queue_id = self.below(group.retry_queues)
         original = self._read(header.offset)
         message = original.message
         found = message.properties

@@ -6,14 +6,10 @@ settings.
 
 from sprocket.rocketmq.broker.topics import attributes
 from sprocket.rocketmq.broker.topics.topics import Topics, check_name
-from sprocket.rocketmq.model.internal import (
-    FORBIDDEN_TO_SEND,
-    NAME,
-)
+from sprocket.rocketmq.model.internal import FORBIDDEN_TO_SEND
 
 __all__ = [
     "FORBIDDEN_TO_SEND",
-    "NAME",
     "Topics",
     "attributes",
     "check_name",
