@@ -146,7 +146,6 @@ class Broker:
             levels,
             store_host,
             loop,
-            store.log_clock,
         )
         self.puller = PullService(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store, settings.store)

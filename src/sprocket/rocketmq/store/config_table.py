@@ -28,7 +28,7 @@ Members: TypeAlias = "Mapping[str, JsonValue | Iterator[str]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[E_co]):
+class TableKind(Generic[E_co]):
     """Which table.
 
     Attributes:
@@ -42,22 +42,22 @@ class Kind(Generic[E_co]):
     rocksdb: int | None = None
 
 
-TOPICS: Kind[tables.TopicLine] = Kind(
+TOPICS: TableKind[tables.TopicLine] = TableKind(
     lambda at: (at.topics, at.topic_journal),
     msgspec.json.Decoder(tables.TopicLine).decode,
     config_rdb.TOPICS,
 )
-GROUPS: Kind[tables.GroupLine] = Kind(
+GROUPS: TableKind[tables.GroupLine] = TableKind(
     lambda at: (at.subscription_groups, at.group_journal),
     msgspec.json.Decoder(tables.GroupLine).decode,
     config_rdb.GROUPS,
 )
-OFFSETS: Kind[tables.OffsetLine] = Kind(
+OFFSETS: TableKind[tables.OffsetLine] = TableKind(
     lambda at: (at.consumer_offsets, at.offset_journal),
     msgspec.json.Decoder(tables.OffsetLine).decode,
     config_rdb.OFFSETS,
 )
-DELAYS: Kind[tables.DelayLine] = Kind(
+DELAYS: TableKind[tables.DelayLine] = TableKind(
     lambda at: (at.delay_offsets, at.delay_journal),
     msgspec.json.Decoder(tables.DelayLine).decode,
 )
@@ -75,7 +75,7 @@ class Snapshot:
 
     members: Members
     covered: int | None = None
-    written: Callable[[], object] = bool
+    written: Callable[[], None] = lambda: None
 
 
 class ConfigTable(Generic[E_co]):
@@ -97,7 +97,9 @@ class ConfigTable(Generic[E_co]):
         after the next sync of the journal or snapshot.
     """
 
-    def __init__(self, kind: Kind[E_co], place: Place, snapshot: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self, kind: TableKind[E_co], place: Place, snapshot: Callable[[], Snapshot]
+    ) -> None:
         layout, self._clock = StoreLayout(place.folder), place.clock
         path, journal_path = kind.paths(layout)
         missing: Callable[[], JsonObject] = dict

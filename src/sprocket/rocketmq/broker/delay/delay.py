@@ -38,7 +38,6 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from sprocket.base import log
-from sprocket.base.clock import LogClock
 from sprocket.base.disk import Buffer, gather
 from sprocket.base.errors import (
     CorruptRecord,
@@ -146,8 +145,6 @@ class Delays:
     _delays: DelayLevels
     _store_host: bytes
     _timers: Timers
-    _clock: LogClock
-    """Says what is due."""
     _levels: list[_Level] = field(default_factory=list, init=False)
     _is_stopped: bool = field(default=False, init=False)
 
@@ -252,9 +249,9 @@ class Delays:
     def _wait_ms(self, level: _Level, due_at_ms: int) -> int:
         """Return how long a message has to wait yet, at most 0 if it is due."""
         delay_ms = self._delays.delay_ms(level.number)
-        if due_at_ms > self._clock.now_ms() + delay_ms:
+        if due_at_ms > self._store.log_clock.now_ms() + delay_ms:
             return 0  # the level was longer when it was stored, or the unit is damaged
-        return delay_ms - self._clock.elapsed_ms(due_at_ms - delay_ms)
+        return delay_ms - self._store.log_clock.elapsed_ms(due_at_ms - delay_ms)
 
     def _copy_or_error(
         self, level: _Level, offset: int, place: int

@@ -130,7 +130,6 @@ class Desk:
             self.levels,
             HERE,
             self.timers,
-            self.store.log_clock,
         )
 
     def write(self) -> None:
