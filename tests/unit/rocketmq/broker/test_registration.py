@@ -14,7 +14,7 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.config import tables
-from sprocket.rocketmq.codec.headers import QueryDataVersionAnswer
+from sprocket.rocketmq.codec.headers import NoFields, QueryDataVersionAnswer
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
@@ -79,35 +79,35 @@ Scenario = Callable[[FakeNameServer, Topics, Registration], Awaitable[None]]
 
 def run(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
     """Run a scenario with one NameServer that is there from the start."""
-
-    async def main() -> None:
-        disk = SimulatedDisk()
-        disk.make_folder("/s/config")
-        nameserver = FakeNameServer()
-        await nameserver.start()
-        known = BrokerNameServers([nameserver.address, *others])
-        topics = Topics(
-            Place(disk, "/s", FakeClock()), BrokerSettings(), TopicSettings(), known.note
-        )
-        registered = Registration(
-            Identity(name="b", cluster="C", address="127.0.0.1:1"),
-            topics,
-            known,
-            30,
-            FakeClock(),
-        )
-        await registered.start()
-        try:
-            await scenario(nameserver, topics, registered)
-        finally:
-            await registered.stop()
-            await nameserver.server.close()
-
-    driver.run(main())
+    driver.run(running(scenario, others=others))
 
 
-def test_everything_at_the_start_and_changes_alone() -> None:
+async def running(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
+    """Do what `run` does, in a loop that runs."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    nameserver = FakeNameServer()
+    await nameserver.start()
+    known = BrokerNameServers([nameserver.address, *others])
+    topics = Topics(Place(disk, "/s", FakeClock()), BrokerSettings(), TopicSettings(), known.note)
+    registered = Registration(
+        Identity(name="b", cluster="C", address="127.0.0.1:1"),
+        topics,
+        known,
+        30,
+        FakeClock(),
+    )
+    await registered.start()
+    try:
+        await scenario(nameserver, topics, registered)
+    finally:
+        await registered.stop()
+        await nameserver.server.close()
+
+
+def test_everything_at_the_start_and_changes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change is told at once, and `when_told` says when."""
+    monkeypatch.setattr(registration, "TOLD_SECONDS", 3600)
 
     async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
         assert nameserver.seen == [{topic.name for topic in topics.all()}]
@@ -143,6 +143,33 @@ def test_no_topic_is_open_to_more_than_the_broker() -> None:
         assert nameserver.perms["broker-a"] == 7
 
     run(scenario)
+
+
+def test_a_change_is_told_when_every_nameserver_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that answers does not stand for another; one that is lost is not waited for."""
+    monkeypatch.setattr(registration, "TOLD_SECONDS", 3600)
+
+    async def main() -> None:
+        slow = FakeNameServer()
+        await slow.start()
+        told = asyncio.Event()
+
+        async def scenario(quick: FakeNameServer, topics: Topics, it: Registration) -> None:
+            slow.is_silent = True
+            topics.put(TopicConfig(name="T"))
+            it.when_told(told.set)
+            await quick.until(lambda: quick.seen[1:] == [{"T"}])
+            first = it.nameservers.channels()[0]  # what it answers now it answers after that
+            await first.ask(RequestCode.QUERY_DATA_VERSION, NoFields(), timeout_ms=10_000)
+            assert not told.is_set()
+            for peer in list(slow.server.peers):
+                peer.close()
+            await asyncio.wait_for(told.wait(), 10)
+
+        await running(scenario, others=(slow.address,))
+        await slow.server.close()
+
+    driver.run(main())
 
 
 def test_a_refused_change_is_followed_by_everything() -> None:
