@@ -279,23 +279,20 @@ def _answer_bytes(count: Count) -> tuple[int, int]:
 def _of_key(meter: Meter[K], key: K, read: _Read) -> StatsData | None:
     if not meter.knows(key):
         return None
-    counts = [window.find(key) for window in (meter.minute, meter.hour, meter.day)]
-    return _data(meter, [count or Count() for count in counts], read)
+    return _data(meter, lambda window: window.find(key) or Count(), read)
 
 
 def _of_all(meter: Meter[K], read: _Read) -> StatsData:
-    return _data(meter, [one.total() for one in (meter.minute, meter.hour, meter.day)], read)
+    return _data(meter, lambda window: window.total(), read)
 
 
-def _data(meter: Meter[K], counts: list[Count], read: _Read) -> StatsData:
-    spans = (meter.minute.seconds, meter.hour.seconds, meter.day.seconds)
-    minute, hour, day = (
-        _one(count, seconds, read) for count, seconds in zip(counts, spans, strict=True)
-    )
+def _data(meter: Meter[K], counted: Callable[[MeterWindow[K]], Count], read: _Read) -> StatsData:
+    windows = (meter.minute, meter.hour, meter.day)
+    minute, hour, day = (_rate(counted(one), one.seconds, read) for one in windows)
     return StatsData(minute=minute, hour=hour, day=day)
 
 
-def _one(count: Count, seconds: float, read: _Read) -> Rate:
+def _rate(count: Count, seconds: float, read: _Read) -> Rate:
     total, number = read(count)
     return Rate(
         sum=total,
