@@ -245,7 +245,8 @@ def test_a_silent_nameserver_does_not_delay_the_start(monkeypatch: pytest.Monkey
         )
         async with asyncio.timeout(60):
             await registered.start()
-            await other.until(lambda: len(other.seen) == 1)
+            await other.until(lambda: registered.nameservers.all[1].is_up)
+            assert len(other.seen) == 1
             await registered.stop()
         assert other.left == ["b"]
         await silent.server.close()
