@@ -1,7 +1,8 @@
 """Receiving messages: which queues are ours, what was pulled, what is done.
 
-`PushConsumer`, `LitePullConsumer` and `Puller` are the faces; `core` is what the first two have in
-common. Rooms: `queues` that `rebalance` gives a member, and `delivery` of their messages.
+`PushConsumer`, `LitePullConsumer` and `Puller` are the faces. The first two say what they want in a
+`plan`, which every part of them gets; `core` puts the parts together. Rooms: `queues` that
+`rebalance` gives a member, and `delivery` of their messages.
 """
 
 from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater

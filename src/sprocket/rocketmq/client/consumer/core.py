@@ -51,7 +51,7 @@ _RELOCK_MS = 3_000
 _TIMEOUT_ROUNDS = 10
 """How many times within `consume_timeout_ms` to look for messages that took too long."""
 
-_OF_PLAN = ("start", "strategy", "on_rebalance", "settings")
+_OF_PLAN = ConsumerOptions.__annotations__.keys() - ClientOptions.__annotations__.keys()
 """Options that a plan takes as they are."""
 
 _log = log.get_logger(__name__)
@@ -78,6 +78,7 @@ class ConsumerCore:
 
     async def start(self) -> None:
         """Join the group, and read what was subscribed to; errors as of `PushConsumer.start`."""
+        self._plan.check()
         self.lease.begin()
         try:
             self._open = OpenConsumer(self._plan, self.lease, self.subscriptions)
@@ -131,7 +132,6 @@ class OpenConsumer:
     """Wires the parts of a consumer, and runs what they need to have done now and then.
 
     Raises:
-        InvalidMessage: The plan's `start` is none of what it may be.
         ClientError: There is no place for the offsets of a consumer that broadcasts.
     """
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.network import ClientOptions
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -65,6 +66,13 @@ class ConsumerPlan(Struct, frozen=True, kw_only=True):
     is_broadcast: bool = False
     is_auto_commit: bool = True
     """Whether what was polled is committed by itself."""
+
+    def check(self) -> None:
+        """Check what the user gave. Raises InvalidMessage if `start` is none of what it may be."""
+        if isinstance(self.start, str) and self.start not in ("first", "last"):
+            raise InvalidMessage(
+                f"start {self.start!r}: expected 'first', 'last', a datetime or milliseconds"
+            )
 
     @property
     def is_polled(self) -> bool:

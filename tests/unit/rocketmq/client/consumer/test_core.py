@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.consumer import PushConsumer, rebalance
 from sprocket.rocketmq.client.consumer.core import ConsumerCore
@@ -120,6 +121,20 @@ def test_a_second_life_of_a_broadcaster_goes_on_where_the_first_ended(
         assert numbers(first) == [0, 1, 2]
         assert numbers(second) == [3]
         assert BACK not in world.cluster.seen
+
+    world.run(main)
+
+
+def test_a_broadcaster_that_cannot_start_leaves_its_folder(world: Any, tmp_path: Path) -> None:
+    """It kept the folder locked: who started after it had another one, without the offsets."""
+
+    async def main() -> None:
+        how = {"broadcast": True, "broadcast_folder": str(tmp_path)}
+        wrong = consumer(world, print, start="middle", **how)
+        with pytest.raises(InvalidMessage, match="start 'middle'"):
+            await wrong.start()
+        async with consumer(world, print, **how):
+            assert len(list(tmp_path.iterdir())) == 1
 
     world.run(main)
 

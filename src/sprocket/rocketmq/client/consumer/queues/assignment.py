@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from sprocket.base import log
-from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Start
+from sprocket.base.errors import ClientError
+from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues.consume_counts import ConsumeCounts
 from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import NEVER, ProcessQueue
@@ -18,42 +18,6 @@ from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
 _log = log.get_logger(__name__)
-
-
-class StartOffsets:
-    """Where the pulling of a queue begins: at the committed offset, else where `start` says.
-
-    Source: `RebalancePushImpl.computePullFromWhereWithException`. Unlike it, "last" means what it
-    says on a young queue too; and a queue that comes into being while we consume is read from its
-    beginning, whatever `start` says, as its messages are all newer than the subscription.
-    """
-
-    def __init__(self, offsets: Offsets, brokers: BrokerCalls, start: Start) -> None:
-        if isinstance(start, str) and start not in ("first", "last"):
-            raise InvalidMessage(
-                f"start {start!r}: expected 'first', 'last', a datetime or milliseconds"
-            )
-        self._offsets = offsets
-        self._brokers = brokers
-        self._start = start
-
-    async def find(self, queue: MessageQueue, *, is_new: bool) -> QueueOffset:
-        """Return the offset to begin with; `is_new` if the queue is younger than the subscription.
-
-        Raises:
-            ClientError: The broker could not be asked.
-        """
-        committed = await self._offsets.read(queue)
-        if committed is not None:
-            return committed
-        if queue.topic.startswith(RETRY_PREFIX) or is_new or self._start == "first":
-            return await self._brokers.min_offset(queue)
-        if self._start == "last":
-            return await self._brokers.max_offset(queue)
-        at = self._start
-        assert not isinstance(at, str), at
-        at_ms = int(at.timestamp() * 1000) if isinstance(at, datetime) else at
-        return await self._brokers.offset_by_time(queue, at_ms)
 
 
 class Locks:
@@ -96,9 +60,6 @@ class Assignment:
     A queue that is given up is marked first, so that nothing more of it is handed out or noted.
     Its offset is stored, and its lock released, after the listener has returned what it has of it;
     only then may this consumer take it again.
-
-    Raises:
-        InvalidMessage: The plan's `start` is none of what it may be.
     """
 
     def __init__(
@@ -107,10 +68,10 @@ class Assignment:
         instance = lease.instance
         self._plan = plan
         self._offsets = offsets
-        self._starts = StartOffsets(offsets, instance.brokers, plan.start)
+        self._brokers = instance.brokers
         self._locks: Locks | None = None
         if plan.needs_locks:
-            self._locks = Locks(plan.group, instance.client_id, instance.brokers)
+            self._locks = Locks(plan.group, instance.client_id, self._brokers)
         self._pulling = pulling
         self._tasks = lease.tasks
         self._clock = instance.clock
@@ -186,11 +147,34 @@ class Assignment:
     async def _take(self, queue: MessageQueue, is_new: bool, locked_at: float) -> None:
         """Begin to read a queue, unless its broker does not say where."""
         try:
-            start = await self._starts.find(queue, is_new=is_new)
+            start = await self._start_of(queue, is_new)
         except ClientError as error:
             _log.warning("queue not taken yet", queue=str(queue), error=str(error))
         else:
             self._begin(queue, start, locked_at)
+
+    async def _start_of(self, queue: MessageQueue, is_new: bool) -> QueueOffset:
+        """Return the offset to begin with: the one committed, else where `start` says.
+
+        Source: `RebalancePushImpl.computePullFromWhereWithException`. Unlike it, "last" means what
+        it says on a young queue too; and a queue that comes into being while we consume is read
+        from its beginning, whatever `start` says, as its messages are all newer than the
+        subscription.
+
+        Raises:
+            ClientError: The broker could not be asked.
+        """
+        committed = await self._offsets.read(queue)
+        if committed is not None:
+            return committed
+        start = self._plan.start
+        if queue.topic.startswith(RETRY_PREFIX) or is_new or start == "first":
+            return await self._brokers.min_offset(queue)
+        if start == "last":
+            return await self._brokers.max_offset(queue)
+        assert not isinstance(start, str), start
+        at_ms = int(start.timestamp() * 1000) if isinstance(start, datetime) else start
+        return await self._brokers.offset_by_time(queue, at_ms)
 
     def _begin(self, queue: MessageQueue, start: QueueOffset, locked_at: float) -> None:
         settings = self._plan.settings
