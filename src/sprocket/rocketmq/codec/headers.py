@@ -100,7 +100,6 @@ class SendMessageBack(Header, frozen=True, kw_only=True):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
-    bname: str | None = None
 
 
 class SendReply(SendMessage, frozen=True, kw_only=True):
@@ -163,7 +162,6 @@ class PullMessage(Header, frozen=True, kw_only=True):
     """Absent: TAG."""
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
-    bname: str | None = None
 
 
 class PullMessageAnswer(Header, frozen=True, kw_only=True):
@@ -195,7 +193,6 @@ class QueryConsumerOffset(Header, frozen=True, kw_only=True):
     topic: str
     queue_id: Int32
     set_zero_if_not_found: bool = True
-    bname: str | None = None
 
 
 class UpdateConsumerOffset(Header, frozen=True, kw_only=True):
@@ -205,7 +202,6 @@ class UpdateConsumerOffset(Header, frozen=True, kw_only=True):
     topic: str
     queue_id: Int32 | None = None
     commit_offset: Int64 | None = None
-    bname: str | None = None
 
 
 class TopicQueue(Header, frozen=True, kw_only=True):
@@ -213,7 +209,6 @@ class TopicQueue(Header, frozen=True, kw_only=True):
 
     topic: str
     queue_id: Int32
-    bname: str | None = None
 
 
 class SearchOffset(Header, frozen=True, kw_only=True):
@@ -224,7 +219,6 @@ class SearchOffset(Header, frozen=True, kw_only=True):
     timestamp: Int64
     """Milliseconds since 1970."""
     boundary_type: str | None = None
-    bname: str | None = None
 
     @property
     def is_upper(self) -> bool:
