@@ -15,6 +15,7 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, IndexGeometry, QueueGeometry, TopicSettings
@@ -66,7 +67,7 @@ def test_the_queue_file_on_its_page() -> None:
     """Putting its messages gives it, and it loads as told."""
     disk = SimulatedDisk()
     made = FileQueues(disk, "/made", QueueGeometry(units_per_file=4))
-    first = Entry("T", 0, 1, 1024, 168, record.tags_code("TagA"), 0)
+    first = Entry("T", 0, 1, 1024, 168, hash32("TagA"), 0)
     made.put_round([first, Entry("T", 0, 2, 1192, 168, 0, 0)])
     assert example("consume-queue.md") == read_file(disk, f"/made/T/0/{0:020d}")
     loaded = FileQueues(disk, "/made", QueueGeometry(units_per_file=4))
@@ -81,7 +82,7 @@ def test_the_extended_units_on_their_page() -> None:
     made = FileQueues(disk, "/made", QueueGeometry(extension_bytes=256), others=others)
     made.load()
     bits = Extra(bit_map=Bloom().bit_map([Bloom().positions("Sql_g0", "Sql")]))
-    code = record.tags_code("TagB")
+    code = hash32("TagB")
     first = Entry("Sql", 0, 0, 1024, 168, code, 1_700_000_000_123, extra=bits)
     made.put_round([first, Entry("Sql", 0, 1, 1192, 168, 0, 1_700_000_000_124)])
     data = example("consume-queue-extension.md")
@@ -97,7 +98,7 @@ def test_the_batch_queue_on_its_page() -> None:
     others = OtherKinds("/ext", "/batches", batch_topics={"T"})
     made = FileQueues(disk, "/made", QueueGeometry(batch_units_per_file=3), others=others)
     batch = Entry("T", 0, 0, 1024, 300, 0, 1_700_000_000_123, extra=Extra(count=3))
-    code = record.tags_code("TagA")
+    code = hash32("TagA")
     made.put_round([batch, Entry("T", 0, 3, 1324, 168, code, 1_700_000_000_124)])
     data = example("batch-queue.md")
     assert data.ljust(3 * 46, b"\0") == read_file(disk, f"/batches/T/0/{0:020d}")

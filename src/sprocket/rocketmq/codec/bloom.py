@@ -28,11 +28,6 @@ class Bloom(Struct, frozen=True):
     hashes: int = 3
     bits: int = 112
 
-    @property
-    def map_bytes(self) -> int:
-        """Length of the map."""
-        return self.bits // 8
-
     def positions(self, group: str, topic: str) -> tuple[int, ...]:
         """Return the bits that a group's subscription to a topic owns."""
         low_first = murmur64(f"{group}#{topic}".encode())
@@ -47,7 +42,7 @@ class Bloom(Struct, frozen=True):
 
     def bit_map(self, positions: Iterable[Sequence[int]]) -> bytes:
         """Return the map with the bits of all these subscriptions set."""
-        made = bytearray(self.map_bytes)
+        made = bytearray(self.bits // 8)
         for owned in positions:
             for bit in owned:
                 made[bit >> 3] |= 1 << (bit & 7)

@@ -22,7 +22,7 @@ def test_the_hash_is_murmur3(data: bytes, expected: int) -> None:
 def test_the_default_is_that_of_rocketmq() -> None:
     """Three hashes, 112 bits, 14 bytes."""
     assert Bloom() == Bloom(hashes=3, bits=112)
-    assert Bloom().map_bytes == 14
+    assert len(Bloom().bit_map([])) == 14
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sprocket.base.checksum import crc32
-from sprocket.rocketmq.codec.record import places
+from sprocket.rocketmq.codec.record import record_scan
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     BODY_CRC_AT,
@@ -151,7 +151,7 @@ def _places(data: Buffer, start: int, end: int, count_max: int) -> tuple[Ints, i
     parts: list[Ints] = []
     at, left = start, count_max
     while left > 0:
-        found, at = places(data, at, end, min(left, _TRIED))
+        found, at = record_scan.places(data, at, end, min(left, _TRIED))
         parts.append(np.fromiter(found, np.int64, len(found)))
         left -= len(found)
         if len(found) < _TRIED:

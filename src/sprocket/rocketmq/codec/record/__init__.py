@@ -17,7 +17,7 @@ from sprocket.rocketmq.codec.record.batch import FRAME_BYTES
 from sprocket.rocketmq.codec.record.extra import COUNT_MAX, Extra
 from sprocket.rocketmq.codec.record.ids import UniqueIds, parse_host
 from sprocket.rocketmq.codec.record.record import Entry, encoded_size
-from sprocket.rocketmq.codec.record.record_scan import ScanStop, places
+from sprocket.rocketmq.codec.record.record_scan import ScanStop
 
 __all__ = [
     "COUNT_MAX",
@@ -31,7 +31,6 @@ __all__ = [
     "extra",
     "ids",
     "parse_host",
-    "places",
     "properties",
     "record",
     "record_scan",

@@ -425,7 +425,7 @@ class Entry(Struct, frozen=True, gc=False):
 
     Attributes:
         size: Bytes of the whole record.
-        tags_code: The hash of the tag, 0 without one.
+        tags_code: The `hash32` of the tag, 0 without one.
         keys: What the index finds it by, the unique key first if `unique`.
         extra: What decides about its units beside that; None for almost all records.
     """
@@ -452,11 +452,6 @@ class Entry(Struct, frozen=True, gc=False):
     def next_offset(self) -> int:
         """The queue offset behind it."""
         return self.queue_offset + (1 if self.extra is None else self.extra.count)
-
-
-def tags_code(tags: str) -> int:
-    """Return the code of a tag: its `hash32`, 0 for no tag."""
-    return cached_hash32(tags) if tags else 0
 
 
 def entry(data: Buffer, position: int = 0, *, with_keys: bool = True) -> Entry:

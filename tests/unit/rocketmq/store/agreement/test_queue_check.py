@@ -6,7 +6,7 @@ import pytest
 from tests.stores import ROOT, SMALL, filled, new, open_store
 
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record.record import tags_code
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.store.queue import QUEUE_UNIT
 from sprocket.rocketmq.store.queue.engine import FILLER
 from sprocket.rocketmq.store.repair import Finding, Rule
@@ -113,7 +113,7 @@ def test_a_topic_that_was_made_again_uses_its_offsets_again(second_life: int) ->
             stored_at_ms=5_000 + len(log),
             crc_tail=True,
         )
-        units += QUEUE_UNIT.pack(len(log), len(data), tags_code("T"))
+        units += QUEUE_UNIT.pack(len(log), len(data), hash32("T"))
         log += data
     for path, content, size in (
         (f"{ROOT}/commitlog/{0:020d}", log, SMALL.log.segment_bytes),

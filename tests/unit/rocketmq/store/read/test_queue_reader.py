@@ -12,7 +12,7 @@ from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, record
-from sprocket.rocketmq.codec.record.record import tags_code
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import QueueGeometry
@@ -79,7 +79,7 @@ def test_records_back_to_back_are_one_run() -> None:
     whole = log.get(1, max_count=5)
     assert [bytes(run) for run in whole.runs] == [b"".join(stored[1:6])]
     assert [bytes(one) for one in whole.records] == stored[1:6]
-    only_b = log.get(0, tags=frozenset({tags_code("B")}))
+    only_b = log.get(0, tags=frozenset({hash32("B")}))
     assert [bytes(run) for run in only_b.runs] == stored[1::2]
     log.data += bytes(50)
     log.add()
@@ -347,7 +347,7 @@ def test_messages_far_behind_have_smaller_limits() -> None:
 def test_a_filter_skips_and_goes_on_behind() -> None:
     """Codes are compared as 32 bits; nothing passing is an answer of its own."""
     log = filled(10)
-    only_b = log.get(0, tags=frozenset({tags_code("B")}))
+    only_b = log.get(0, tags=frozenset({hash32("B")}))
     assert outcome(only_b) == (GetStatus.FOUND, 10, 5)
     assert [record.decode(stored).tags for stored in only_b.records] == ["B"] * 5
     assert outcome(log.get(0, tags=frozenset({7}))) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
@@ -454,12 +454,12 @@ def extended() -> Extended:
 def test_extended_units_are_filtered_by_their_own_code() -> None:
     """Not by their address; one that is lost passes."""
     log = extended()
-    only_b = log.get(0, tags=frozenset({tags_code("B")}))
+    only_b = log.get(0, tags=frozenset({hash32("B")}))
     assert outcome(only_b) == (GetStatus.FOUND, 6, 3)
     (path,) = [path for path in log.disk.contents() if path.startswith("/ext/T/0/")]
     log.disk.open(path, write=True).write([bytes(log.disk.size(path))], 0)
     log.queues.close()
-    assert log.get(0, tags=frozenset({tags_code("B")})).count == 6
+    assert log.get(0, tags=frozenset({hash32("B")})).count == 6
 
 
 def test_the_last_reason_is_told() -> None:
@@ -467,18 +467,16 @@ def test_the_last_reason_is_told() -> None:
     log = filled(4)
     log.first = log.queue.unit(2)[0]
     assert outcome(log.get(0, tags=frozenset({7})))[0] is GetStatus.NO_MATCHED_MESSAGE
-    a = tags_code("A")
+    a = hash32("A")
     assert outcome(log.get(1, tags=frozenset({a}), max_count=1)) == (GetStatus.FOUND, 3, 1)
     log.first = log.end
-    assert outcome(log.get(3, tags=frozenset({tags_code("B")})))[0] is (
-        GetStatus.MESSAGE_WAS_REMOVING
-    )
+    assert outcome(log.get(3, tags=frozenset({hash32("B")})))[0] is (GetStatus.MESSAGE_WAS_REMOVING)
 
 
 def test_a_read_looks_into_one_file() -> None:
     """At 800 units of it at most."""
     log = filled(35, units_per_file=10)
-    only_last = frozenset({tags_code("C")})
+    only_last = frozenset({hash32("C")})
     log.add(tag="C")
     assert outcome(log.get(3, tags=only_last)) == (GetStatus.NO_MATCHED_MESSAGE, 10, 0)
     assert outcome(log.get(30, tags=only_last)) == (GetStatus.FOUND, 36, 1)
@@ -624,4 +622,4 @@ def test_units_are_given_with_the_codes_that_stand_behind_them() -> None:
         assert queue_reader.units(log.queue, outside, 3) == []
     queue = extended().queue
     (unit,) = queue_reader.units(queue, 0, 1)
-    assert queue.unit(0)[2] != unit[3] == tags_code("A")
+    assert queue.unit(0)[2] != unit[3] == hash32("A")

@@ -10,7 +10,7 @@ from tests.stores import end_with_a_blank, new, overwrite
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFull
-from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import QueueOffset
@@ -24,7 +24,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 SMALL = Geometry.small()
-T = record.tags_code("T")
+T = hash32("T")
 
 
 @pytest.fixture(autouse=True, params=["entries", "columns"])
@@ -363,7 +363,7 @@ def test_every_queue_of_a_record_is_told() -> None:
         ("%LMQ%a", 0): 2,
         ("%LMQ%b", 0): 2,
     }
-    assert arrivals["%LMQ%b", 0].tags_codes == [record.tags_code("U")] * 2
+    assert arrivals["%LMQ%b", 0].tags_codes == [hash32("U")] * 2
     assert world.places("%LMQ%a") == [world.starts[0], world.starts[2]]
     assert world.dispatch.to_index() == 3
     assert world.find(0, 1) == [[world.starts[2], world.starts[0]], [world.starts[1]]]
