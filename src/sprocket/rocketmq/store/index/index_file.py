@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sprocket.base.disk import Disk, File, StepsTo, following, read_written
 from sprocket.base.units import KIB
@@ -61,7 +61,7 @@ _UNIT_TYPE = [("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("before",
 
 
 class IndexHeader(Struct):
-    """What a file says about itself.
+    """What a file says about itself, in the order of its bytes.
 
     Attributes:
         begin_at_ms: Store time of the first unit's message.
@@ -81,14 +81,7 @@ class IndexHeader(Struct):
 
     def encode(self) -> bytes:
         """Return the 40 bytes at the start of the file."""
-        return HEADER.pack(
-            self.begin_at_ms,
-            self.end_at_ms,
-            self.begin_offset,
-            self.end_offset,
-            self.slots_used,
-            self.next_unit,
-        )
+        return HEADER.pack(*structs.astuple(self))
 
     @classmethod
     def decode(cls, data: bytes, units: int) -> "IndexHeader":

@@ -264,10 +264,10 @@ class _Packed:
         return made
 
 
-class ColumnRun(Generic[Q]):
+class ColumnRun(NamedTuple, Generic[Q]):
     """A run of columns; what it tells is what `EntryRun` tells.
 
-    Args:
+    Attributes:
         queue: The queue that it goes on.
         packed: The units of all queues.
         first: Queue offset of the first unit.
@@ -276,44 +276,39 @@ class ColumnRun(Generic[Q]):
         end: Physical end of the last record.
     """
 
-    __slots__ = ("_packed", "_start", "_stop", "end", "first", "queue")
-
-    def __init__(
-        self, queue: Q, packed: _Packed, first: int, start: int, stop: int, end: int
-    ) -> None:
-        self.queue = queue
-        self._packed = packed
-        self._start = start
-        self._stop = stop
-        self.first = first
-        self.end = end
+    queue: Q
+    packed: _Packed
+    first: int
+    start: int
+    stop: int
+    end: int
 
     @property
     def next_offset(self) -> int:
         """The queue's next offset behind it."""
-        return self.first + self._stop - self._start
+        return self.first + self.stop - self.start
 
     @property
     def places(self) -> tuple[int, int]:
         """Physical offsets of the first and the last record."""
-        place = self._packed.columns.physical_offset
-        return int(place[self._start]), int(place[self._stop - 1])
+        place = self.packed.columns.physical_offset
+        return int(place[self.start]), int(place[self.stop - 1])
 
     @property
     def entries(self) -> list[Entry]:
         """An entry for each record; of its keys it has none."""
-        columns = self._packed.columns.part(self._start, self._stop)
+        columns = self.packed.columns.part(self.start, self.stop)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Entry(self.queue.topic, self.queue.queue_id, *row) for row in rows]
 
     def units(self) -> bytes:
         """Return the units of a plain queue."""
-        return self._packed.units[self._start * UNIT_BYTES : self._stop * UNIT_BYTES]
+        return self.packed.units[self.start * UNIT_BYTES : self.stop * UNIT_BYTES]
 
     def to_rocks(self, batch: Batch, prefix: bytes) -> None:
         """Put the units into a batch of a RocksDB, under keys with a prefix."""
-        keys, values = self._packed.keys, self._packed.values
-        for number in range(self._start, self._stop):
+        keys, values = self.packed.keys, self.packed.values
+        for number in range(self.start, self.stop):
             batch.put(prefix + keys[number], values[number])
 
 
