@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 from msgspec import structs
+from tests.unit.rocketmq.store.queue.given import next_offsets
 
 from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
@@ -148,27 +149,28 @@ def lives(engine: Engine) -> Iterator[Queues]:
 
 def only(queues: Queues) -> Queue:
     """Return the queue T/0."""
-    queue = queues.queue("T", 0)
+    queue = queues.by_key.get(("T", 0))
     assert queue is not None
     return queue
 
 
 def span(queues: Queues, topic: str = "T", queue_id: int = 0) -> tuple[int, int]:
     """Return first and next offset of a queue."""
-    return queues.min_offset(topic, queue_id), queues.max_offset(topic, queue_id)
+    queue = queues.by_key[topic, queue_id]
+    return queue.min_offset, queue.max_offset
 
 
 def test_there_is_nothing_at_first(engine: Engine) -> None:
     """A queue that is not there has no unit, and goes on at 0."""
     queues = engine.queues
-    assert (len(queues), list(queues), queues.next_offsets()) == (0, [], {})
-    assert (queues.queue("T", 0), span(queues), queues.end, queues.last) == (None, (0, 0), -1, None)
+    assert (len(queues.by_key), list(queues.by_key), next_offsets(queues)) == (0, [], {})
+    assert (queues.end, queues.last) == (-1, None)
     assert queues.put_round([]) == 0
     assert queues.truncate(PhysicalOffset(0)) == {}
     assert queues.fill_to("T", 0, 5) == 0
     queues.remove("T", 0)
     queues.flush()
-    assert len(engine.stop()) == 0
+    assert len(engine.stop().by_key) == 0
 
 
 def test_what_was_put_is_read(engine: Engine) -> None:
@@ -176,14 +178,14 @@ def test_what_was_put_is_read(engine: Engine) -> None:
     log = [entry(n // 3, 100 * n, queue=n % 3) for n in range(75)]
     assert engine.queues.put_round(log) == 75
     for queues in lives(engine):
-        assert queues.next_offsets() == {("T", number): 25 for number in range(3)}
-        assert sorted((queue.topic, queue.queue_id) for queue in queues) == [
+        assert next_offsets(queues) == {("T", number): 25 for number in range(3)}
+        assert sorted((queue.topic, queue.queue_id) for queue in queues.by_key.values()) == [
             ("T", number) for number in range(3)
         ]
-        assert (len(queues), queues.end, queues.last) == (3, 7500, (7400, 100, 163))
+        assert (len(queues.by_key), queues.end, queues.last) == (3, 7500, (7400, 100, 163))
         for number in range(3):
             expected = [(e.physical_offset, e.size, e.tags_code) for e in log[number::3]]
-            assert units(queues.queue("T", number), 0) == expected
+            assert units(queues.by_key["T", number], 0) == expected
 
 
 def test_any_range_is_read(engine: Engine) -> None:
@@ -278,7 +280,7 @@ def test_columns_and_entries_make_the_same_units(engine: Engine) -> None:
         offsets[key] += 1
     whole = batch(*records)
     for queues in lives(engine):
-        is_new = len(queues) == 0
+        is_new = len(queues.by_key) == 0
         assert queues.put_round(whole.entries()[:10]) == (10 if is_new else 0)
         queues.put_batch(UnitBatch.of(part(whole, 0, 30)))
         queues.put_batch(UnitBatch.of(part(whole, 20, 60)))
@@ -286,7 +288,7 @@ def test_columns_and_entries_make_the_same_units(engine: Engine) -> None:
         queues.put_batch(UnitBatch.of(part(whole, 90, len(records))))
         assert queues.put_batch(UnitBatch.of(whole)) == 0
         for (topic, queue_id), count in offsets.items():
-            found = queues.queue(topic, queue_id)
+            found = queues.by_key.get((topic, queue_id))
             assert found is not None
             own = [e for e in whole.entries() if (e.topic, e.queue_id) == (topic, queue_id)]
             assert units(found, 0) == [(e.physical_offset, e.size, e.tags_code) for e in own]
@@ -294,7 +296,7 @@ def test_columns_and_entries_make_the_same_units(engine: Engine) -> None:
             expected = [None if found.stored_at_ms(0) is None else e.stored_at_ms for e in own]
             assert [found.stored_at_ms(n) for n in range(count)] == expected
         assert queues.end == whole.end
-        assert queues.last == units(queues.queue("T", 0), 59)[0]
+        assert queues.last == units(only(queues), 59)[0]
 
 
 def test_columns_may_hold_records_without_a_unit(engine: Engine) -> None:
@@ -302,7 +304,7 @@ def test_columns_may_hold_records_without_a_unit(engine: Engine) -> None:
     flags = {0: TRANSACTION_PREPARED, 2: TRANSACTION_ROLLBACK}
     made = batch(("T", 0, 0), ("T", 0, 0), ("T", 0, 0), flags=flags)
     assert engine.queues.put_batch(UnitBatch.of(part(made, 0, 1))) == 0
-    assert len(engine.queues) == 0
+    assert len(engine.queues.by_key) == 0
     assert engine.queues.put_batch(UnitBatch.of(made)) == 1
     assert units(only(engine.queues), 0) == [
         (int(made.physical_offset[1]), int(made.size[1]), int(made.tags_code[1]))
@@ -386,7 +388,7 @@ def test_an_empty_queue_keeps_where_it_goes_on(engine: Engine, offset: int) -> N
     engine.queues.begin("T", 0, offset)
     engine.queues.begin("T", 0, 99)
     for queues in lives(engine):
-        assert (span(queues), len(queues)) == ((offset, offset), 1)
+        assert (span(queues), len(queues.by_key)) == ((offset, offset), 1)
         with pytest.raises(OffsetTooLarge):
             only(queues).units(offset, 1)
     assert engine.queues.put_round([entry(offset)]) == 1
@@ -405,11 +407,8 @@ def test_truncating_takes_what_begins_there_or_later(engine: Engine) -> None:
         for found in lives(engine):
             assert span(found) == (0, keep)
             assert found.end <= 100 * keep
-            assert (
-                units(found.queue("T", 0), 0) == [(100 * n, 100, 7 * n - 5) for n in range(keep)]
-                if keep
-                else True
-            )
+            expected = [(100 * n, 100, 7 * n - 5) for n in range(keep)]
+            assert not keep or units(only(found), 0) == expected
         assert engine.queues.put_round([entry(n) for n in range(keep, 25)]) == 25 - keep
         assert only(engine.queues).unit(24) == (2400, 100, 163)
 
@@ -553,8 +552,8 @@ def test_a_removed_queue_was_never_there(engine: Engine) -> None:
     )
     queues.remove("T", 0)
     for found in lives(engine):
-        assert found.queue("T", 0) is None
-        assert found.next_offsets() == {("T", 1): 1, ("T1", 0): 1, ("U", 0): 1}
+        assert found.by_key.get(("T", 0)) is None
+        assert next_offsets(found) == {("T", 1): 1, ("T1", 0): 1, ("U", 0): 1}
     assert engine.queues.put_round([entry(n) for n in range(3)]) == 3
     assert units(only(engine.queues), 0) == [(100 * n, 100, 7 * n - 5) for n in range(3)]
 
@@ -564,7 +563,7 @@ def test_after_a_reset_there_is_nothing(engine: Engine) -> None:
     engine.queues.put_round([entry(n) for n in range(12)])
     engine.queues.flush()
     engine.queues.reset()
-    assert (len(engine.queues), engine.queues.end) == (0, -1)
+    assert (len(engine.queues.by_key), engine.queues.end) == (0, -1)
     assert engine.queues.put_round([entry(n) for n in range(4, 6)]) == 2
     assert span(engine.stop()) == (4, 6)
 
@@ -578,12 +577,12 @@ def test_what_was_flushed_survives_a_crash(engine: Engine) -> None:
     queues = engine.crash()
     queues.truncate(PhysicalOffset(3000))
     queues.wipe_behind_ends()
-    assert queues.next_offsets() == {("T", 0): 15, ("T", 1): 15}
+    assert next_offsets(queues) == {("T", 0): 15, ("T", 1): 15}
     queues.put_round(log)
     for found in lives(engine):
         for number in range(2):
             expected = [(e.physical_offset, e.size, e.tags_code) for e in log[number::2]]
-            assert units(found.queue("T", number), 0) == expected
+            assert units(found.by_key["T", number], 0) == expected
 
 
 def test_topics_that_begin_alike_are_kept_apart(engine: Engine) -> None:
@@ -597,12 +596,12 @@ def test_topics_that_begin_alike_are_kept_apart(engine: Engine) -> None:
                 log.append(entry(round_, 100 * len(log), topic=topic, queue=number))
     engine.queues.put_round(log)
     queues = engine.stop()
-    assert len(queues) == len(names) * len(ids)
+    assert len(queues.by_key) == len(names) * len(ids)
     for topic in names:
         for number in ids:
             mine = [e for e in log if (e.topic, e.queue_id) == (topic, number)]
             expected = [(e.physical_offset, e.size, e.tags_code) for e in mine]
-            assert units(queues.queue(topic, number), 0) == expected
+            assert units(queues.by_key[topic, number], 0) == expected
 
 
 @pytest.mark.parametrize("topic", ["", "..", "../config", "a/b", "a\0b"])
@@ -649,7 +648,7 @@ class Model:
         number = self.random.randrange(4)
         if any(e and e.physical_offset >= self.first for e in self.units.get(number, ())):
             count = self.random.randrange(1, 15)
-            offset = self.engine.queues.max_offset("T", number) + count
+            offset = next_offsets(self.engine.queues).get(("T", number), 0) + count
             assert self.engine.queues.fill_to("T", number, offset) == count
             self.units[number] += [None] * count
             self.engine.queues.flush()  # recovery does so before anybody sees them
@@ -703,7 +702,7 @@ class Model:
                 (e.physical_offset, e.size, e.tags_code) if e else (0, FILLER_SIZE, 0)
                 for e in known[first - start :]
             ]
-            queue = self.engine.queues.queue("T", number)
+            queue = self.engine.queues.by_key.get(("T", number))
             found: list[Unit] = []
             while len(found) < len(expected):
                 count = self.random.choice((1, 3, 5, 40))
@@ -740,12 +739,12 @@ def test_a_topic_is_deleted_with_all_its_queues(engine: Engine) -> None:
     queues.flush()
     assert queues.delete_topic("none") is None
     remove_files = queues.delete_topic("T")
-    assert [(queue.topic, queue.queue_id) for queue in queues] == [("TT", 0)]
+    assert [*queues.by_key] == [("TT", 0)]
     assert queues.put_round([entry(0, 7600)]) == 1
     if remove_files is not None:
         remove_files()
     for left in lives(engine):
-        assert left.next_offsets() == {("TT", 0): 1, ("T", 0): 1}
+        assert next_offsets(left) == {("TT", 0): 1, ("T", 0): 1}
         assert units(only(left), 0) == [(7600, 100, -5)]
 
 
@@ -754,4 +753,4 @@ def test_files_of_a_deleted_topic_go_with_the_next_load(engine: Engine) -> None:
     engine.queues.put_round([entry(n) for n in range(25)])
     engine.queues.flush()
     engine.queues.delete_topic("T")
-    assert len(engine.stop()) == 0
+    assert len(engine.stop().by_key) == 0

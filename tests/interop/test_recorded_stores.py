@@ -171,7 +171,7 @@ def test_every_unit_is_one_that_its_record_gets(store: Store) -> None:
         for unit in UnitAssigner().each(entry)
     }
     count = 0
-    for queue in store.queues:
+    for queue in store.queues.by_key.values():
         offset: int = queue.min_offset
         while offset < queue.max_offset:
             for first, place, size, code, messages in queue.units(offset, 1000):
@@ -203,7 +203,8 @@ def test_queues_have_the_range_that_the_broker_answers(store: Store) -> None:
                 continue
             expected = (answer["min"], answer.get("max_at_recovery", answer["max"]))
             key = topic, int(queue_id)
-            assert expected == (store.queues.min_offset(*key), store.queues.max_offset(*key)), key
+            queue = store.queues.by_key[key]
+            assert expected == (queue.min_offset, queue.max_offset), key
 
 
 @pytest.mark.slow
@@ -211,8 +212,8 @@ def test_queues_have_the_range_that_the_broker_answers(store: Store) -> None:
 def test_every_message_is_read_through_its_queue(store: Store) -> None:
     """Pulling each queue from its first offset on gives every message once, bytes unchanged."""
     seen = []
-    topics = {queue.topic for queue in store.queues}
-    for queue in store.queues:
+    topics = {queue.topic for queue in store.queues.by_key.values()}
+    for queue in store.queues.by_key.values():
         offset = queue.min_offset
         result = queue_reader.get_messages(queue, store.log, offset, Reading(7))
         while result.status is GetStatus.FOUND:
@@ -237,7 +238,7 @@ def test_offsets_by_time_are_those_the_broker_answers(store: Store) -> None:
         answer = topics[asked["topic"]]["queues"][str(asked["queue_id"])]
         if answer.get("max_at_recovery", answer["max"]) != answer["max"]:
             continue
-        queue = store.queues.queue(asked["topic"], asked["queue_id"])
+        queue = store.queues.by_key.get((asked["topic"], asked["queue_id"]))
         if isinstance(queue, BatchQueue) and asked["time"] not in times:
             continue
         for boundary in Boundary:

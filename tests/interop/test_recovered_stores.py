@@ -207,7 +207,7 @@ def _units(recorded: Recorded) -> dict[tuple[str, int], list[Any]]:
     """Return every unit of every queue, what extended ones hold included."""
     parts = opening.to_read(RealDisk(), str(recorded.root), recorded.geometry).parts
     found: dict[tuple[str, int], list[Any]] = {}
-    for queue in parts.queues:
+    for queue in parts.queues.by_key.values():
         offset = 0
         units = found[queue.topic, queue.queue_id] = []
         while offset < queue.max_offset:

@@ -52,7 +52,7 @@ def made(steps: list[tuple[int, int]], kind: str) -> tuple[Log, Queue | None, li
         log.data += data
         log.queues.put_round([record.entry(data)])
         times += [at_ms] * count
-    return log, log.queues.queue("T", 0), times
+    return log, log.queues.by_key.get(("T", 0)), times
 
 
 @pytest.mark.slow

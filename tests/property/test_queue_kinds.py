@@ -62,7 +62,7 @@ def made(kind: str, rng: random.Random, number: int) -> NewRecord:
 def held(queues: Queues) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     """Return what the queues of a store hold: offset, place, size, count, code, bits."""
     found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
-    for queue in queues:
+    for queue in queues.by_key.values():
         units = found[queue.topic, queue.queue_id] = []
         offset: int = queue.min_offset
         while offset < queue.max_offset:

@@ -72,7 +72,8 @@ def test_the_queue_file_on_its_page() -> None:
     assert example("consume-queue.md") == read_file(disk, f"/made/T/0/{0:020d}")
     loaded = FileQueues(disk, "/made", QueueGeometry(units_per_file=4))
     loaded.load(clean=True)
-    assert (loaded.min_offset("T", 0), loaded.max_offset("T", 0), loaded.end) == (1, 3, 1360)
+    queue = loaded.by_key["T", 0]
+    assert (queue.min_offset, queue.max_offset, loaded.end) == (1, 3, 1360)
 
 
 def test_the_extended_units_on_their_page() -> None:
@@ -87,7 +88,7 @@ def test_the_extended_units_on_their_page() -> None:
     made.put_round([first, Entry("Sql", 0, 1, 1192, 168, 0, 1_700_000_000_124)])
     data = example("consume-queue-extension.md")
     assert data.ljust(256, b"\0") == read_file(disk, f"/ext/Sql/0/{0:020d}")
-    queue = made.queue("Sql", 0)
+    queue = made.by_key.get(("Sql", 0))
     assert queue is not None
     assert [unit[3] for unit in queue.units(0, 2)] == [-(1 << 63), 34 - (1 << 63)]
 

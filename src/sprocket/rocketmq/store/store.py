@@ -46,7 +46,7 @@ from sprocket.rocketmq.store.log import (
     memory_bytes,
 )
 from sprocket.rocketmq.store.opening import Opened
-from sprocket.rocketmq.store.queue import FileQueues, Subscriptions, UnitRead
+from sprocket.rocketmq.store.queue import FileQueues, Queue, Subscriptions, UnitRead
 from sprocket.rocketmq.store.read import (
     FindResult,
     GetResult,
@@ -119,7 +119,7 @@ class Store:
             self._log,
             self._flush,
             clock,
-            self._queues.next_offsets(),
+            {key: queue.max_offset for key, queue in self._queues.by_key.items()},
             self.settings.message_bytes_max,
             OffsetAssigner(
                 self.batch_topics,
@@ -342,7 +342,7 @@ class Store:
         except (DiskFull, DiskFailed) as error:
             cause = error
         got = queue_reader.get_messages(
-            self._queues.queue(topic, queue_id),
+            self._queues.by_key.get((topic, queue_id)),
             self._log,
             offset,
             Reading(max_count, max_bytes, tags, reader),
@@ -356,36 +356,32 @@ class Store:
 
     def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units of a queue; dispatches first. See `read.units`."""
-        self._dispatch_now()
-        return queue_reader.units(self._queues.queue(topic, queue_id), offset, count)
+        return queue_reader.units(self._whole(topic, queue_id), offset, count)
 
     def queue_range(self, topic: str, queue_id: int) -> OffsetRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
-        self._dispatch_now()
-        key = topic, queue_id
-        return OffsetRange(self._queues.min_offset(*key), self._queues.max_offset(*key))
+        queue = self._whole(topic, queue_id)
+        return OffsetRange(QueueOffset(0), QueueOffset(0)) if queue is None else _range(queue)
 
     def queues(self) -> Iterable[tuple[str, int, OffsetRange]]:
         """Give every queue that has had a message, sorted by topic and id."""
         self._dispatch_now()
-        return sorted(
-            (queue.topic, queue.queue_id, OffsetRange(queue.min_offset, queue.max_offset))
-            for queue in self._queues
-        )
+        return sorted((*key, _range(queue)) for key, queue in self._queues.by_key.items())
 
     def offset_by_time(
         self, topic: str, queue_id: int, at_ms: int, boundary: time_search.Boundary
     ) -> QueueOffset:
         """Return the queue offset that belongs to a store time; see `read.time_search`."""
-        self._dispatch_now()
-        return time_search.offset_by_time(
-            self._queues.queue(topic, queue_id), self._log, at_ms, boundary
-        )
+        return time_search.offset_by_time(self._whole(topic, queue_id), self._log, at_ms, boundary)
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time of a message, −1 if it cannot be read."""
+        return time_search.stored_at_ms(self._whole(topic, queue_id), self._log, offset)
+
+    def _whole(self, topic: str, queue_id: int) -> Queue | None:
+        """Return a queue with all that may be seen of it; None if it never had a message."""
         self._dispatch_now()
-        return time_search.stored_at_ms(self._queues.queue(topic, queue_id), self._log, offset)
+        return self._queues.by_key.get((topic, queue_id))
 
     def record_at(self, offset: int) -> memoryview:
         """Return one whole record of the log, as stored.
@@ -604,3 +600,7 @@ class Store:
         self._dispatch_now()
         self.dispatch_index()
         self._keeper.seal(self._appender.last_record)
+
+
+def _range(queue: Queue) -> OffsetRange:
+    return OffsetRange(queue.min_offset, queue.max_offset)

@@ -55,7 +55,8 @@ class Log:
         born = ids.host_bytes("::1", 1) if six else HOST
         pairs = f"TAGS\x01{tag}\x02".encode() if tag else b""
         new = NewRecord("T", 0, body, pairs, born, HOST)
-        offset = self.queues.max_offset("T", 0)
+        queue = self.queues.by_key.get(("T", 0))
+        offset = 0 if queue is None else queue.max_offset
         place = len(self.data)
         data = record.encode(
             new, queue_offset=offset, physical_offset=place, stored_at_ms=at_ms, crc_tail=False
@@ -73,7 +74,7 @@ class Log:
     @property
     def queue(self) -> FileQueue:
         """The queue T/0."""
-        queue = self.queues.queue("T", 0)
+        queue = self.queues.by_key.get(("T", 0))
         assert isinstance(queue, FileQueue)
         return queue
 
@@ -142,6 +143,6 @@ def batches(*counts: int) -> tuple[Log, Queue]:
         log.data += data
         log.queues.put_round([record.entry(data)])
         first += count
-    queue = log.queues.queue("T", 0)
+    queue = log.queues.by_key.get(("T", 0))
     assert queue is not None
     return log, queue

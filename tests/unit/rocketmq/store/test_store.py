@@ -48,6 +48,7 @@ def test_the_path_of_a_message() -> None:
     assert (got.status, got.count, got.next_offset) == (GetStatus.FOUND, 1, 1)
     assert bytes(got.records[0]) == bytes(store.record_at(first.physical_offset))
     assert store.queue_range("t", 1) == (0, 1)
+    assert store.queue_range("t", 0) == store.queue_range("x", 1) == (0, 0), "no message yet"
     assert store.stored_at_ms("t", 1, 0) == AT_MS
     assert store.stored_at_ms("t", 1, 1) == store.stored_at_ms("none", 0, 0) == -1
     assert store.offset_by_time("t", 1, AT_MS, Boundary.LOWER) == 0

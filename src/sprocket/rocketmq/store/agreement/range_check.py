@@ -73,7 +73,7 @@ def wrong_queues(
     """
 
     def units_of(key: QueueKey) -> Units:
-        queue = queues.queue(*key)
+        queue = queues.by_key.get(key)
         return UnitFiles("") if queue is None else StoredUnits(queue, "")
 
     log = LogCheck(files.segments, start=part.start, until=part.until, check_crc=False)

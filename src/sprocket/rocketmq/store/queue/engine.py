@@ -16,7 +16,7 @@ Invariants of both
 """
 
 import struct
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -223,23 +223,9 @@ class Queues(Protocol):
             ForeignStore: What lies there is no queue of this engine and geometry.
         """
 
-    def queue(self, topic: str, queue_id: int) -> Queue | None:
-        """Return a queue, None if it never had a message."""
-
-    def __iter__(self) -> Iterator[Queue]:
-        """Iterate over all queues, in no order; queues may come and go meanwhile."""
-
-    def __len__(self) -> int:
-        """Return the number of queues."""
-
-    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """Return the first offset of a queue that can be read; 0 if it never had a message."""
-
-    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """Return the offset of a queue's next message."""
-
-    def next_offsets(self) -> dict[QueueKey, QueueOffset]:
-        """Return `max_offset` of every queue, as a new table."""
+    @property
+    def by_key(self) -> Mapping[QueueKey, Queue]:
+        """Each queue that has had a message, or was made to begin somewhere, in no order."""
 
     @property
     def end(self) -> PhysicalOffset:

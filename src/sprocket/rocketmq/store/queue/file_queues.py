@@ -110,7 +110,7 @@ class FileQueues:
         self._others = others
         self._extends = False
         self._open_files = OpenFiles(queue_files.OPEN_FILES_MAX)
-        self._queues: dict[QueueKey, FileQueue | BatchQueue] = {}
+        self.by_key: dict[QueueKey, FileQueue | BatchQueue] = {}
         self._dirty: dict[FileQueue | BatchQueue, None] = {}  # in order, as a set has none
         self._is_unsure = False
 
@@ -123,7 +123,7 @@ class FileQueues:
         of `seal` has it, if its first and last files are there and are older than the note; nobody
         wrote to it since then. Such a queue costs 10 µs, another one some reads.
         """
-        self._queues.clear()
+        self.by_key.clear()
         self._dirty.clear()
         self._is_unsure = not clean
         if self._write:
@@ -135,7 +135,7 @@ class FileQueues:
         noted, noted_at_ms = self._read_note() if clean else ({}, 0)
         lasts: dict[QueueKey, LastUnit] = {}
         for queue, ends in self._found(noted, noted_at_ms):
-            step("queues found", len(self._queues))
+            step("queues found", len(self.by_key))
             if ends is not None and isinstance(queue, FileQueue):
                 queue.resume(ends)
                 continue
@@ -220,7 +220,7 @@ class FileQueues:
                 folder = f"{others.extension_folder}/{place}"
                 extension = Extension(self._open(folder, geometry.extension_bytes))
             queue = FileQueue(topic, queue_id, files, geometry.units_per_file, extension)
-        self._queues[topic, queue_id] = queue
+        self.by_key[topic, queue_id] = queue
         return queue
 
     def _open(self, folder: str, segment_bytes: int) -> QueueFiles:
@@ -229,41 +229,15 @@ class FileQueues:
         )
         return QueueFiles(files)
 
-    def queue(self, topic: str, queue_id: int) -> FileQueue | BatchQueue | None:
-        """Return a queue, None if it never had a message."""
-        return self._queues.get((topic, queue_id))
-
-    def __iter__(self) -> Iterator[FileQueue | BatchQueue]:
-        """Iterate over all queues that have files, in no order."""
-        return iter(list(self._queues.values()))
-
-    def __len__(self) -> int:
-        """Return the number of queues that have files."""
-        return len(self._queues)
-
-    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """Return the first offset of a queue that can be read; 0 if it never had a message."""
-        queue = self._queues.get((topic, queue_id))
-        return QueueOffset(0) if queue is None else queue.min_offset
-
-    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """Return the offset of a queue's next message."""
-        queue = self._queues.get((topic, queue_id))
-        return QueueOffset(0) if queue is None else queue.max_offset
-
-    def next_offsets(self) -> dict[QueueKey, QueueOffset]:
-        """Return `max_offset` of every queue, as a new table."""
-        return {key: queue.max_offset for key, queue in self._queues.items()}
-
     @property
     def end(self) -> PhysicalOffset:
         """Physical end of the last message that any queue has; -1 without one."""
-        return max((queue.end for queue in self._queues.values()), default=PhysicalOffset(-1))
+        return max((queue.end for queue in self.by_key.values()), default=PhysicalOffset(-1))
 
     @property
     def last(self) -> tuple[PhysicalOffset, int, int] | None:
         """The unit of the message that lies last in the log, of those in queues."""
-        queue = max(self._queues.values(), key=lambda queue: queue.end, default=None)
+        queue = max(self.by_key.values(), key=lambda queue: queue.end, default=None)
         return None if queue is None else queue.last_unit()
 
     def put_round(self, entries: Iterable[Entry]) -> int:
@@ -275,7 +249,7 @@ class FileQueues:
         return self._put(batch.runs(self._queue_for, step))
 
     def _queue_for(self, key: QueueKey) -> FileQueue | BatchQueue:
-        return self._queues.get(key) or self._make(*key)
+        return self.by_key.get(key) or self._make(*key)
 
     def _put(self, found: Iterable[Run[FileQueue | BatchQueue]]) -> int:
         """Write what queues lack; return how many units that is."""
@@ -287,7 +261,7 @@ class FileQueues:
 
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
         """Put fillers for messages that are lost; see `engine.Queues.fill_to`."""
-        queue = self._queues.get((topic, queue_id))
+        queue = self.by_key.get((topic, queue_id))
         if queue is None:
             return 0
         self._dirty[queue] = None
@@ -295,7 +269,7 @@ class FileQueues:
 
     def begin(self, topic: str, queue_id: int, offset: int) -> None:
         """Make an empty queue that goes on at `offset`; do nothing if it is there."""
-        if (topic, queue_id) not in self._queues:
+        if (topic, queue_id) not in self.by_key:
             queue = self._make(topic, queue_id)
             queue.begin(offset)
             self._dirty[queue] = None
@@ -309,7 +283,7 @@ class FileQueues:
         self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
     ) -> Iterator[Callable[[], bool]]:
         """Return questions; see `engine.Queues`."""
-        for part in in_steps(queue for queue in self if queue.topic in topics):
+        for part in in_steps(q for q in self.by_key.values() if q.topic in topics):
             yield partial(_any_between, [queue.copy() for queue in part], start, end)
 
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
@@ -317,7 +291,7 @@ class FileQueues:
 
         The newest file of a queue stays: it says where the queue goes on.
         """
-        for part in in_steps(self._queues.values()):
+        for part in in_steps(self.by_key.values()):
             minima = yield partial(_minima, [queue.copy() for queue in part], min_physical)
             for queue, min_offset in zip(part, minima, strict=True):
                 yield from queue.clean_steps(min_offset)
@@ -342,13 +316,13 @@ class FileQueues:
 
     def _watched(self, step: Step, what: str) -> Iterator[FileQueue | BatchQueue]:
         """Give every queue, telling how far it is."""
-        for number, queue in enumerate(self._queues.values()):
-            step(what, number, len(self._queues))
+        for number, queue in enumerate(self.by_key.values()):
+            step(what, number, len(self.by_key))
             yield queue
 
     def remove(self, topic: str, queue_id: int) -> None:
         """Delete a queue with its files."""
-        queue = self._queues.pop((topic, queue_id), None)
+        queue = self.by_key.pop((topic, queue_id), None)
         if queue is not None:
             self._dirty.pop(queue, None)
             _close(queue)
@@ -360,8 +334,8 @@ class FileQueues:
 
         Their folders are moved away, so that new ones can be made at once. Durable on return.
         """
-        for key in [key for key in self._queues if key[0] == topic]:
-            queue = self._queues.pop(key)
+        for key in [key for key in self.by_key if key[0] == topic]:
+            queue = self.by_key.pop(key)
             self._dirty.pop(queue, None)
             _close(queue)
         if self._others is not None:
@@ -380,7 +354,7 @@ class FileQueues:
     def reset(self) -> None:
         """Delete every queue, to be made again from the log."""
         self.close()
-        self._queues.clear()
+        self.by_key.clear()
         self._dirty.clear()
         for folder in self._folders:
             self._disk.remove_tree(folder)
@@ -417,7 +391,7 @@ class FileQueues:
         self.flush()
         if self._note is not None:
             note: _Note = {}
-            for (topic, queue_id), queue in self._queues.items():
+            for (topic, queue_id), queue in self.by_key.items():
                 if isinstance(queue, FileQueue):
                     note.setdefault(topic, {})[queue_id] = queue.ends()
             content = msgspec.json.encode(note)
@@ -425,7 +399,7 @@ class FileQueues:
 
     def close(self) -> None:
         """Close every handle; nothing is flushed."""
-        for queue in self._queues.values():
+        for queue in self.by_key.values():
             _close(queue)
 
 

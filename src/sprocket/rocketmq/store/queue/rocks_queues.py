@@ -61,7 +61,7 @@ class RocksQueues:
         self._folder = folder
         self._write = write
         self._opened: Database | None = None
-        self._queues: dict[QueueKey, RocksQueue] = {}
+        self.by_key: dict[QueueKey, RocksQueue] = {}
         self._end = -1
 
     @property
@@ -99,7 +99,7 @@ class RocksQueues:
 
     def _load(self, step: Step) -> None:
         for key, value in self._database.all(OFFSETS):
-            step("queues found", len(self._queues))
+            step("queues found", len(self.by_key))
             if key == CHECKPOINT_KEY:
                 if len(value) != I64.size:
                     raise CorruptRecord(f"{self._folder}: checkpoint {value.hex()}")
@@ -113,7 +113,7 @@ class RocksQueues:
                 if queue.last_place < 0:
                     queue.min_offset = queue.max_offset
             else:  # in the order of the keys all `max` records of a topic come before
-                known = self._queues.get((record.topic, record.queue_id))
+                known = self.by_key.get((record.topic, record.queue_id))
                 if known is not None and known.last_place >= 0:
                     known.min_offset = min(QueueOffset(record.queue_offset), known.max_offset)
                     known.cleaned = known.min_offset
@@ -124,8 +124,8 @@ class RocksQueues:
 
         Costs 3 µs a queue.
         """
-        for number, queue in enumerate(self._queues.values()):
-            step("queues looked at", number, len(self._queues))
+        for number, queue in enumerate(self.by_key.values()):
+            step("queues looked at", number, len(self.by_key))
             end = queue.end_before(queue.max_offset)
             if queue.last_place >= 0 and end < queue.max_offset:
                 queue.max_offset = end
@@ -136,34 +136,8 @@ class RocksQueues:
 
     def _new(self, topic: str, queue_id: int) -> RocksQueue:
         queue = RocksQueue(self._database, check_topic(topic), queue_id)
-        self._queues[topic, queue_id] = queue
+        self.by_key[topic, queue_id] = queue
         return queue
-
-    def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
-        """Return a queue, None if it never had a message."""
-        return self._queues.get((topic, queue_id))
-
-    def __iter__(self) -> Iterator[RocksQueue]:
-        """Iterate over all queues, in no order."""
-        return iter(list(self._queues.values()))
-
-    def __len__(self) -> int:
-        """Return the number of queues."""
-        return len(self._queues)
-
-    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """Return the first offset of a queue that can be read; 0 if it never had a message."""
-        queue = self._queues.get((topic, queue_id))
-        return QueueOffset(0) if queue is None else queue.min_offset
-
-    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
-        """Return the offset of a queue's next message."""
-        queue = self._queues.get((topic, queue_id))
-        return QueueOffset(0) if queue is None else queue.max_offset
-
-    def next_offsets(self) -> dict[QueueKey, QueueOffset]:
-        """Return `max_offset` of every queue, as a new table."""
-        return {key: queue.max_offset for key, queue in self._queues.items()}
 
     @property
     def end(self) -> PhysicalOffset:
@@ -173,7 +147,7 @@ class RocksQueues:
     @property
     def last(self) -> tuple[PhysicalOffset, int, int] | None:
         """The unit of the message that lies last in the log, of those in queues."""
-        queue = max(self._queues.values(), key=lambda queue: queue.last_place, default=None)
+        queue = max(self.by_key.values(), key=lambda queue: queue.last_place, default=None)
         return None if queue is None else queue.last_unit()
 
     # Writing.
@@ -193,7 +167,7 @@ class RocksQueues:
         return self._put(batch.runs(self._queue_for, step))
 
     def _queue_for(self, key: QueueKey) -> RocksQueue:
-        return self._queues.get(key) or RocksQueue(self._database, check_topic(key[0]), key[1])
+        return self.by_key.get(key) or RocksQueue(self._database, check_topic(key[0]), key[1])
 
     def _put(self, found: Iterable[Run[RocksQueue]]) -> int:
         """Write what queues lack with the records that go with it, then change what is in memory.
@@ -225,7 +199,7 @@ class RocksQueues:
         for run, first_place, last_place in done:
             queue = run.queue
             if queue.is_blank:
-                self._queues[queue.topic, queue.queue_id] = queue
+                self.by_key[queue.topic, queue.queue_id] = queue
                 queue.min_offset = QueueOffset(run.first)
                 queue.cleaned, queue.first_place = run.first, first_place
             queue.max_offset, queue.last_place = QueueOffset(run.next_offset), last_place
@@ -234,7 +208,7 @@ class RocksQueues:
 
     def fill_to(self, topic: str, queue_id: int, offset: int) -> int:
         """Put fillers for messages that are lost; see `engine.Queues.fill_to`."""
-        queue = self._queues.get((topic, queue_id))
+        queue = self.by_key.get((topic, queue_id))
         if queue is None or offset <= queue.max_offset:
             return 0
         batch = self._database.batch()
@@ -257,7 +231,7 @@ class RocksQueues:
 
     def begin(self, topic: str, queue_id: int, offset: int) -> None:
         """Make an empty queue that goes on at `offset`; do nothing if it is there."""
-        if (topic, queue_id) not in self._queues:
+        if (topic, queue_id) not in self.by_key:
             queue = self._new(topic, queue_id)
             queue.min_offset = queue.max_offset = QueueOffset(offset)
             batch = self._database.batch()
@@ -276,7 +250,7 @@ class RocksQueues:
 
         Cost: nothing for a queue whose first message is still there.
         """
-        queues = [queue for queue in self if queue.first_place < min_physical]
+        queues = [q for q in self.by_key.values() if q.first_place < min_physical]
         if not queues:
             return
         batch = self._database.batch()
@@ -290,12 +264,12 @@ class RocksQueues:
         self, topics: Container[str], start: PhysicalOffset, end: PhysicalOffset
     ) -> Iterator[Callable[[], bool]]:
         """Return questions; see `engine.Queues`."""
-        for part in in_steps(queue for queue in self if queue.topic in topics):
+        for part in in_steps(q for q in self.by_key.values() if q.topic in topics):
             yield partial(_any_between, part, start, end)
 
     def clean_steps(self, min_physical: PhysicalOffset) -> Steps:
         """Raise the minima and delete the units before them."""
-        for part in in_steps(q for q in self if q.first_place < min_physical):
+        for part in in_steps(q for q in self.by_key.values() if q.first_place < min_physical):
             firsts = yield partial(_firsts, part, min_physical)
             batch = self._database.batch()
             for queue, first in zip(part, firsts, strict=True):
@@ -322,8 +296,8 @@ class RocksQueues:
         """
         batch = self._database.batch()
         lasts: dict[QueueKey, LastUnit] = {}
-        for number, (key, queue) in enumerate(self._queues.items()):
-            step("queues cut", number, len(self._queues))
+        for number, (key, queue) in enumerate(self.by_key.items()):
+            step("queues cut", number, len(self.by_key))
             if queue.last_place >= physical_offset:
                 lasts[key] = self._cut(queue, physical_offset)
                 batch.delete_range(queue.key(queue.max_offset), keys.unit_keys_end(queue.prefix))
@@ -331,7 +305,7 @@ class RocksQueues:
             self._end = min(self._end, physical_offset)
             batch.put(CHECKPOINT_KEY, I64.pack(self._end), self._database.handle(OFFSETS))
             for key in lasts:
-                self._put_records(batch, self._queues[key])
+                self._put_records(batch, self.by_key[key])
             self._database.write(batch)
         return lasts
 
@@ -352,7 +326,7 @@ class RocksQueues:
 
     def remove(self, topic: str, queue_id: int) -> None:
         """Delete a queue."""
-        queue = self._queues.pop((topic, queue_id), None)
+        queue = self.by_key.pop((topic, queue_id), None)
         if queue is not None:
             batch = self._database.batch()
             batch.delete_range(queue.key(0), keys.unit_keys_end(queue.prefix))
@@ -363,7 +337,7 @@ class RocksQueues:
 
     def delete_topic(self, topic: str) -> None:
         """Delete all queues of a topic; see `engine.Queues.delete_topic`."""
-        for key in [key for key in self._queues if key[0] == topic]:
+        for key in [key for key in self.by_key if key[0] == topic]:
             self.remove(*key)
 
     def reset(self) -> None:
@@ -386,7 +360,7 @@ class RocksQueues:
 
     def close(self) -> None:
         """Close the database."""
-        self._queues.clear()
+        self.by_key.clear()
         self._end = -1
         if self._opened is not None:
             self._opened.close()

@@ -58,7 +58,7 @@ class Checkpointer:
         durable = [at_ms for place, at_ms in self._reached if place <= self._flush.synced]
         if durable and durable[-1]:
             yield from self._derived_steps(closing=False)
-            if len(self._parts.queues) != self._queues_noted:
+            if len(self._parts.queues.by_key) != self._queues_noted:
                 yield from self._queue_table_steps(closing=False)
             self.kept_to = reached[0]
             yield from self._checkpoint_steps(durable[-1])
@@ -110,7 +110,7 @@ class Checkpointer:
         """Note which queues there are."""
         disk, layout, queues = self._parts.disk, self._parts.layout, self._parts.queues
         table = recovery.queue_table(queues, closing=closing)
-        count = len(queues)
+        count = len(queues.by_key)
         yield partial(recovery.save_queue_table, disk, layout, table)
         self._queues_noted = count
 

@@ -117,7 +117,7 @@ class Deletions:
         """
         steps.run(self.prune_steps(first))
         old, new = set[str](), set[str]()
-        for queue in queues if self.ends else ():
+        for queue in queues.by_key.values() if self.ends else ():
             if queue.topic in self.ends:
                 is_old = _is_before(queue, self.ends[queue.topic])
                 (old if is_old else new).add(queue.topic)

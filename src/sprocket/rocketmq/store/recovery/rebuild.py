@@ -38,12 +38,12 @@ GATHERED_MAX = 1 << 19
 def reached(queues: Queues) -> dict[QueueKey, int]:
     """Return the next offset of each queue, but of those that say one and have no message."""
     empty = _empty(queues)
-    return {key: offset for key, offset in queues.next_offsets().items() if key not in empty}
+    return {key: queue.max_offset for key, queue in queues.by_key.items() if key not in empty}
 
 
 def _empty(queues: Queues) -> set[QueueKey]:
     """Return the queues that have no message but say where they go on."""
-    return {(q.topic, q.queue_id) for q in queues if 0 < q.max_offset <= q.min_offset}
+    return {key for key, one in queues.by_key.items() if 0 < one.max_offset <= one.min_offset}
 
 
 class Rebuild:
@@ -85,7 +85,9 @@ class Rebuild:
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first
         self._step = step
-        self._next: dict[tuple[str, int], int] = dict(queues.next_offsets())
+        self._next: dict[QueueKey, int] = {
+            key: queue.max_offset for key, queue in queues.by_key.items()
+        }
         self._empty = _empty(queues)
         self._continued: set[QueueKey] = set(self._next)
         self._kept: dict[QueueKey, int] = {}
@@ -210,7 +212,7 @@ class Rebuild:
         Then the topic was deleted, and made again: the queue has its messages from here on.
         """
         self.finish()
-        queue = self._queues.queue(entry.topic, entry.queue_id)
+        queue = self._queues.by_key.get((entry.topic, entry.queue_id))
         if queue is None or queue.max_offset <= queue.min_offset:
             return False
         last = queue.last_unit()

@@ -171,7 +171,7 @@ QueueTable = dict[str, dict[int, int]]
 def queue_table(queues: Queues, *, closing: bool) -> QueueTable:
     """Return the table of all queues; how far they go is only certain when closing."""
     table: QueueTable = {}
-    for queue in queues:
+    for queue in queues.by_key.values():
         reached = queue.max_offset if closing else min(queue.max_offset, 1)
         table.setdefault(queue.topic, {})[queue.queue_id] = reached
     return table
@@ -646,7 +646,8 @@ def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebu
     if life.ours:  # RocketMQ may have deleted queues since the table was written
         for topic, queues in _load_queue_table(parts.disk, parts.layout).items():
             for queue_id, max_offset in queues.items():
-                if parts.queues.max_offset(topic, queue_id) < max_offset:
+                queue = parts.queues.by_key.get((topic, queue_id))
+                if max_offset > (0 if queue is None else queue.max_offset):
                     rebuild.missing.add((topic, queue_id))
     is_table_old = not life.ours or bool(rebuild.missing)
     compared = range_check.COMPARED_BYTES[life.clean, life.ours]
@@ -716,7 +717,7 @@ def _seal(
 
 def _flush_queues(parts: StoreParts) -> None:
     """Make queues durable, or leave a note that they may not be."""
-    parts.step("queues made durable", 0, len(parts.queues))  # by one call, if after a crash
+    parts.step("queues made durable", 0, len(parts.queues.by_key))  # by one call, if after a crash
     with _noting_doubt(parts):
         parts.queues.flush()
 

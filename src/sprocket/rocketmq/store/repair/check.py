@@ -101,8 +101,7 @@ class _StoredQueues:
         if self._geometry.engine != "files":
             self._engine = engines.make(self._disk, self._layout, self._geometry, write=False)
             self._engine.load(clean=True)
-            for queue in self._engine:
-                key = queue.topic, queue.queue_id
+            for key, queue in self._engine.by_key.items():
                 yield key, StoredUnits(queue, self._folder(key))
             return
         folder, size = self._layout.consumequeue, self._geometry.file_bytes

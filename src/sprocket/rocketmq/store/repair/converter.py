@@ -118,11 +118,11 @@ def _convert(
     try:
         source.load(clean=True)
         source.correct_min(PhysicalOffset(files.first))
-        if any(isinstance(queue, BatchQueue) for queue in source):
+        if any(isinstance(queue, BatchQueue) for queue in source.by_key.values()):
             raise ForeignStore(f"{layout.batch_queues}: batch queues are kept in files only")
         units = _copy(source, target, files, progress)
         target.seal()
-        queues = len(target)
+        queues = len(target.by_key)
     finally:
         source.close()
         target.close()
@@ -135,9 +135,9 @@ def _convert(
 
 def _copy(source: Queues, target: Queues, files: SegmentFiles, progress: Progress | None) -> int:
     """Put every unit of one engine into the other; return how many."""
-    total = sum(queue.max_offset - queue.min_offset for queue in source)
+    total = sum(queue.max_offset - queue.min_offset for queue in source.by_key.values())
     done = 0
-    for queue in source:
+    for queue in source.by_key.values():
         if queue.min_offset >= queue.max_offset:
             target.begin(queue.topic, queue.queue_id, queue.max_offset)
         offset = int(queue.min_offset)

@@ -301,13 +301,12 @@ def _keep_places(
         before.load(clean=True)
         before.correct_min(copy.first)
         after.load(clean=True)
-        for queue in before:
-            key = queue.topic, queue.queue_id
+        for key, queue in before.by_key.items():
             reached = copy.next_offsets.get(key, queue.min_offset)
             missing = max(queue.max_offset - reached, 0)
             missing += max(copy.first_offsets.get(key, queue.min_offset) - queue.min_offset, 0)
             copy.lost[key] = copy.lost.get(key, 0) + missing
-            if after.queue(*key) is None:
+            if after.by_key.get(key) is None:
                 after.begin(*key, queue.max_offset)
             elif queue.max_offset > reached:
                 after.fill_to(*key, queue.max_offset)

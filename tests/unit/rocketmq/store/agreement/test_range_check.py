@@ -44,7 +44,7 @@ class Lab:
 
     def queue(self, queue_id: int) -> Queue:
         """Return a queue of the topic."""
-        queue = self.parts.queues.queue("topic", queue_id)
+        queue = self.parts.queues.by_key.get(("topic", queue_id))
         assert queue is not None
         return queue
 

@@ -66,7 +66,7 @@ def test_units_of_another_engine_read_the_same(tmp_path: Path) -> None:
     root = Recorded("04a-rocksdb-clean").unpack(tmp_path)
     queues = RocksQueues(RealDisk(), f"{root}/consumequeue", write=False)
     queues.load(clean=True)
-    queue = max(queues, key=lambda queue: queue.max_offset)
+    queue = max(queues.by_key.values(), key=lambda queue: queue.max_offset)
     units = StoredUnits(queue, "folder")
     count = queue.max_offset
     data = units.read(0, count + 2)

@@ -2,7 +2,7 @@
 
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.settings import QueueGeometry
-from sprocket.rocketmq.store.queue import FileQueues
+from sprocket.rocketmq.store.queue import FileQueues, QueueKey, Queues
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.testing.disk import SimulatedDisk
 
@@ -26,9 +26,14 @@ def opened(disk: SimulatedDisk, *, clean: bool = True) -> FileQueues:
 
 def only(queues: FileQueues) -> FileQueue:
     """Return the queue T/0."""
-    queue = queues.queue("T", 0)
+    queue = queues.by_key.get(("T", 0))
     assert isinstance(queue, FileQueue)
     return queue
+
+
+def next_offsets(queues: Queues) -> dict[QueueKey, int]:
+    """Return where each queue goes on."""
+    return {key: queue.max_offset for key, queue in queues.by_key.items()}
 
 
 def oldest(_count: int) -> int:

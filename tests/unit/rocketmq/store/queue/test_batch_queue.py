@@ -48,7 +48,7 @@ def opened(disk: SimulatedDisk, *, clean: bool = True) -> FileQueues:
 
 def only(queues: FileQueues) -> BatchQueue:
     """Return the queue B/0."""
-    queue = queues.queue("B", 0)
+    queue = queues.by_key.get(("B", 0))
     assert isinstance(queue, BatchQueue)
     return queue
 
@@ -88,7 +88,8 @@ def test_units_have_rocketmqs_bytes(disk: SimulatedDisk) -> None:
         "0000000000000003" + "0001" + "ffffffff" + "00000000"
     )
     assert data[92:] == bytes(len(data) - 92)
-    assert (queues.min_offset("B", 0), queues.max_offset("B", 0), queues.end) == (0, 4, 200)
+    queue = queues.by_key["B", 0]
+    assert (queue.min_offset, queue.max_offset, queues.end) == (0, 4, 200)
     assert queues.last == (100, 100, 7)
 
 
@@ -160,7 +161,7 @@ def test_a_queue_may_begin_anywhere(disk: SimulatedDisk) -> None:
     with pytest.raises(OffsetTooSmall):
         queue.units(999, 1)
     queues.begin("B", 1, 50)
-    assert queues.max_offset("B", 1) == 50
+    assert queues.by_key["B", 1].max_offset == 50
     with pytest.raises(CorruptRecord):
         queues.put_round([Entry("B", 1, 51, 500, 100, 0, 0)])
 
@@ -191,9 +192,9 @@ def test_the_minimum_follows_the_log(disk: SimulatedDisk) -> None:
     queues.put_round(entries)
     for first, offset in [(0, 0), (1, 3), (1000, 30), (1001, 33)]:
         queues.correct_min(PhysicalOffset(first))
-        assert queues.min_offset("B", 0) == offset
+        assert queues.by_key["B", 0].min_offset == offset
     steps.run(queues.clean_steps(PhysicalOffset(1300)))
-    assert queues.min_offset("B", 0) == 39
+    assert queues.by_key["B", 0].min_offset == 39
     assert disk.list(f"{BATCHES}/B/0") == [f"{46 * n:020d}" for n in (12, 18)]
     assert units(only(queues)) == expected(entries[13:])
     steps.run(queues.clean_steps(PhysicalOffset(9999)))
@@ -248,11 +249,11 @@ def test_what_was_flushed_survives(disk: SimulatedDisk) -> None:
     after = opened(disk.crash(oldest))
     assert units(only(after)) == expected(entries)
     after.remove("B", 0)
-    assert after.queue("B", 0) is None
+    assert after.by_key.get(("B", 0)) is None
     after.put_round(entries)
     after.close()
     after.reset()
-    assert len(after) == 0
+    assert len(after.by_key) == 0
 
 
 @pytest.mark.slow

@@ -18,4 +18,4 @@ def test_the_engine_in_files_is_one() -> None:
     """It has all that a store asks for; the type checker compares the rest."""
     queues: Queues = FileQueues(SimulatedDisk(), "/q", QueueGeometry.small())
     queues.load()
-    assert (list(queues), len(queues), queues.end, queues.last) == ([], 0, -1, None)
+    assert (list(queues.by_key), len(queues.by_key), queues.end, queues.last) == ([], 0, -1, None)

@@ -37,7 +37,7 @@ def opened(disk: SimulatedDisk, *, clean: bool = True, **changes: Any) -> FileQu
 
 def only(queues: FileQueues) -> FileQueue:
     """Return the queue T/0."""
-    queue = queues.queue("T", 0)
+    queue = queues.by_key.get(("T", 0))
     assert isinstance(queue, FileQueue)
     return queue
 
@@ -115,7 +115,7 @@ def test_light_queues_are_not_extended(disk: SimulatedDisk) -> None:
     """They hold plain codes, as RocketMQ writes them."""
     queues = opened(disk)
     queues.put_round([entry(1, topic="%LMQ%a")])
-    queue = queues.queue("%LMQ%a", 0)
+    queue = queues.by_key.get(("%LMQ%a", 0))
     assert queue is not None
     assert queue.unit(1)[2] == 7
     assert not disk.exists(f"{EXTENSION}/%LMQ%a")

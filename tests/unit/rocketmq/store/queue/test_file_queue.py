@@ -74,7 +74,7 @@ def test_reading_outside_says_so(disk: SimulatedDisk) -> None:
     with pytest.raises(OffsetTooSmall) as gone:
         only(queues).places(19, 1)
     assert (gone.value.wanted, gone.value.lowest) == (19, 20)
-    assert queues.queue("X", 0) is None
+    assert queues.by_key.get(("X", 0)) is None
 
 
 def test_places_that_were_read_ahead_are_those_of_now(disk: SimulatedDisk) -> None:
@@ -220,4 +220,4 @@ def test_a_loaded_queue_holds_no_handle(tmp_path: Path) -> None:
     again = FileQueues(RealDisk(), str(tmp_path), SMALL)
     again.load(clean=True)
     assert before == os.listdir("/proc/self/fd")
-    assert again.max_offset("T", 0) == 100
+    assert again.by_key["T", 0].max_offset == 100

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.rocketmq.store.queue.given import FIRST, FOLDER, SMALL, entry, oldest, only, opened
+from tests.unit.rocketmq.store.queue.given import (
+    FIRST,
+    FOLDER,
+    SMALL,
+    entry,
+    next_offsets,
+    oldest,
+    only,
+    opened,
+)
 
 from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull
@@ -44,9 +53,8 @@ def test_units_lie_at_twenty_times_their_offset(disk: SimulatedDisk) -> None:
         QUEUE_UNIT.pack(0, 100, 0) + QUEUE_UNIT.pack(100, 100, 7) + QUEUE_UNIT.pack(200, 100, -1)
     )
     assert expected.ljust(SMALL.file_bytes, b"\0") == read_file(disk, FIRST)
-    assert (queues.min_offset("T", 0), queues.max_offset("T", 0), queues.end) == (0, 3, 300)
-    assert queues.next_offsets() == {("T", 0): 3}
-    assert queues.max_offset("T", 9) == queues.min_offset("X", 0) == 0
+    assert (only(queues).min_offset, only(queues).max_offset, queues.end) == (0, 3, 300)
+    assert next_offsets(queues) == {("T", 0): 3}
 
 
 def test_a_round_writes_each_queue_once(disk: SimulatedDisk) -> None:
@@ -62,7 +70,7 @@ def test_a_round_writes_each_queue_once(disk: SimulatedDisk) -> None:
     disk.before = before
     queues.put_round([entry(n // 2 + 1, at=200 + 100 * n, queue=n % 2) for n in range(8)])
     assert len(written) == 2
-    assert queues.max_offset("T", 0) == queues.max_offset("T", 1) == 5
+    assert queues.by_key["T", 0].max_offset == queues.by_key["T", 1].max_offset == 5
 
 
 def test_what_is_there_is_not_put_again(disk: SimulatedDisk) -> None:
@@ -105,7 +113,7 @@ def test_folders_that_are_no_queues_are_passed_over(disk: SimulatedDisk) -> None
     disk.make_folder(f"{FOLDER}/T/old")
     disk.make_folder(f"{FOLDER}/T/1")
     queues = opened(disk)
-    assert [(queue.topic, queue.queue_id) for queue in queues] == [("T", 1)]
+    assert [*queues.by_key] == [("T", 1)]
     assert queues.end == -1
 
 
@@ -131,8 +139,8 @@ def test_a_full_disk_loses_nothing(disk: SimulatedDisk) -> None:
         with pytest.raises(DiskFull):
             queues.put_round(log)
         queues.put_round(log)
-        for queue in reference:
-            twin = queues.queue(queue.topic, queue.queue_id)
+        for key, queue in reference.by_key.items():
+            twin = queues.by_key.get(key)
             assert twin is not None
             for offset in range(queue.max_offset):
                 assert queue.unit(offset) == twin.unit(offset)
@@ -158,7 +166,7 @@ def test_files_that_were_closed_are_flushed(
     queues.put_round(log)
     queues.flush()
     after = opened(disk.crash(oldest), clean=False)
-    assert {queue.max_offset for queue in after} == {4}
+    assert {queue.max_offset for queue in after.by_key.values()} == {4}
 
 
 def test_a_queue_found_after_a_kill_is_synced_by_the_next_flush(disk: SimulatedDisk) -> None:
@@ -185,7 +193,7 @@ def test_what_a_crash_left_is_synced_by_one_call(disk: SimulatedDisk) -> None:
     found.flush()
     assert disk.calls["sync"] - before["sync"] == 1
     after = opened(disk.crash(oldest), clean=False)
-    assert sorted(queue.max_offset for queue in after) == [1] * 19 + [2]
+    assert sorted(queue.max_offset for queue in after.by_key.values()) == [1] * 19 + [2]
 
 
 def test_a_failed_sync_of_what_a_crash_left_is_tried_again(disk: SimulatedDisk) -> None:
@@ -220,7 +228,7 @@ def test_what_is_put_again_after_a_crash_is_not_cut_before(disk: SimulatedDisk) 
     found = FileQueues(disk, FOLDER, SMALL)
     lasts = found.load(certain=5_000)
     assert lasts == {("T", n): LastUnit(5, 100 * (200 + n)) for n in range(50)}
-    assert set(found.next_offsets().values()) == {1}
+    assert set(next_offsets(found).values()) == {1}
     found.put_round(log)
     found.wipe_behind_ends()
     calls = disk.calls - before
@@ -242,7 +250,7 @@ def test_what_is_not_put_again_after_a_crash_is_wiped(disk: SimulatedDisk, again
         QUEUE_UNIT.pack(one.physical_offset, 100, one.tags_code) for one in log[: max(again, 5)]
     )
     assert whole.rstrip(b"\0") == units.rstrip(b"\0")
-    assert opened(disk).max_offset("T", 0) == max(again, 5)
+    assert opened(disk).by_key["T", 0].max_offset == max(again, 5)
 
 
 @pytest.mark.slow
@@ -270,7 +278,7 @@ def test_after_a_crash_the_log_can_be_put_again(seed: int, steps: list[str]) -> 
     after.wipe_behind_ends()
     after.put_round(log[flushed:])
     for queue_id in (0, 1):
-        queue = after.queue("T", queue_id)
+        queue = after.by_key.get(("T", queue_id))
         assert queue is not None
         assert queue.max_offset == 40
         for offset in range(40):
@@ -309,7 +317,7 @@ class Noted:
         queues = FileQueues(RealDisk(), str(self.root), SMALL, note=str(self.note))
         queues.load(clean=True)
         queues.correct_min(PhysicalOffset(750))
-        found = {(q.topic, q.queue_id): (q.min_offset, q.max_offset, q.end) for q in queues}
+        found = {key: (q.min_offset, q.max_offset, q.end) for key, q in queues.by_key.items()}
         if ("T", 0) in found:
             assert only(queues).unit(24)[0] == 2400
         queues.close()

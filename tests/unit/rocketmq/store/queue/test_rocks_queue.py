@@ -31,7 +31,7 @@ def queues(folder: str) -> Iterator[RocksQueues]:
 
 def only(queues: RocksQueues) -> RocksQueue:
     """Return the queue T/0."""
-    queue = queues.queue("T", 0)
+    queue = queues.by_key.get(("T", 0))
     assert queue is not None
     return queue
 

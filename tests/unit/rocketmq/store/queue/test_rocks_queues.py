@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.unit.rocketmq.store.queue.given import next_offsets
 
 from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, DiskFailed
@@ -38,7 +39,7 @@ def entry(offset: int, place: int | None = None) -> Entry:
 
 def only(queues: RocksQueues) -> RocksQueue:
     """Return the queue T/0."""
-    queue = queues.queue("T", 0)
+    queue = queues.by_key.get(("T", 0))
     assert queue is not None
     return queue
 
@@ -108,9 +109,9 @@ def test_a_minimum_that_was_never_written_is_found(folder: str) -> None:
     queues.close()
     change(folder, (keys.offset_key("T", 0, keys.MIN), None))
     queues = opened(folder)
-    assert queues.min_offset("T", 0) == 0
+    assert queues.by_key["T", 0].min_offset == 0
     queues.correct_min(PhysicalOffset(0))
-    assert queues.min_offset("T", 0) == 5
+    assert queues.by_key["T", 0].min_offset == 5
     queues.close()
     assert only(opened(folder, write=False)).min_offset == 5
 
@@ -123,7 +124,7 @@ def test_records_of_empty_queues_are_no_queues(folder: str) -> None:
     low = (keys.offset_key("SCHEDULE_TOPIC_XXXX", 3, keys.MIN), bytes(16))
     change(folder, low)
     queues = opened(folder)
-    assert queues.next_offsets() == {("T", 0): 1}
+    assert next_offsets(queues) == {("T", 0): 1}
     queues.close()
 
 
@@ -178,7 +179,7 @@ def test_a_damaged_database_is_deleted_by_who_may(folder: str, record: tuple[byt
     with pytest.raises(CorruptRecord):
         opened(folder, write=False)
     queues = opened(folder)
-    assert (len(queues), queues.end) == (0, -1)
+    assert (len(queues.by_key), queues.end) == (0, -1)
     assert queues.put_round([entry(0)]) == 1
     queues.close()
 
@@ -187,7 +188,7 @@ def test_a_reader_of_nothing_makes_nothing(folder: str) -> None:
     """There are no queues then."""
     queues = opened(folder, write=False)
     queues.correct_min(PhysicalOffset(0))
-    assert (len(queues), queues.min_offset("T", 0)) == (0, 0)
+    assert not queues.by_key
     queues.flush()
     queues.close()
     assert not Path(folder).exists()

@@ -143,7 +143,7 @@ def test_what_the_queue_has_is_left_out(tmp_path: Path) -> None:
     batch, queues = _of_one_queue(4), RocksQueues(RealDisk(), str(tmp_path / "consumequeue"))
     queues.load(clean=True)
     queues.put_round(batch.entries()[:2])
-    queue = queues.queue(*KEY)
+    queue = queues.by_key.get(KEY)
     assert queue is not None
     for rows, fresh in (([0, 1], []), ([0, 1, 2, 3], [2, 3]), ([2], [2])):
         found = [*_rows(batch, *rows).runs(lambda _: queue)]

@@ -545,7 +545,7 @@ def light() -> tuple[Log, Queue]:
         )
         log.data += data
         log.queues.put_round(UnitAssigner().of([record.entry(data)]))
-    queue = log.queues.queue("%LMQ%a", 0)
+    queue = log.queues.by_key.get(("%LMQ%a", 0))
     assert queue is not None
     return log, queue
 

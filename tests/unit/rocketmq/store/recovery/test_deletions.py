@@ -153,7 +153,7 @@ def test_the_queue_of_a_topic_that_was_made_again_stays_though_its_last_message_
     queues.load()
     queues.fill_to("topic", 0, 5)
     Deletions(disk, layout, write=True).finish_queues(queues, PhysicalOffset(0))
-    assert queues.max_offset("topic", 0) == 5
+    assert queues.by_key["topic", 0].max_offset == 5
 
 
 def test_an_entry_goes_when_the_log_is_cleaned() -> None:

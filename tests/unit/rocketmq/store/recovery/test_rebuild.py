@@ -36,9 +36,9 @@ def test_units_and_keys_are_put_in_rounds() -> None:
     count = rebuild.ROUND + 10
     for number in range(count):
         again.add(_entry(number, 100 * number), after_damage=False)
-    assert queues.max_offset("t", 0) == rebuild.ROUND
+    assert queues.by_key["t", 0].max_offset == rebuild.ROUND
     again.finish()
-    assert queues.max_offset("t", 0) == count
+    assert queues.by_key["t", 0].max_offset == count
     assert (again.units, again.indexed, again.lost) == (count, count, 0)
     assert index.end == 100 * (count - 1)
 
@@ -50,7 +50,7 @@ def test_records_without_unit_or_key_are_left_out() -> None:
     again.add(_entry(0, 100, sys_flag=12), after_damage=False)
     again.finish()
     assert (again.units, again.indexed) == (0, 1)
-    assert queues.queue("t", 0) is None
+    assert queues.by_key.get(("t", 0)) is None
     assert index.find(key_string("t", "k100"), 1) == []
 
 
@@ -61,7 +61,7 @@ def test_a_gap_behind_damage_is_filled() -> None:
     again.add(_entry(3, 300), after_damage=True)
     again.finish()
     assert again.lost == 2
-    assert queues.max_offset("t", 0) == 4
+    assert queues.by_key["t", 0].max_offset == 4
     assert again.missing == set()
 
 
@@ -75,7 +75,7 @@ def test_a_gap_without_damage_makes_the_queue_missing() -> None:
     again.add(_entry(1, 500, queue_id=1), after_damage=False)
     again.finish()
     assert again.missing == {("t", 0)}
-    assert (queues.max_offset("t", 0), queues.max_offset("t", 1)) == (1, 2)
+    assert (queues.by_key["t", 0].max_offset, queues.by_key["t", 1].max_offset) == (1, 2)
 
 
 def test_a_queue_that_is_not_there_may_begin_later_only_from_the_first_record() -> None:
@@ -94,7 +94,7 @@ def test_what_is_there_already_is_passed_over() -> None:
         for place, offset in ((0, 0), (100, 1), (200, 1), (300, 2)):
             again.add(_entry(offset, place), after_damage=False)
     again.finish()
-    assert queues.max_offset("t", 0) == 3
+    assert queues.by_key["t", 0].max_offset == 3
     assert again.units == 3
 
 
@@ -104,7 +104,7 @@ def test_a_topic_that_was_made_again_has_its_newest_messages() -> None:
     for place, offset in ((0, 0), (100, 1), (200, 2), (300, 0), (400, 1)):
         again.add(_entry(offset, place), after_damage=False)
     again.finish()
-    queue = queues.queue("t", 0)
+    queue = queues.by_key.get(("t", 0))
     assert queue is not None
     assert [queue.unit(offset)[0] for offset in range(queue.max_offset)] == [300, 400]
 
@@ -118,7 +118,7 @@ def test_a_queue_whose_last_message_is_lost_was_not_made_again() -> None:
     again = Rebuild(queues, None, from_first=True)
     again.add(_entry(0, 100), after_damage=False)
     again.finish()
-    assert queues.max_offset("t", 0) == 2
+    assert queues.by_key["t", 0].max_offset == 2
 
 
 def test_a_topic_that_was_made_again_keeps_no_place_of_the_one_before() -> None:
@@ -130,7 +130,7 @@ def test_a_topic_that_was_made_again_keeps_no_place_of_the_one_before() -> None:
     for place, offset in ((300, 0), (400, 1)):
         again.add(_entry(offset, place), after_damage=False)
     again.keep_places({("t", 0): LastUnit(9, 0, 9)}, [])
-    assert (queues.max_offset("t", 0), again.lost) == (2, 0)
+    assert (queues.by_key["t", 0].max_offset, again.lost) == (2, 0)
 
 
 @pytest.mark.parametrize("from_first", [True, False])
@@ -156,7 +156,7 @@ def test_an_empty_queue_that_goes_on_behind_what_the_log_has_begins_anew(
         return
     assert (again.missing, again.lost) == (set(), 6)
     for queue_id in (0, 1):
-        queue = queues.queue("topic", queue_id)
+        queue = queues.by_key.get(("topic", queue_id))
         assert queue is not None
         assert (queue.min_offset, queue.max_offset) == (2, len(rows[queue_id::2]))
 
@@ -247,7 +247,7 @@ def test_inner_batches_take_all_their_places() -> None:
     again.add(first, after_damage=False)
     again.add(_entry(5, 100), after_damage=False)
     assert again.missing == set()
-    assert queues.queue("t", 0) is None
+    assert queues.by_key.get(("t", 0)) is None
     again.add(_entry(7, 200), after_damage=False)
     assert again.missing == {("t", 0)}
 
@@ -268,6 +268,6 @@ def test_many_at_a_time_are_put_as_one_by_one(gone: tuple[int, ...], from_first:
         for _ in range(2):
             again.add_all(found, after_damage=False)
         again.finish()
-        ranges = {key: queues.queue(*key).read(0, 99).tobytes() for key in queues.next_offsets()}  # type: ignore[union-attr]
+        ranges = {key: queue.units(0, 99) for key, queue in queues.by_key.items()}
         made.append((ranges, again.units, again.lost, again.missing, index.headers))
     assert made[0] == made[1]

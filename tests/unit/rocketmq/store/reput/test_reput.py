@@ -90,7 +90,7 @@ class World:
 
     def places(self, topic: str, queue_id: int = 0) -> list[int]:
         """Return where the messages of a queue lie."""
-        queue = self.queues.queue(topic, queue_id)
+        queue = self.queues.by_key.get((topic, queue_id))
         assert queue is not None
         return [queue.unit(offset)[0] for offset in range(queue.max_offset)]
 
@@ -101,7 +101,7 @@ def test_only_what_lies_before_the_limit_is_put() -> None:
     end = world.write(*range(5))
     assert world.round(0) == []
     assert world.round(world.ends[2]) == [Arrival("t", 0, QueueOffset(3), [T, T, T])]
-    assert world.queues.max_offset("t", 0) == 3
+    assert world.queues.by_key["t", 0].max_offset == 3
     dispatch = world.dispatch
     assert (dispatch.queued_to, dispatch.queued_at_ms) == (world.ends[2], 1002)
     assert [a.tags_codes for a in world.round(end)] == [[T, T]]
@@ -119,7 +119,7 @@ def test_each_queue_has_its_arrival() -> None:
     end = world.write()
     arrivals = world.round(end)
     assert [(a.queue_id, a.next_offset) for a in arrivals] == [(0, 1), (1, 1)]
-    assert world.queues.max_offset("t", 0) == 1
+    assert world.queues.by_key["t", 0].max_offset == 1
     assert world.dispatch.queued_to == end
 
 
@@ -190,7 +190,7 @@ def test_a_round_that_failed_half_way_is_put_with_what_came_since() -> None:
     world.disk.fail("write", 2, errno.ENOSPC)
     with pytest.raises(DiskFull):
         world.dispatch.to_queues(end)
-    assert world.queues.max_offset("t", 0) + world.queues.max_offset("t", 1) == 1
+    assert world.queues.by_key["t", 0].max_offset + world.queues.by_key["t", 1].max_offset == 1
     for queue_id in (0, 1, 1):
         offset = 2 if queue_id and len(world.starts) == 4 else 1
         world.add(offset, queue_id=queue_id)
@@ -286,11 +286,11 @@ def test_a_round_may_be_bounded() -> None:
     world = World()
     end = world.write(*range(5))
     world.dispatch.to_queues(end, max_count=2)
-    assert (world.queues.max_offset("t", 0), world.dispatch.queued_to) == (2, world.ends[1])
+    assert (world.queues.by_key["t", 0].max_offset, world.dispatch.queued_to) == (2, world.ends[1])
     world.dispatch.to_queues(world.ends[3], max_count=9)
-    assert (world.queues.max_offset("t", 0), world.dispatch.queued_to) == (4, world.ends[3])
+    assert (world.queues.by_key["t", 0].max_offset, world.dispatch.queued_to) == (4, world.ends[3])
     world.dispatch.to_queues(end)
-    assert world.queues.max_offset("t", 0) == 5
+    assert world.queues.by_key["t", 0].max_offset == 5
 
 
 def test_a_round_may_be_bounded_by_its_queues() -> None:
