@@ -247,27 +247,31 @@ def test_repository_stands_alone(what: str) -> None:
     assert named == []
 
 
-NEED_NUMPY = {
+MAY_NEED_NUMPY = (
+    "cli.folder",
+    "rocketmq.broker",
     "rocketmq.codec.columns",
-    "rocketmq.codec.columns.columns",
-    "rocketmq.codec.columns.record_batch",
     "rocketmq.codec.record.batch_rows",
-}
-"""Whoever imports these looks whether numpy is there, as for numpy itself."""
+    "rocketmq.server",
+    "rocketmq.store",
+    "spark",
+    "testing",
+)
+"""A broker, who reads its folder, and Spark; the rest is what a client is made of."""
 
 
-def test_the_light_install_imports_without_numpy() -> None:
-    """Only what is named above needs it, and Spark's; nothing else, by a face or another module."""
+def test_a_client_does_without_numpy() -> None:
+    """Only what is named above needs it, by itself, by a face or by another module."""
     imports = {
         ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): set(
             imported(path)
         )
         for path in modules()
     }
-    found = {"numpy"}
+    found = {"numpy", "rocketmq.store"}
     while more := {one for one, names in imports.items() if names & found} - found:
         found |= more
-    assert {one for one in found if not one.startswith("spark")} == NEED_NUMPY | {"numpy"}
+    assert {one for one in found if not one.startswith(MAY_NEED_NUMPY)} == {"numpy"}
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -307,10 +311,11 @@ def test_users_are_not_offered_the_tools_of_developers() -> None:
     """What the tests and checks need is a dependency group; each extra is for users."""
     written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert set(written["project"]["optional-dependencies"]) == {
+        "broker",
+        "client",
         "lz4",
         "rocksdb",
         "spark",
-        "speed",
         "tls",
     }
     assert any(wanted.startswith("pytest") for wanted in written["dependency-groups"]["dev"])

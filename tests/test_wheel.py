@@ -53,10 +53,8 @@ def wheel() -> Path:
     return wheels[-1]
 
 
-@pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel into an environment of its own."""
-    folder = tmp_path_factory.mktemp("wheel") / "env"
+def installed(wheel: str, folder: Path) -> Path:
+    """Install the wheel into an environment of its own; return its Python."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -65,10 +63,22 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install what a client needs."""
+    return installed(f"{wheel}[client]", tmp_path_factory.mktemp("wheel") / "env")
+
+
+@pytest.fixture(scope="module")
+def broker_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install what a broker needs."""
+    return installed(f"{wheel}[broker]", tmp_path_factory.mktemp("wheel") / "env")
+
+
 @pytest.fixture
-def nameserver(python: Path, tmp_path: Path) -> Iterator[str]:
+def nameserver(broker_python: Path, tmp_path: Path) -> Iterator[str]:
     """Run the installed `sprocket up` on free ports; return the NameServer's address."""
-    command = [str(python.with_name("sprocket")), "up", "--data", "data"]
+    command = [str(broker_python.with_name("sprocket")), "up", "--data", "data"]
     command += ["--nameserver-port", "0", "--broker-port", "0"]
     log = tmp_path / "log"
     with log.open("wb") as output:
@@ -123,8 +133,18 @@ def test_install_is_light(python: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_broker_and_both_clients_run_from_it(python: Path, nameserver: str) -> None:
-    """`sprocket up`, the asyncio client and the blocking one work without Spark and numpy."""
+def test_both_clients_run_from_it(python: Path, nameserver: str) -> None:
+    """The asyncio client and the blocking one work without numpy, `sprocket up` without Spark."""
     command = [str(python), "-c", BOTH_CLIENTS, nameserver]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.nightly
+def test_a_broker_that_lacks_numpy_says_so(python: Path, tmp_path: Path) -> None:
+    """In one line, with what to install."""
+    command = [str(python.with_name("sprocket")), "up", "--data", "data"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, ended
+    assert "pip install 'sprocketmq[broker]'" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -4,7 +4,8 @@ StoreError
 ├── MessageTooLarge
 │   └── PropertiesTooLarge  the property string is beyond its limit
 ├── MessageIllegal          a message breaks a rule of the queue it is for
-└── EngineMissing           the queues need an engine that cannot be had here
+├── EngineMissing           the queues need an engine that cannot be had here
+└── NumpyMissing            a store needs numpy, a client does not
 ClientError
 ├── NoRoute                 no NameServer knows a broker for the topic
 │   └── NoSuchTopic         the NameServers know no topic of this name
@@ -26,6 +27,10 @@ class MessageIllegal(StoreError):
 
 class EngineMissing(StoreError):
     """The store's queues need an engine that is not installed, or that cannot work here."""
+
+
+class NumpyMissing(StoreError):
+    """A store needs numpy, which is not installed."""
 
 
 class NoRoute(ClientError):

@@ -31,7 +31,7 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.headers import SendMessage
-from sprocket.rocketmq.codec.record import COUNT_MAX, batch, parse_host, properties
+from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,
@@ -45,11 +45,6 @@ from sprocket.rocketmq.model.message import (
     NewRecord,
 )
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, TopicConfig
-
-try:
-    from sprocket.rocketmq.codec.record import batch_rows
-except ImportError:  # the light install; plain Python does the same
-    batch_rows = None  # type: ignore[assignment]
 
 REGION = "DefaultRegion"
 """RocketMQ's default; clients copy it into traces."""
@@ -442,7 +437,6 @@ def added_to_each(texts: Sequence[bytes], shared: Mapping[str, str], suffix: str
     """
     if (
         isinstance(texts, Column)
-        and batch_rows is not None
         and len(texts) >= batch_rows.ROWS_MIN
         and batch_rows.are_alike(texts, shared)
     ):

@@ -1,6 +1,6 @@
 """What queues and index need of many records at once: columns in place of `record.Entry` objects.
 
-Needs numpy. Importers that can work without it check first whether numpy is there.
+Needs numpy, as a store does; a client does without.
 
 A batch is made of `columns.Records`. Tag codes and hashes of keys are computed from the stored
 bytes: properties are split at every 0x02 of the batch in one search, or only once if all have the
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sprocket.rocketmq.codec.columns import columns
 from sprocket.rocketmq.codec.columns.columns import Buffer, Ints, Mask, Records, gather
 from sprocket.rocketmq.codec.record import Entry, extra, properties, record
 from sprocket.rocketmq.model.hashes import hash32
@@ -92,6 +93,11 @@ class RecordBatch:
         transaction = self.sys_flag & TRANSACTION_MASK
         self.queueable: Mask = (transaction == 0) | (transaction == TRANSACTION_COMMIT)
         self.indexable: Mask = transaction != TRANSACTION_ROLLBACK
+
+    @classmethod
+    def of_one(cls, stored: Buffer, entry: Entry) -> "RecordBatch":
+        """Return a batch of one record, given it as stored and what it says."""
+        return cls(columns.records(stored, np.zeros(1, np.int64), entry.size))
 
     def __len__(self) -> int:
         return len(self.size)

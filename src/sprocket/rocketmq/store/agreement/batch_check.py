@@ -7,13 +7,13 @@ Units of records that were deleted, or lie in damage, are passed over.
 from collections.abc import Iterator
 
 from sprocket.base.disk import Disk
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
 from sprocket.rocketmq.store.agreement.log_check import LogCheck
 from sprocket.rocketmq.store.agreement.unit_files import UnitFiles, queues_in
-from sprocket.rocketmq.store.log import Found
 from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
 
 _Unit = tuple[int, ...]
@@ -70,13 +70,13 @@ class BatchCheck:
             self._queues[key] = _Queue(*key, UnitFiles(folder, segments, BATCH_UNIT_BYTES))
         yield from findings
 
-    def take(self, found: Found) -> Iterator[Finding]:
+    def take(self, found: RecordBatch) -> Iterator[Finding]:
         """Check the units of records that follow each other in the log."""
         if not self.topics:
             return
-        if not isinstance(found, list) and self.topics.isdisjoint(found.topic_names):
+        if self.topics.isdisjoint(found.topic_names):
             return
-        for entry in found if isinstance(found, list) else found.entries():
+        for entry in found.entries():
             if entry.queueable and entry.topic in self.topics:
                 yield from self._check(entry)
 

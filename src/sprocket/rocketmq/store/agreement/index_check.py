@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sprocket.base.disk import Disk, read_written
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
@@ -29,7 +30,6 @@ from sprocket.rocketmq.store.index import (
     batch_hashes,
     key_string,
 )
-from sprocket.rocketmq.store.log import Found
 
 CHUNK_UNITS = 16_384
 OUTLIERS_MAX = 8
@@ -250,11 +250,8 @@ class IndexCheck:
             yield from file.check(with_slots=file.is_full or not self._log.is_open)
         self._cursor = _Cursor(self._files, self._log.first)
 
-    def take(self, found: Found) -> Iterator[Finding]:
+    def take(self, found: RecordBatch) -> Iterator[Finding]:
         """Check the keys of records that follow each other in the log."""
-        if isinstance(found, list):
-            yield from self._take(found)
-            return
         row, hashes = batch_hashes(found, 0)
         keys = hashes, found.physical_offset[row], found.stored_at_ms[row]
         if not len(row):

@@ -7,9 +7,9 @@ there: if a record was lost there, queues and index show it.
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from sprocket.base.disk import NAME_DIGITS, Disk, OpenFiles, Segment
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
@@ -18,14 +18,10 @@ from sprocket.rocketmq.store.agreement.finding import Finding, Rule
 from sprocket.rocketmq.store.log import (
     PADDING_TOPIC,
     Damage,
-    Found,
     LogScanner,
     Misplaced,
     intact_entry,
 )
-
-if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns import RecordBatch
 
 CLOCK_STEP_MS = 60_000
 """A store time that is off by less may come from a clock that was corrected."""
@@ -159,7 +155,7 @@ class LogCheck:
 
     # The walk.
 
-    def rounds(self) -> Iterator[Found]:
+    def rounds(self) -> Iterator[RecordBatch]:
         """Give the records, many at a time, in the order of the log."""
         walk = self._walk(self.position)
         yield from self._records(walk)
@@ -182,13 +178,13 @@ class LogCheck:
             walk.last_stored_at_ms = self._recent[-1].stored_at_ms
         return walk
 
-    def _records(self, walk: LogScanner) -> Iterator[Found]:
+    def _records(self, walk: LogScanner) -> Iterator[RecordBatch]:
         told = 0
         for found in walk.batches():
             self.position = walk.position
             told = self._tell(walk, told)
-            if isinstance(found, list) or self._is_odd(found):
-                self._check_entries(found if isinstance(found, list) else found.entries())
+            if self._is_odd(found):
+                self._check_entries(found.entries())
             else:
                 self._recent = found.entries(max(len(found) - 2, 0))
             yield found
@@ -221,7 +217,7 @@ class LogCheck:
         expected, named = f"its own place, {found.place}", str(found.named)
         self._report(Rule.LOG_RECORD, found.place, expected, named, PHYSICAL_OFFSET_AT)
 
-    def _is_odd(self, batch: "RecordBatch") -> bool:
+    def _is_odd(self, batch: RecordBatch) -> bool:
         """Say whether the records have to be looked at one by one."""
         before = self._recent[-1].stored_at_ms if self._recent else 0
         times = batch.stored_at_ms

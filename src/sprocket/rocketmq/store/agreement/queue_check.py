@@ -2,7 +2,7 @@
 
 Theory of operation. The records of a batch are grouped by queue; the units that they should have
 are compared with those on the disk as one run of bytes, and looked at one by one only where these
-differ, or where there is no numpy. What lies before, between and behind such runs is looked at as
+differ. What lies before, between and behind such runs is looked at as
 well: fillers, units of messages that were cleaned away, and units that point at nothing.
 
 A topic that was deleted and made again uses its queue offsets a second time. So units that are
@@ -10,15 +10,17 @@ missing are only reported at the end, and not if the log went back to a lower of
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
+
+from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.offsets import ANYWHERE
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
 from sprocket.rocketmq.store.agreement.log_check import LogCheck
 from sprocket.rocketmq.store.agreement.unit_files import Units
-from sprocket.rocketmq.store.log import Found
 from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
     QUEUE_UNIT,
@@ -28,18 +30,10 @@ from sprocket.rocketmq.store.queue import (
     is_address,
 )
 
-try:
-    import numpy as np
-except ImportError:  # the light install; records come one by one there
-    np = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
-
 CHUNK_UNITS = 4096
 
 _FILLER = (0, FILLER_SIZE, 0)
-_Records: TypeAlias = "tuple[RecordBatch, Ints] | list[Entry]"
+_Records: TypeAlias = tuple[RecordBatch, Ints] | list[Entry]
 """Those of one queue: rows of a batch that all are their own units, or one by one."""
 
 
@@ -106,7 +100,7 @@ class QueueCheck:
         """Take up a queue, which may have no record."""
         self._queues[key] = _Queue(key, units)
 
-    def take(self, found: Found) -> Iterator[Finding]:
+    def take(self, found: RecordBatch) -> Iterator[Finding]:
         """Check the units of records that follow each other in the log."""
         for key, records in self._by_queue(found):
             queue = self._queue(key)
@@ -122,21 +116,21 @@ class QueueCheck:
             for run in _runs(records):
                 yield from self._run(queue, run)
 
-    def absent(self, found: Found) -> Iterator[QueueKey]:
+    def absent(self, found: RecordBatch) -> Iterator[QueueKey]:
         """Give the queues of some records that are not there."""
         for key, _records in self._by_queue(found):
             queue = self._queue(key)
             if queue is not None and not queue.units.is_there:
                 yield key
 
-    def _by_queue(self, found: Found) -> Iterator[tuple[QueueKey, _Records]]:
+    def _by_queue(self, found: RecordBatch) -> Iterator[tuple[QueueKey, _Records]]:
         """Give the records queue by queue."""
-        if not isinstance(found, list) and self._assigner.are_records(found):
+        if self._assigner.are_records(found):
             for run in found.runs:
                 yield (run.topic, run.queue_id), (found, run.rows)
             return
         rounds: dict[QueueKey, list[Entry]] = {}
-        for entry in found if isinstance(found, list) else found.entries():
+        for entry in found.entries():
             for unit in self._assigner.each(entry) if entry.queueable else ():
                 rounds.setdefault((unit.topic, unit.queue_id), []).append(unit)
         yield from rounds.items()
@@ -149,7 +143,7 @@ class QueueCheck:
             self._queues[key] = _Queue(key, units)
         return self._queues[key]
 
-    def _agrees(self, queue: _Queue, batch: "RecordBatch", rows: "Ints") -> bool:
+    def _agrees(self, queue: _Queue, batch: RecordBatch, rows: Ints) -> bool:
         """Say whether a queue goes on with the records of a batch, and has the units for them."""
         first = int(batch.queue_offset[rows[0]])
         begin = first if self._records_only else queue.units.first

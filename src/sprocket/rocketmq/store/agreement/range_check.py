@@ -13,14 +13,14 @@ from typing import NamedTuple
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.model.offsets import ANYWHERE
 from sprocket.rocketmq.store.agreement.log_check import LogCheck
 from sprocket.rocketmq.store.agreement.queue_check import QueueCheck
 from sprocket.rocketmq.store.agreement.unit_files import StoredUnits, UnitFiles, Units
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.log import Found, LogScanner
+from sprocket.rocketmq.store.log import LogScanner
 from sprocket.rocketmq.store.queue import QueueKey, Queues, UnitAssigner
 
 COMPARED_BYTES = {
@@ -140,11 +140,8 @@ class _Keyed(NamedTuple):
     entry: Callable[[int], Entry]
 
 
-def _keyed(found: Found) -> _Keyed:
+def _keyed(found: RecordBatch) -> _Keyed:
     """Return which records the index must have."""
-    if isinstance(found, list):
-        entries = [entry for entry in found if entry.keys and is_indexable(entry.sys_flag)]
-        return _Keyed([entry.physical_offset for entry in entries], entries.__getitem__)
     rows = sorted(set(found.keys.row[found.indexable[found.keys.row]].tolist()))
     places = found.physical_offset[rows].tolist() if rows else []
     return _Keyed(places, lambda number: found.entry(rows[number]))

@@ -22,23 +22,16 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct, structs
 
 from sprocket.base.disk import Disk, File, StepsTo, following, read_written
 from sprocket.base.units import KIB
+from sprocket.rocketmq.codec.columns import Ints
 from sprocket.rocketmq.geometry import INDEX_HEADER_BYTES, INDEX_SLOT_BYTES, INDEX_UNIT_BYTES
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
-
-try:
-    import numpy as np
-except ImportError:  # the light install; plain Python does the same
-    np = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns import Ints
 
 HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size
@@ -188,7 +181,7 @@ class IndexFile:
         self._advance(offsets, times, fresh_slots, len(units))
         return len(units)
 
-    def put_arrays(self, hashes: "Ints", offsets: "Ints", times: "Ints") -> int:
+    def put_arrays(self, hashes: Ints, offsets: Ints, times: Ints) -> int:
         """Do what `put` does, with numpy: i64 arrays of one length in, the same bytes out."""
         header, slots = self.header, self._loaded_slots()
         first = header.next_unit
@@ -223,7 +216,7 @@ class IndexFile:
         self._advance(offsets, times, fresh_slots, count)
         return count
 
-    def _seconds(self, times: "Ints") -> "Ints":
+    def _seconds(self, times: Ints) -> Ints:
         """Return seconds after begin; the first unit of a file still counts from the preset."""
         begin = self.header.begin_at_ms
         if self.header.next_unit > 1:
@@ -332,16 +325,11 @@ class IndexFile:
         for first in range(1, self.header.next_unit, _CHUNK_UNITS):
             count = min(_CHUNK_UNITS, self.header.next_unit - first)
             data = self._file.read(self._units_at + UNIT_BYTES * first, UNIT_BYTES * count)
-            if np is not None:
-                hashes = np.frombuffer(data, dtype=[("hash", ">i4"), ("rest", "V16")])["hash"]
-                own = hashes.astype(np.int64) % self._slot_count
-                # Of equal slots in one assignment the last one stays.
-                np.frombuffer(slots, dtype=np.int32)[own] = np.arange(first, first + count)
-            else:
-                for number, unit in enumerate(INDEX_UNIT.iter_unpack(data), first):
-                    slots[unit[0] % self._slot_count] = number
-        empty = slots.tolist().count(0) if np is None else _zeros(slots)
-        self.header.slots_used = self._slot_count - empty
+            hashes = np.frombuffer(data, dtype=[("hash", ">i4"), ("rest", "V16")])["hash"]
+            own = hashes.astype(np.int64) % self._slot_count
+            # Of equal slots in one assignment the last one stays.
+            np.frombuffer(slots, dtype=np.int32)[own] = np.arange(first, first + count)
+        self.header.slots_used = self._slot_count - _zeros(slots)
 
     def truncate(self, physical_offset: PhysicalOffset) -> int:
         """Take away the units of messages that lie at `physical_offset` or later.

@@ -18,11 +18,15 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import takewhile
 from operator import mul
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Steps, gather, remove_if_there, steps
 from sprocket.base.errors import DiskFailed, FileMissing
+from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
@@ -30,17 +34,7 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index.index_file import IndexFile, IndexHeader
 
-try:
-    import numpy as np
-except ImportError:  # the light install; plain Python does the same
-    np = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:  # it needs numpy
-    import numpy.typing as npt
-
-    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
-
-_Words: TypeAlias = "npt.NDArray[np.uint32]"
+_Words: TypeAlias = npt.NDArray[np.uint32]
 
 ARRAY_KEYS_MIN = 16
 """From this many keys in a round on numpy is quicker than plain Python."""
@@ -90,7 +84,7 @@ def _key_hash(topic_hash: int, key: str) -> int:
     return abs_hash(value - (1 << 32) if value >> 31 else value)
 
 
-def _key_hashes(topic_hashes: "Ints", keys: Sequence[str]) -> "Ints":
+def _key_hashes(topic_hashes: Ints, keys: Sequence[str]) -> Ints:
     """Return what `_key_hash` does for each pair, as an i64 array; `topic_hashes` is one too.
 
     Keys lie in the rows of a matrix, padded with zeros behind. Its product with the powers of 31
@@ -109,7 +103,7 @@ def _key_hashes(topic_hashes: "Ints", keys: Sequence[str]) -> "Ints":
     return _absolute(sums)
 
 
-def _absolute(hashes: _Words) -> "Ints":
+def _absolute(hashes: _Words) -> Ints:
     """Return `abs_hash` of u32 hashes, as i64."""
     absolute: Ints = np.abs(hashes.view(np.int32).astype(np.int64))
     absolute[absolute == 1 << 31] = 0
@@ -133,7 +127,7 @@ def _inverse_powers() -> _Words:
     return np.array([pow(power, -1, 1 << 32) for power in _POWERS], dtype=np.uint32)
 
 
-def batch_hashes(batch: "RecordBatch", start: int) -> "tuple[Ints, Ints]":
+def batch_hashes(batch: RecordBatch, start: int) -> "tuple[Ints, Ints]":
     """Return what the index has of the records of a batch that lie at `start` or behind it.
 
     Returns:
@@ -279,7 +273,7 @@ class Indexes:
             end = entry.physical_offset
             fresh.append(entry)
             keys += entry.keys
-        if np is not None and len(keys) >= ARRAY_KEYS_MIN:
+        if len(keys) >= ARRAY_KEYS_MIN:
             self._put_arrays(keys, fresh)
         elif keys:
             self._put_plain(fresh)
@@ -313,7 +307,7 @@ class Indexes:
         topic_hashes, offsets, times = np.repeat(of_entries, counts, axis=1)
         self.put_hashes(_key_hashes(topic_hashes, keys), offsets, times)
 
-    def put_batch(self, batch: "RecordBatch", start: int) -> int:
+    def put_batch(self, batch: RecordBatch, start: int) -> int:
         """Do what `put_round` does for the records of a batch that lie at `start` or behind it.
 
         Returns:
@@ -325,7 +319,7 @@ class Indexes:
         self.put_hashes(hashes, batch.physical_offset[row], batch.stored_at_ms[row])
         return 1 + int(np.count_nonzero(row[1:] != row[:-1]))
 
-    def put_hashes(self, hashes: "Ints", offsets: "Ints", times: "Ints") -> None:
+    def put_hashes(self, hashes: Ints, offsets: Ints, times: Ints) -> None:
         """Put one unit for each key: `abs_hash`, place and store time in ms, as i64 arrays."""
         done = 0
         while done < len(hashes):

@@ -12,7 +12,6 @@ from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
 from sprocket.rocketmq.store.log.log_scanner import (
     LOOK_BYTES,
     Damage,
-    Found,
     LogScanner,
     Misplaced,
     glance,
@@ -34,7 +33,6 @@ __all__ = [
     "Damage",
     "FillJob",
     "Flusher",
-    "Found",
     "LogScanner",
     "LogSync",
     "Misplaced",

@@ -13,7 +13,7 @@ be, is accepted although it names another place: that field was damaged, and its
 certain.
 
 Columns are the fast way for records that are in order: a batch ends before the first record that is
-not, and there the plain way decides. Without numpy the plain way does everything; both find the
+not, and there the plain way decides. Iterating over a walk goes the plain way only; both find the
 same.
 
 Files may be missing in between, as a check finds them: that is damage, too.
@@ -27,15 +27,16 @@ enough.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
+import numpy as np
 from msgspec import Struct
 
 from sprocket.base.disk import Segment, SegmentReader, Unreadable
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record_layout
+from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import Entry, ScanStop, record, record_scan
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
@@ -53,16 +54,6 @@ from sprocket.rocketmq.codec.record_layout import (
 )
 from sprocket.rocketmq.model.offsets import ANYWHERE
 
-try:
-    import numpy as np
-
-    from sprocket.rocketmq.codec.columns import RecordBatch, columns
-except ImportError:  # the light install; plain Python does the same
-    columns = None  # type: ignore[assignment]
-
-Found: TypeAlias = "list[Entry] | RecordBatch"
-"""Records that follow each other in one file, with nothing damaged in between."""
-
 BATCH = 8192
 """Records at a time: a few MiB of a log, which stay in a core's cache between the checks."""
 PIECE_BYTES = 4 * MIB
@@ -74,7 +65,7 @@ _REST_BYTES_MIN = 64 * KIB
 READ_AHEAD_BYTES = 64 * MIB
 """What the system is asked to read beside a walk in batches, half of it at a time: by itself it
 reads little ahead, and the walk would wait for the disk as long as it works."""
-_BATCH_MIN = 32
+BATCH_MIN = 32
 """After something odd; much damage would make many records be looked at again and again."""
 _HEAD_BYTES_MAX = FIXED_BYTES + 2 * HOST_V6_EXTRA
 _SEAM_BYTES = MAGIC_AT + 3
@@ -174,13 +165,17 @@ class LogScanner:
         self._piece_bytes = piece_bytes
         self._reader: SegmentReader | None = None
         self._unreadable: list[Unreadable] = []
+        self._record = memoryview(b"")  # the last one that was looked at by itself
 
     def __iter__(self) -> Iterator[Entry]:
         """Give the entry of each record, in the order of the log."""
         return self._files(self._run)
 
-    def batches(self) -> Iterator[Found]:
-        """Give the same many records at a time; the attributes are those behind each batch."""
+    def batches(self) -> Iterator[RecordBatch]:
+        """Give the same many records at a time, which follow each other in one file.
+
+        Nothing is damaged between those of a batch; the attributes are those behind it.
+        """
         return self._files(self._batches)
 
     def _files(self, run: Callable[[Segment], Iterator[_T]]) -> Iterator[_T]:
@@ -226,21 +221,18 @@ class LogScanner:
             segment.file.start_reading(start - segment.start, end - start)
             self._asked_to = end
 
-    def _batches(self, segment: Segment) -> Iterator[Found]:
+    def _batches(self, segment: Segment) -> Iterator[RecordBatch]:
         """Give what `_run` does, as columns as far as all is in order."""
         limit = min(self._until, segment.start + segment.file.data_end())
         while True:
             self._read_ahead(segment, limit)
-            batch = None if columns is None else self._columns(segment)
-            if batch is not None:
-                yield batch
-                continue
-            count = BATCH if columns is None else 1
-            entries = list(islice(self._run(segment), count))
-            if entries:
-                yield entries
-            if len(entries) < count:
-                return
+            batch = self._columns(segment)
+            if batch is None:
+                entry = next(self._run(segment), None)
+                if entry is None:
+                    return
+                batch = RecordBatch.of_one(self._record, entry)
+            yield batch
 
     def _read(self, segment: Segment, size: int) -> tuple[SegmentReader, int]:
         """Have the record at the position in hand, whole if it can be read; see `_bring_record`.
@@ -253,7 +245,7 @@ class LogScanner:
             reader = self._reader = SegmentReader(segment, self._piece_bytes)
         return reader, _bring_record(reader, self.position - segment.start, size)
 
-    def _columns(self, segment: Segment) -> "RecordBatch | None":
+    def _columns(self, segment: Segment) -> RecordBatch | None:
         """Take the records from the position on that are in order; None if the first is not."""
         reader, start = self._read(segment, min(_REST_BYTES_MIN, self._piece_bytes))
         view, base = reader.data, segment.start + reader.start
@@ -270,7 +262,7 @@ class LogScanner:
             fresh = _leading(~self._are_stale(batch))
             batch = batch if fresh == len(batch) else RecordBatch(records.part(0, fresh))
         if not batch:
-            self._batch_count = _BATCH_MIN
+            self._batch_count = BATCH_MIN
             return None
         self._batch_count = min(4 * self._batch_count, BATCH)
         self.records += len(batch)
@@ -282,7 +274,7 @@ class LogScanner:
             self._next_offsets[run.topic, run.queue_id] = following
         return batch
 
-    def _are_stale(self, batch: "RecordBatch") -> "columns.Mask":
+    def _are_stale(self, batch: RecordBatch) -> columns.Mask:
         """Say what `_is_stale` does, for each record of a batch that is next."""
         times = np.append(self.last_stored_at_ms, batch.stored_at_ms)
         stale: columns.Mask = (times[1:] < times[:-1]) & batch.queueable
@@ -312,16 +304,16 @@ class LogScanner:
                     return
                 if not self._is_next(entry):
                     return
-                self._take(entry)
+                self._take(entry, view[position : position + size])
                 yield entry
             if walk.position > start:
                 continue  # it may only be the end of what is in hand
             if walk.stop is ScanStop.BAD_OFFSET and base + start < self._until:
-                misplaced = self._misplaced(reader, start)
+                mended, misplaced = self._misplaced(reader, start)
                 if misplaced is not None:
                     if not self._is_next(misplaced):
                         return
-                    self._take(misplaced)
+                    self._take(misplaced, mended)
                     yield misplaced
                     continue
             break
@@ -340,8 +332,10 @@ class LogScanner:
             return False
         return True
 
-    def _misplaced(self, reader: SegmentReader, at: int) -> Entry | None:
-        """Return what a record says that names another place, if all but that is in order.
+    def _misplaced(self, reader: SegmentReader, at: int) -> tuple[memoryview, Entry | None]:
+        """Return a record that names another place as it should be, and what it says.
+
+        The latter is None if more than that is out of order.
 
         Args:
             reader: Has it in hand.
@@ -355,13 +349,13 @@ class LogScanner:
         view = memoryview(mended)
         walk = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
         if list(walk) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
-            return None
+            return view, None
         try:
             entry = record.entry(view, 0)
         except WireError:
-            return None
+            return view, None
         self.misplaced.append(Misplaced(place, named))
-        return entry
+        return view, entry
 
     def _skip_to_later(self, segment: Segment, later: Sequence[Segment]) -> bool:
         """Go on in a later file if one holds an intact record; say whether there is one."""
@@ -398,7 +392,8 @@ class LogScanner:
                 self.is_torn = False
                 self.why = "the file before cannot be read to its end"
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: Entry, stored: memoryview) -> None:
+        self._record = stored
         self.records += 1
         self.last_start = entry.physical_offset
         self.position = entry.physical_offset + entry.size
@@ -521,7 +516,7 @@ def _is_followed(segment: Segment, position: int) -> bool:
     return is_blank or (size, magic) == (0, 0)
 
 
-def _leading(good: "columns.Mask") -> int:
+def _leading(good: columns.Mask) -> int:
     """Return how many of the first are good, one after the other."""
     return len(good) if good.all() else int(np.argmin(good))
 

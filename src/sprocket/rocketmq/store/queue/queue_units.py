@@ -11,19 +11,16 @@ Source: RocketMQ `DefaultMessageStore.doDispatch`, `CommitLogDispatcherCalcBitMa
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.bloom import Bloom
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry, Extra, record
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.settings import DELAY_LEVELS
-
-if TYPE_CHECKING:  # it needs numpy
-    from sprocket.rocketmq.codec.columns import RecordBatch
 
 _PLACE_BYTES_MIN = len(f"{LIGHT_PREFIX}a,")
 """Every place in a light queue has a name in some record before; an offset that would need a longer
@@ -108,7 +105,7 @@ class UnitAssigner:
                 return [unit for entry in entries for unit in self.each(entry)]
         return entries
 
-    def are_records(self, batch: "RecordBatch") -> bool:
+    def are_records(self, batch: RecordBatch) -> bool:
         """Say whether records in columns are their own units, all of them."""
         if not batch.is_plain or any(map(self._subscriptions.get, batch.topic_names)):
             return False

@@ -8,26 +8,19 @@ before the queue's `end`, or if its queue offset is below the queue's next one.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from sprocket.base.errors import CorruptRecord
 from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES, UNIT_TYPE, Queue, QueueKey
 from sprocket.rocketmq.store.queue.rocks_database import Batch
 from sprocket.rocketmq.store.queue.rocks_keys import I64, VALUE, VALUE_TYPE
-
-try:
-    import numpy as np
-except ImportError:  # the light install; it makes no batches either
-    np = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from sprocket.rocketmq.codec.columns import Ints, RecordBatch
-
 
 Q = TypeVar("Q", bound=Queue)
 
@@ -125,11 +118,11 @@ def _missing(key: QueueKey, expected: int, offset: int, end: int) -> CorruptReco
 class UnitColumns(NamedTuple):
     """What units say, an element for each; the order of the columns is that of an `Entry`."""
 
-    queue_offset: "Ints"
-    physical_offset: "Ints"
-    size: "Ints"
-    tags_code: "Ints"
-    stored_at_ms: "Ints"
+    queue_offset: Ints
+    physical_offset: Ints
+    size: Ints
+    tags_code: Ints
+    stored_at_ms: Ints
 
     def part(self, start: int, stop: int) -> "UnitColumns":
         """Return some of the units."""
@@ -151,13 +144,13 @@ class UnitBatch:
 
     __slots__ = ("columns", "first", "keys")
 
-    def __init__(self, keys: list[QueueKey], first: "Ints", columns: UnitColumns) -> None:
+    def __init__(self, keys: list[QueueKey], first: Ints, columns: UnitColumns) -> None:
         self.keys = keys
         self.first = first
         self.columns = columns
 
     @classmethod
-    def of(cls, batch: "RecordBatch") -> "UnitBatch":
+    def of(cls, batch: RecordBatch) -> "UnitBatch":
         """Return the units of records that are their own, see `UnitAssigner.are_records`."""
         rows, first = batch.by_queue
         columns = (getattr(batch, name)[rows] for name in UnitColumns._fields)

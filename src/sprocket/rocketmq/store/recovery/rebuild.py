@@ -11,23 +11,17 @@ left a later one, and then it begins again with the first message that the log h
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sprocket.base.disk import Segment
 from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes
-from sprocket.rocketmq.store.log import Damage, Found, LogScanner
+from sprocket.rocketmq.store.log import Damage, LogScanner
 from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssigner, UnitBatch
-
-try:
-    import numpy as np
-except ImportError:  # the light install; it makes no batches either
-    np = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:
-    from sprocket.rocketmq.codec.columns import RecordBatch
 
 ROUND = 4096
 """Records put at once; enough for the index to work on whole arrays."""
@@ -95,24 +89,20 @@ class Rebuild:
         self._units: list[Entry] = []
         self._keys: list[Entry] = []
 
-    def add_all(self, found: Found, *, after_damage: bool) -> None:
+    def add_all(self, found: RecordBatch, *, after_damage: bool) -> None:
         """Take up the next records of the log; as `add` for each of them, but many at a time.
 
         Columns are put as they are if every record is its own unit and every queue simply goes on
         with them, which is all that ever happens except for the few kinds of records of `units`,
         damage and lost units.
         """
-        if isinstance(found, list):
-            entries = found
-        elif self._units_of.are_records(found) and self._follows(found):
+        if self._units_of.are_records(found) and self._follows(found):
             self._put(found)
             return
-        else:
-            entries = found.entries()
-        for entry in entries:
+        for entry in found.entries():
             self.add(entry, after_damage=after_damage)
 
-    def _follows(self, batch: "RecordBatch") -> bool:
+    def _follows(self, batch: RecordBatch) -> bool:
         """Say whether every queue has all its units already, or goes on with the first of them."""
         rows, first = batch.by_queue
         if not len(rows):
@@ -136,7 +126,7 @@ class Rebuild:
                 return False
         return True
 
-    def _put(self, batch: "RecordBatch") -> None:
+    def _put(self, batch: RecordBatch) -> None:
         """Take up a batch whose queues all follow, and put its keys."""
         if self._units or self._keys:
             self.finish()

@@ -170,7 +170,7 @@ class _Copy:
         """Copy everything; the new log is on the disk then."""
         for found in self._log.rounds():
             start = self._end
-            for entry in found if isinstance(found, list) else found.entries():
+            for entry in found.entries():
                 if entry.physical_offset != self._end:
                     self._copy(start, self._end)
                     self._pass_over(entry.physical_offset)

@@ -5,21 +5,17 @@ record. So, unlike in `log_scanner`, nothing is searched for and no checksum com
 is found there is an error. The end of a file is known by its blank record: there the next file
 begins.
 
-A few records are returned as entries, many as columns, and without numpy all as entries; the
-content is the same. A part has a copy of what it needs of the log, and holds no file.
+A few records are returned as entries, many as columns; the content is the same. A part has a copy
+of what it needs of the log, and holds no file.
 """
 
 from typing import NamedTuple
 
 from sprocket.base.errors import CorruptRecord, WireError
+from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import Entry, record, record_scan
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT, MAGIC_BLANK
-from sprocket.rocketmq.store.log import Found, Tail
-
-try:
-    from sprocket.rocketmq.codec.columns import RecordBatch, columns
-except ImportError:  # the light install; plain Python does the same
-    columns = None  # type: ignore[assignment]
+from sprocket.rocketmq.store.log import Tail
 
 COLUMNS_MIN = 40
 """From this many records on columns are quicker than entries."""
@@ -41,7 +37,7 @@ class LogPart(NamedTuple):
 
     start: int
     end: int
-    records: Found
+    records: list[Entry] | RecordBatch
 
     @property
     def last_stored_at_ms(self) -> int:
@@ -72,13 +68,13 @@ def next_part(
         OffsetTooSmall, OffsetTooLarge: The log has no such place.
     """
     most = min(count_max, PART_MAX)
-    few = most if columns is None else min(most, COLUMNS_MIN)
+    few = min(most, COLUMNS_MIN)
     place = start
     while place < limit:
         segment = tail.files.segment(place)
         data = tail.read(place, min(limit, segment.end))
         found, stopped_at = record_scan.places(data, 0, len(data), few)
-        if len(found) >= COLUMNS_MIN and columns is not None:
+        if len(found) >= COLUMNS_MIN:
             batch = _batch(data, most, place)
             return LogPart(start, batch.end, batch)
         if found:
@@ -90,7 +86,7 @@ def next_part(
     return None
 
 
-def _batch(data: bytes, most: int, base: int) -> "RecordBatch":
+def _batch(data: bytes, most: int, base: int) -> RecordBatch:
     """Return the records in `data`, of which the first lies at `base`, as columns."""
     walk = columns.walk(data, 0, len(data), most)
     found = columns.records(data, walk.positions, walk.stopped_at, base)

@@ -19,11 +19,12 @@ from sprocket.testing.disk import SimulatedDisk
 COUNT = 60
 
 
-@pytest.fixture(params=["columns", "plain"])
+@pytest.fixture(params=["many", "one by one"])
 def lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Lab":
-    """A store with 30 messages in each of two queues; its walks use numpy or not."""
-    if request.param == "plain":
-        monkeypatch.setattr(log_scanner, "columns", None)
+    """A store with 30 messages in each of two queues, with records in long batches or alone."""
+    if request.param == "one by one":
+        monkeypatch.setattr(log_scanner, "BATCH", 1)
+        monkeypatch.setattr(log_scanner, "BATCH_MIN", 1)
     return Lab(*filled_parts(COUNT))
 
 

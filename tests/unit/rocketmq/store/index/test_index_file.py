@@ -3,6 +3,7 @@
 import errno
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +13,9 @@ from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import IndexGeometry
-from sprocket.rocketmq.store.index import HEADER, INDEX_UNIT, UNIT_BYTES, IndexHeader, index_file
+from sprocket.rocketmq.store.index import HEADER, INDEX_UNIT, UNIT_BYTES, IndexHeader
 from sprocket.rocketmq.store.index.index_file import SLOT, IndexFile
 from sprocket.testing.disk import SimulatedDisk
-
-np = pytest.importorskip("numpy")
 
 GOLDEN = IndexGeometry(slots=5, units=8)
 K1, K2 = abs_hash(hash32("TopicTest#k1")), abs_hash(hash32("TopicTest#k2"))
@@ -176,14 +175,13 @@ def test_arrays_and_plain_python_give_the_same_bytes(
     assert read_file(disks[0], "/i") == read_file(disks[1], "/i")
 
 
-def test_slots_made_again_without_numpy_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The light install recovers to the same file."""
+def test_slots_made_again_are_the_same() -> None:
+    """From the units alone."""
     disk = SimulatedDisk()
     file = made(disk)
     file.put(HASHES, OFFSETS, TIMES)
     flush(file)
     before = read_file(disk, "/i")
-    monkeypatch.setattr(index_file, "np", None)
     file.rebuild_slots()
     flush(file)
     assert before == read_file(disk, "/i")

@@ -20,7 +20,6 @@ from sprocket.rocketmq.store.index import (
     SLOT_BYTES,
     UNIT_BYTES,
     Indexes,
-    index_file,
     key_index,
     key_string,
 )
@@ -157,7 +156,7 @@ def hashes_put(pairs: list[tuple[str, str]], array_keys_min: int) -> list[int]:
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 12), max_size=3), max_size=60), st.integers(1, 40))
 def test_rounds_of_any_length_give_the_same_files(drawn: list[list[int]], size: int) -> None:
-    """Lone records, short rounds and long ones; with numpy and without."""
+    """Lone records, short rounds and long ones; as arrays and key by key."""
     log = [entry(100 * n, *(f"k{k}" for k in ks), at_ms=400 * n) for n, ks in enumerate(drawn)]
     contents = []
     for plain, step in [(True, 1), (True, size), (False, 1), (False, size), (False, 200)]:
@@ -165,8 +164,7 @@ def test_rounds_of_any_length_give_the_same_files(drawn: list[list[int]], size: 
         indexes = opened(disk)
         with pytest.MonkeyPatch.context() as patch:
             if plain:
-                patch.setattr(key_index, "np", None)
-                patch.setattr(index_file, "np", None)
+                patch.setattr(key_index, "ARRAY_KEYS_MIN", 1 << 30)
             for first in range(0, len(log), step):
                 indexes.put_round(log[first : first + step])
             indexes.close()

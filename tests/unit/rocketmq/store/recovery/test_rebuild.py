@@ -141,7 +141,6 @@ def test_an_empty_queue_that_goes_on_behind_what_the_log_has_begins_anew(
     """A crash took its first files and left a later one; a hole in the log is filled in it."""
     disk, _ = filled(40)
     (batch,) = LogScanner(log_files(disk).segments[:1], 0, check_crc=True).batches()
-    assert isinstance(batch, RecordBatch)
     queues, _, _ = _make(from_first=from_first)
     for queue_id in (0, 1):
         queues.begin("topic", queue_id, 20)
@@ -149,7 +148,11 @@ def test_an_empty_queue_that_goes_on_behind_what_the_log_has_begins_anew(
     rows = np.arange(len(batch))
     for wanted, after_damage in (((rows >= 4) & (rows < 8), False), (rows >= 14, True)):
         found = RecordBatch(batch.records.keep(wanted))
-        again.add_all(found if many else found.entries(), after_damage=after_damage)
+        if many:
+            again.add_all(found, after_damage=after_damage)
+        else:
+            for entry in found.entries():
+                again.add(entry, after_damage=after_damage)
     again.finish()
     if not from_first:
         assert again.missing == {("topic", 0), ("topic", 1)}
@@ -258,15 +261,17 @@ def test_many_at_a_time_are_put_as_one_by_one(gone: tuple[int, ...], from_first:
     """Whether all simply goes on, or records are missing between."""
     disk, _ = filled(40)
     (batch,) = LogScanner(log_files(disk).segments[:1], 0, check_crc=True).batches()
-    assert isinstance(batch, RecordBatch)
     mask = np.array([number not in gone for number in range(len(batch))])
     made = []
-    for found in (RecordBatch(batch.records.keep(mask)), batch.entries()):
+    found = RecordBatch(batch.records.keep(mask))
+    for many in (True, False):
         queues, index, again = _make(from_first=from_first)
-        if isinstance(found, list):
-            found = [entry for entry, keep in zip(found, mask, strict=True) if keep]
         for _ in range(2):
-            again.add_all(found, after_damage=False)
+            if many:
+                again.add_all(found, after_damage=False)
+            else:
+                for entry in found.entries():
+                    again.add(entry, after_damage=False)
         again.finish()
         ranges = {key: queue.units(0, 99) for key, queue in queues.by_key.items()}
         made.append((ranges, again.units, again.lost, again.missing, index.headers))

@@ -23,12 +23,10 @@ from sprocket.rocketmq.store.reput.log_follower import LogPart
 from sprocket.testing.disk import SimulatedDisk
 
 
-@pytest.fixture(autouse=True, params=["light", "entries", "columns"])
+@pytest.fixture(autouse=True, params=["entries", "columns"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test holds without numpy, for few records and for many."""
+    """Every test holds for few records and for many."""
     monkeypatch.setattr(log_follower, "COLUMNS_MIN", 1 if request.param == "columns" else 1 << 30)
-    if request.param == "light":
-        monkeypatch.setattr(log_follower, "columns", None)
     return str(request.param)
 
 
@@ -76,15 +74,15 @@ def test_a_part_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(part.records) for part in _parts(disk, 0, offsets[7])] == [3, 3, 1]
 
 
-def test_a_few_are_entries_and_many_are_columns(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the limit on; without numpy never."""
+def test_a_few_are_entries_and_many_are_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the limit on."""
     monkeypatch.setattr(log_follower, "COLUMNS_MIN", 4)
     disk, store = filled(10)
     offsets = [offset for offset, _ in store.records()]
     for count, columns in ((3, False), (4, True), (9, True)):
         (part,) = _parts(disk, 0, offsets[count])
         assert len(part.records) == count
-        assert isinstance(part.records, list) == (not columns or form == "light")
+        assert isinstance(part.records, list) is not columns
 
 
 def test_between_equal_places_lies_nothing() -> None:
