@@ -21,9 +21,9 @@ import random
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Self
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import StoreError
@@ -51,9 +51,6 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.quiet import NotQuiet
 from sprocket.testing.shifted_loop import ShiftedLoop
 from sprocket.testing.twin_disk import TwinDisk
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 TURNS = 25
 """Turns of the loop after a jump: more than any chain of callbacks in the broker is long."""
@@ -206,7 +203,8 @@ class LocalBroker:
             NotQuiet: Something was still going on then; the text says what.
         """
         _refuse_in_a_loop("settle", "asettle")
-        self._on_node(quiet.settle, seconds)
+        portal, node = self._running()
+        portal.call(quiet.settle, node, seconds)
 
     async def asettle(self, *, seconds: float = SETTLE_SECONDS) -> None:
         """Do what `settle` does, while the calling event loop goes on."""
@@ -258,7 +256,8 @@ class LocalBroker:
         Raises:
             NoRoute: The broker has no such topic; the text names the nearest.
         """
-        return self._on_node(_messages, topic)
+        portal, node = self._running()
+        return portal.call(_messages, node, topic)
 
     def dead_letters(self, group: str) -> list[StoredMessage]:
         """Return the messages that a consumer group has given up, in the order in which it did.
@@ -266,7 +265,8 @@ class LocalBroker:
         Raises:
             NoRoute: No such group was ever here; the text names the nearest.
         """
-        return self._on_node(_dead_letters, group)
+        portal, node = self._running()
+        return portal.call(_dead_letters, node, group)
 
     def close(self) -> None:
         """Stop it permanently; a temporary folder is removed. May be called again."""
@@ -298,7 +298,8 @@ class LocalBroker:
 
     def _advance_to_next(self, ms_max: float) -> int:
         """Move the clock to the next message that waits for its time; return by how much."""
-        wait_ms = self._on_node(_next_due_ms)
+        portal, node = self._running()
+        wait_ms = portal.call(_next_due_ms, node)
         if wait_ms is None:
             raise NotQuiet("the condition does not hold, and no message waits for a later time")
         if wait_ms > ms_max:
@@ -307,17 +308,6 @@ class LocalBroker:
             )
         self.advance(max(wait_ms, 1))
         return max(wait_ms, 1)
-
-    def _on_node(
-        self,
-        function: Callable[Concatenate[Node, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Call one of this module's functions with the node, in its loop."""
-        portal, node = self._running()
-        return portal.call(function, node, *args, **kwargs)
 
     def _running(self) -> tuple[Portal, Node]:
         assert self._portal is not None, "it has not been started"

@@ -73,23 +73,37 @@ class TwinDisk:
     """The machine's disk, for one folder and what is in it.
 
     Args:
-        folder: Whose files have twins; what is there already counts as synced.
+        folder: Whose files have twins.
+        twin: The simulated disk, equal to the folder; by default a new one, on which what the
+            folder holds counts as synced.
 
     Threads: any.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, twin: SimulatedDisk | None = None) -> None:
         self.folder = folder
-        self._set_up(RealDisk(), SimulatedDisk())
-        self._real.make_folder(folder)
-        self._twin.make_folder(folder)
-        self._adopt(folder)
+        self._real = real = RealDisk()
+        self._twin = twin or SimulatedDisk()
+        self._lock = threading.RLock()
+        self._is_dead = False
+        # What only looks is asked of the real one.
+        self.exists = real.exists
+        self.is_folder = real.is_folder
+        self.size = real.size
+        self.modified_at_ms = real.modified_at_ms
+        self.list = real.list
+        self.folders = real.folders
+        self.sizes = real.sizes
+        if twin is None:
+            real.make_folder(folder)
+            self._twin.make_folder(folder)
+            self._adopt(folder)
 
     def kill(self) -> "TwinDisk":
         """Let nobody write any more who has this disk; return the one that the next process has."""
         with self._lock:
             self._is_dead = True
-            return self._succeed(self._twin.kill())
+            return TwinDisk(self.folder, self._twin.kill())
 
     def cut(self, choose: Choose) -> "TwinDisk":
         """Lose power: make the files what they may be found as, and return the disk with them.
@@ -102,27 +116,7 @@ class TwinDisk:
             found = self._twin.crash(choose)
             shutil.rmtree(self.folder)
             self._write_down(found, self.folder)
-            return self._succeed(found)
-
-    def _succeed(self, twin: SimulatedDisk) -> "TwinDisk":
-        made = TwinDisk.__new__(TwinDisk)
-        made.folder = self.folder
-        made._set_up(self._real, twin)
-        return made
-
-    def _set_up(self, real: RealDisk, twin: SimulatedDisk) -> None:
-        self._real = real
-        self._twin = twin
-        self._lock = threading.RLock()
-        self._is_dead = False
-        # What only looks is asked of the real one.
-        self.exists = real.exists
-        self.is_folder = real.is_folder
-        self.size = real.size
-        self.modified_at_ms = real.modified_at_ms
-        self.list = real.list
-        self.folders = real.folders
-        self.sizes = real.sizes
+            return TwinDisk(self.folder, found)
 
     def _adopt(self, folder: str) -> None:
         """Give everything in a folder its twin, synced."""
