@@ -280,8 +280,8 @@ class FakeDoor:
         self.waits: list[float] = []
         self.on_wait: Callable[[], None] = lambda: None
 
-    def connect(self) -> FakeCluster:
-        """Return the cluster."""
+    def connect(self) -> Any:
+        """Return the cluster, which has of a puller what a stream asks for."""
         return self.cluster
 
     def wait(self, seconds: float) -> None:

@@ -139,16 +139,13 @@ class Batches:
 
         Prepared and rolled back ones have none; nor has what recovery put where damage was.
         """
-        wanted = np.array([self._is_wanted(topic) for topic in records.topic_names], np.bool_)
+        chosen, names = self._topics, records.topic_names
+        is_wanted = [one in chosen if chosen else not is_internal_topic(one) for one in names]
+        wanted = np.array(is_wanted, np.bool_)
         hidden = records.number("sys_flag") & TRANSACTION_PREPARED != 0  # a bit of both kinds
         if wanted.all() and not hidden.any():
             return records
         return records.keep(wanted[records.topic_number] & ~hidden)
-
-    def _is_wanted(self, topic: str) -> bool:
-        if self._topics:
-            return topic in self._topics
-        return not is_internal_topic(topic)
 
     def _verified(self, records: Records, where: str) -> tuple[Records, dict[int, str]]:
         """Look for bodies that do not fit their checksums; return what is left, and what is bad."""

@@ -6,7 +6,7 @@ does not know it. Whatever fails for such a reason is tried again with new conne
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,8 @@ from sprocket.rocketmq.client import ClientSettings, tls_context
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.columns import Stop, records, walk
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
-from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import Portal
 from sprocket.spark.rocketmq.batches import Batches
 from sprocket.spark.rocketmq.offsets import QueueSlice, name
@@ -45,25 +44,6 @@ _PASSING = frozenset(
 """Refusals of a broker that is starting, stopping or overloaded."""
 
 
-class Cluster(Protocol):
-    """What the stream asks of a cluster; `client.blocking.Puller` is the real one."""
-
-    def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic that can be read."""
-
-    def min_offset(self, queue: MessageQueue) -> int:
-        """Return the first offset that a queue still has."""
-
-    def max_offset(self, queue: MessageQueue) -> int:
-        """Return the offset that the next message of a queue will get."""
-
-    def pull(self, queue: MessageQueue, offset: int, count_max: int) -> PullResult:
-        """Ask for messages of a queue, without waiting for any."""
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
 class _NotYet(ClientError):
     """The broker does not have what it had; it may be on its way up."""
 
@@ -72,7 +52,7 @@ class Live:
     """A cluster whose passing failures are waited out.
 
     Args:
-        connect: Returns a cluster with connections of its own.
+        connect: Opens connections to it.
         retries_max: Tries after the first, for one question.
         retry_wait_ms: Pause before each.
         wait: Blocks for so many seconds.
@@ -80,7 +60,7 @@ class Live:
 
     def __init__(
         self,
-        connect: Callable[[], Cluster],
+        connect: Callable[[], Puller],
         *,
         retries_max: int,
         retry_wait_ms: int,
@@ -90,13 +70,13 @@ class Live:
         self._wait = wait
         self._retries_max = retries_max
         self._retry_wait_ms = retry_wait_ms
-        self._cluster: Cluster | None = None
+        self._cluster: Puller | None = None
 
-    def ask(self, question: Callable[[Cluster], T], *, unknown_tries_max: int | None = None) -> T:
+    def ask(self, question: Callable[[Puller], T], *, unknown_tries_max: int | None = None) -> T:
         """Return the answer to a question, which may be put more than once.
 
         Args:
-            question: Asks a cluster.
+            question: Asks the cluster.
             unknown_tries_max: How often to ask again for a topic that is not there; None as for
                 everything else.
 
@@ -204,7 +184,7 @@ def read_range(
 def _pull(live: Live, wanted: QueueSlice, at: int, count_max: int) -> PullResult | None:
     """Return an answer that leads on, or None if the broker has lost the end of the queue."""
 
-    def question(cluster: Cluster) -> PullResult:
+    def question(cluster: Puller) -> PullResult:
         result = cluster.pull(wanted.queue, at, min(count_max, wanted.end - at))
         moves_on = result.next_offset > at
         if not moves_on:
@@ -248,16 +228,11 @@ def _decoded(answers: list[bytes], wanted: QueueSlice, batches: Batches) -> Iter
         for answer in answers:
             yield from _decoded([answer], wanted, batches)
         return
-    yield from batches.of(_in_range(kept, wanted), where)
+    offsets = kept.number("queue_offset")
+    asked_for = (offsets >= wanted.start) & (offsets < wanted.end)  # a broker may send more
+    yield from batches.of(kept.keep(np.asarray(asked_for)), where)
     if kept.defect or found.stop is not Stop.END:
         done = int(kept.end[-1]) if len(kept) else 0
         why = kept.defect or "no record begins here"
         batches.refuse_damage(where, None, f"byte {done} of an answer: {why}")
         yield from batches.damage(None, len(data) - done, why)
-
-
-def _in_range(found: Records, wanted: QueueSlice) -> Records:
-    """Return the records that were asked for; a broker may send more."""
-    offsets = found.number("queue_offset")
-    mask = (offsets >= wanted.start) & (offsets < wanted.end)
-    return found.keep(np.asarray(mask))

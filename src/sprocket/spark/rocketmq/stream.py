@@ -27,11 +27,12 @@ from pyspark.sql.streaming.datasource import (
 
 from sprocket.base import log
 from sprocket.base.errors import DataLost, SettingsError
+from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq import offsets
 from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.live import Cluster, Live, open_live, read_range
+from sprocket.spark.rocketmq.live import Live, open_live, read_range
 from sprocket.spark.rocketmq.offsets import Offsets, QueueSlice
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, Options
 
@@ -188,7 +189,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """
         seen: set[MessageQueue] = set()
 
-        def question(cluster: Cluster) -> set[MessageQueue]:
+        def question(cluster: Puller) -> set[MessageQueue]:
             seen.clear()
             seen.update(cluster.queues(topic))
             if known - seen:
