@@ -6,8 +6,9 @@ asks for their settings does not pay for it.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sprocket.base.clock import Clock
@@ -18,15 +19,14 @@ from sprocket.base.settings import Loaded
 from sprocket.base.units import GIB
 from sprocket.node.host import Host, Product, Running, Serve, Site
 from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
-from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, TlsSettings
+from sprocket.rocketmq.settings import Geometry, Settings, TlsSettings
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from sprocket.node.opening import Say
     from sprocket.rocketmq.broker.broker import Broker
     from sprocket.rocketmq.codec.config import JsonValue
-    from sprocket.rocketmq.remoting import Channels, Connection
+    from sprocket.rocketmq.remoting import Channels
     from sprocket.rocketmq.store.recovery import RecoveryReport
     from sprocket.runtime.pressure import Pressure
 
@@ -66,7 +66,7 @@ async def _open_nameserver(site: Site) -> Serve:
     from sprocket.node.listening import told_host
     from sprocket.rocketmq.codec.config import fastjson
     from sprocket.rocketmq.nameserver import KeyValues, NameServer, key_values
-    from sprocket.rocketmq.remoting import Dispatcher
+    from sprocket.rocketmq.remoting import Connection, Dispatcher
     from sprocket.rocketmq.server.handlers.nameserver import NameServerHandlers
     from sprocket.rocketmq.store.config_file import ConfigFile
     from sprocket.runtime.driver import address
@@ -87,7 +87,8 @@ async def _open_nameserver(site: Site) -> Serve:
         )
         nameserver.start()
         site.parts.push_async_callback(nameserver.stop)
-        await site.listen("nameserver", _codec(settings.server), Dispatcher(handlers.rows()))
+        codec = partial(Connection, frame_bytes_max=settings.server.frame_bytes_max)
+        await site.listen("nameserver", codec, Dispatcher(handlers.rows()))
         told = address(told_host(settings.server), site.ports["nameserver"])
         return Running(ready={"nameserver": told}, rows=[("NameServer", told)])
 
@@ -128,7 +129,7 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
         from sprocket.rocketmq.broker.route_lookup import RouteLookup
         from sprocket.rocketmq.codec.record import ids
-        from sprocket.rocketmq.remoting import Channels, Dispatcher
+        from sprocket.rocketmq.remoting import Channels, Connection, Dispatcher
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
         from sprocket.runtime.cold_reads import ColdReads
@@ -170,7 +171,7 @@ async def _open_broker(site: Site) -> Serve:
         broker.start()
         parts.push_async_callback(broker.stop)
         parts.callback(slices.stop)
-        codec = _codec(settings.server)
+        codec = partial(Connection, frame_bytes_max=settings.server.frame_bytes_max)
         await site.listen("broker", codec, Dispatcher(rows, channels.answered), pressure)
         if "vip" in site.ports:
             allowed = [row for row in rows if row.code not in broker_rows.NOT_ON_VIP]
@@ -195,13 +196,6 @@ async def _open_broker(site: Site) -> Serve:
         )
 
     return serve
-
-
-def _codec(server: ServerSettings) -> "Callable[[], Connection]":
-    """Return what makes what reads a connection."""
-    from sprocket.rocketmq.remoting import Connection
-
-    return lambda: Connection(frame_bytes_max=server.frame_bytes_max)
 
 
 def _pressure(settings: Settings) -> "Pressure":
@@ -325,19 +319,17 @@ class Node:
         clock: Clock | None = None,
         geometry: Geometry | None = None,
         has_nameserver: bool = True,
-        say: "Say | None" = None,
     ) -> "Node":
         """See `Host.start`.
 
         Args:
             settings: All groups.
-            folder: The store's folder; made if it is not there.
-            disk: Where it lies; the machine's by default.
-            clock: The machine's by default.
+            folder: The store's; made if it is not there.
+            disk: As there.
+            clock: As there.
             geometry: Of the store's files, if the caller insists on one; None takes an existing
                 store's own, and the default for a new one.
             has_nameserver: Whether to run a NameServer too; its port then counts.
-            say: Takes lines that tell people how far a long opening is.
         """
         origins = {}
         if geometry is not None:
@@ -347,4 +339,4 @@ class Node:
             origins = dict.fromkeys(GEOMETRY_GROUPS, "the caller")
         given = Loaded(root=settings, origins=origins)
         products = [NAMESERVER, BROKER] if has_nameserver else [BROKER]
-        return cls(await Host.start(products, given, folder, disk=disk, clock=clock, say=say))
+        return cls(await Host.start(products, given, folder, disk=disk, clock=clock))
