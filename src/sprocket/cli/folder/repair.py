@@ -6,6 +6,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,8 +63,8 @@ def check_store(folder: Folder, as_json: AsJson = False) -> None:
     with looking_at(folder) as disk:
         count = 0
         shown = []
-        with output.progress("checking") as tell:
-            for finding in check.check(disk, folder, progress=tell):
+        with output.progress() as step:
+            for finding in check.check(disk, folder, progress=partial(step, "checking")):
                 count += 1
                 if as_json:
                     output.write_json(_as_json(finding))
@@ -124,7 +125,7 @@ def recover_store(
             opening.distrust(disk, folder)
         clock = SystemClock()
         settings = StoreSettings(fill_ahead_bytes=0)
-        with output.steps() as step:
+        with output.progress() as step:
             store = Store.open(disk, folder, settings, clock, step=step)
         try:
             folded = fold(Place(disk, folder, clock), store)
@@ -149,8 +150,9 @@ def salvage_store(
 
     with looking_at(folder) as disk:
         paths = os.path.abspath(folder), os.path.abspath(target)
-        with output.progress("copying") as tell:
-            report = msgspec.to_builtins(salvage(disk, *paths, SystemClock(), progress=tell))
+        with output.progress() as step:
+            done = salvage(disk, *paths, SystemClock(), progress=partial(step, "copying"))
+        report = msgspec.to_builtins(done)
         _reported(f"{folder}: copied to {target}", report).write(as_json=as_json)
 
 
@@ -170,8 +172,9 @@ def convert_store(
             wanted = msgspec.convert(engine, Engine)
         except msgspec.ValidationError:
             raise SettingsError(f"no engine {engine!r}: expected files or rocksdb") from None
-        with output.progress("converting") as tell:
-            report = msgspec.to_builtins(convert(disk, folder, wanted, progress=tell))
+        with output.progress() as step:
+            done = convert(disk, folder, wanted, progress=partial(step, "converting"))
+        report = msgspec.to_builtins(done)
         _reported(f"{folder}: converted", report).write(as_json=as_json)
 
 

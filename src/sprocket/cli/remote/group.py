@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -200,13 +202,9 @@ async def _row(admin: "AwaitedAdmin", name: str) -> dict[str, Any] | None:
 
 def _write_progress(rows: list[dict[str, Any]]) -> None:
     """Write a table for each topic, so that its name takes no room in every line."""
-    for topic in dict.fromkeys(row["topic"] for row in rows):
-        of_one = [
-            {name: value for name, value in row.items() if name != "topic"}
-            for row in rows
-            if row["topic"] == topic
-        ]
-        tables.write_table(topic, of_one, spare=("consumed_up_to_at_ms",))
+    for topic, of_one in groupby(rows, key=itemgetter("topic")):
+        shown = [{name: row[name] for name in row if name != "topic"} for row in of_one]
+        tables.write_table(topic, shown, spare=("consumed_up_to_at_ms",))
 
 
 def setup_rows(admin: "Admin", name: str) -> Iterator[dict[str, Any]]:

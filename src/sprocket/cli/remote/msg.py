@@ -1,7 +1,7 @@
 """`sprocket msg`: find messages of a running broker, look at one, and deliver it again."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import asdict
@@ -15,7 +15,7 @@ from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import Message, ReceivedMessage
-    from sprocket.rocketmq.client.blocking import Admin
+    from sprocket.rocketmq.client.blocking import Admin, Puller
 
 app = typer.Typer(no_args_is_help=True, help="Find, show and resend messages of a running broker.")
 
@@ -159,21 +159,16 @@ def find(admin: "Admin", message_id: str, topic: str) -> "ReceivedMessage":
 
 
 def stored_between(
-    puller: Any, topic: str, begin_ms: int, end_ms: int | None, limit: int
+    puller: "Puller", topic: str, begin_ms: int, end_ms: int | None, limit: int
 ) -> "Iterator[ReceivedMessage]":
-    """Give of each queue the messages stored from one time until before another.
+    """Give of each queue at most `limit` messages stored from one time until before another.
 
-    Args:
-        puller: A blocking `Puller`.
-        topic: Where to look.
-        begin_ms: Milliseconds since 1970.
-        end_ms: None is no end.
-        limit: Most messages of one queue.
+    Times are milliseconds since 1970; an end of None is none.
     """
     from sprocket.cli.remote.consume import decoded
 
     for queue in puller.queues(topic):
-        offset = puller.offset_by_time(queue, begin_ms)
+        offset: int = puller.offset_by_time(queue, begin_ms)
         last = puller.max_offset(queue)
         count = 0
         while offset < last and count < limit:

@@ -124,17 +124,15 @@ async def each(items: Sequence[T], ask: Callable[[T], Awaitable[R]]) -> list[R]:
     """
     import asyncio
 
-    answers: dict[int, R] = {}
-    rest = iter(enumerate(items))
+    room = asyncio.Semaphore(ASKED_MAX)
 
-    async def work() -> None:
-        for number, item in rest:
-            answers[number] = await ask(item)
+    async def answer(item: T) -> R:
+        async with room:
+            return await ask(item)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(ASKED_MAX):
-                group.create_task(work())
+            asked = [group.create_task(answer(item)) for item in items]
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
-    return [answers[number] for number in range(len(items))]
+    return [one.result() for one in asked]

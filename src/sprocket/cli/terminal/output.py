@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Literal, TypeVar
 
 import typer
@@ -176,30 +175,18 @@ def with_progress(
         place: Function of an item that says how far the work is.
         clock: For tests.
     """
-    with progress(what, clock) as tell:
+    with progress(clock) as tell:
         for number, item in enumerate(items):
             if number % PROGRESS_EVERY == 0:
-                tell(place(item), total)
+                tell(what, place(item), total)
             yield item
 
 
 @contextmanager
-def progress(what: str, clock: Clock | None = None) -> Iterator[Callable[[int, int], None]]:
-    """Give a function that is to be told how much of how much is done.
+def progress(clock: Clock | None = None) -> Iterator[Step]:
+    """Give what is to be told how far some work is.
 
     Past one second it shows a bar with the time that is left, on stderr, if that is a terminal.
-
-    Args:
-        what: What the bar is called.
-        clock: For tests.
-    """
-    with steps(clock) as step:
-        yield partial(step, what)
-
-
-@contextmanager
-def steps(clock: Clock | None = None) -> Iterator[Step]:
-    """Give what `progress` gives, for work that says itself what it counts.
 
     Args:
         clock: For tests.

@@ -1,5 +1,6 @@
 """What every command over the wire has: its options, one rule for what is not there, its names."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from sprocket.cli.main import app
+from sprocket.cli.remote import wire
 from sprocket.rocketmq.settings import TlsSettings
 from sprocket.testing.local_broker import LocalBroker, small_settings
 
@@ -73,6 +75,24 @@ def test_none_of_it_left_a_trace(kept: LocalBroker) -> None:
     """No topic and no group was made by asking for one that is not there."""
     assert [row["topic"] for row in rows(kept, "topic", "ls")] == ["orders"]
     assert [row["group"] for row in rows(kept, "group", "ls")] == ["kitchen"]
+
+
+def test_so_many_are_asked_about_at_a_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker with 10,000 topics is not to get 10,000 questions; the answers are in order."""
+    monkeypatch.setattr(wire, "ASKED_MAX", 3)
+    asked, most = 0, 0
+
+    async def ask(item: int) -> int:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        for _ in range(10 - item):
+            await asyncio.sleep(0)
+        asked -= 1
+        return -item
+
+    assert asyncio.run(wire.each(range(10), ask)) == [-item for item in range(10)]
+    assert most == 3
 
 
 def test_a_command_leaves_nothing_open(kept: LocalBroker) -> None:

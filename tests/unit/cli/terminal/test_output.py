@@ -95,9 +95,9 @@ def test_progress_is_shown_after_a_second(monkeypatch: pytest.MonkeyPatch) -> No
     err = io.StringIO()
     console = Console(file=err, force_terminal=True, width=80)
     monkeypatch.setattr(output, "Console", lambda **_: console)
-    with output.progress("checking", Ticks()) as tell:
-        tell(1, 10)
-        tell(5, 10)
+    with output.progress(Ticks()) as tell:
+        tell("checking", 1, 10)
+        tell("checking", 5, 10)
     assert "checking" in err.getvalue()
     assert "50%" in err.getvalue()
 
