@@ -64,10 +64,7 @@ def require_topic(store: Store, topic: str) -> None:
 
 
 def require_intact(messages: Sequence[tuple[StoredMessage, bool]]) -> None:
-    """Tell of messages that do not fit their checksums.
-
-    Args:
-        messages: What `message.decode` gave.
+    """Tell of messages that do not fit their checksums, of those that `message.decode` gave.
 
     Raises:
         Damaged: There are some.
@@ -87,14 +84,13 @@ def by_key(store: Store, topic: str, key: str, limit: int) -> list[memoryview]:
     while True:
         offsets = store.find(topic, key, max_count=count).offsets
         records = [store.record_at(offset) for offset in offsets]
-        found = [data for data in records if has_key(data, topic, key)]
+        found = [data for data in records if _has_key(data, topic, key)]
         if len(found) >= limit or len(offsets) == before:
             return found[-limit:]
         count, before = 4 * count, len(offsets)
 
 
-def has_key(data: memoryview, topic: str, key: str) -> bool:
-    """Say whether a record has the topic and the key."""
+def _has_key(data: memoryview, topic: str, key: str) -> bool:
     found, _crc_ok = message.decode(data)
     return found.topic == topic and (key in found.keys or key == found.unique_key)
 
@@ -135,11 +131,7 @@ def by_time(store: Store, topic: str, at_ms: int) -> list[memoryview]:
 
 
 def require_sound(damage: Sequence[Damage], wrong_count: int) -> None:
-    """Tell of what a walk over the log found.
-
-    Args:
-        damage: What it stepped over.
-        wrong_count: Messages that did not fit their checksums.
+    """Tell of what a walk over the log stepped over, and of messages with wrong checksums.
 
     Raises:
         Damaged: There was any.

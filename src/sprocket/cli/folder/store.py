@@ -125,6 +125,7 @@ def find_messages(
 ) -> None:
     """Find messages by key, by message id or by time."""
     from sprocket.cli.folder import lookup
+    from sprocket.cli.terminal import message
 
     with opened(folder) as store:
         asked = [name for name, value in (("key", key), ("id", id), ("time", time)) if value]
@@ -140,29 +141,16 @@ def find_messages(
             records = lookup.by_time(store, topic, output.time_ms(time or ""))
         if not records and topic is not None:
             lookup.require_topic(store, topic)
-        list_messages(records, f"{asked[0]} {key or id or time}", as_json)
-
-
-def list_messages(records: list[memoryview], what: str, as_json: bool) -> None:
-    """Write messages, a line each.
-
-    Raises:
-        NothingFound: There is none.
-    """
-    from sprocket.cli.folder import lookup
-    from sprocket.cli.terminal import message
-
-    messages = [message.decode(data) for data in records]
-    if as_json:
+        messages = [message.decode(data) for data in records]
         for found, crc_ok in messages:
-            output.write_json(message.as_json(found, crc_ok=crc_ok))
-    else:
-        for found, crc_ok in messages:
-            place = f"{found.topic}/{found.queue_id}/{found.queue_offset}"
-            message.write_entry(found, place, crc_ok=crc_ok)
-    if not messages:
-        raise lookup.NothingFound(f"nothing found for {what}")
-    lookup.require_intact(messages)
+            if as_json:
+                output.write_json(message.as_json(found, crc_ok=crc_ok))
+            else:
+                place = f"{found.topic}/{found.queue_id}/{found.queue_offset}"
+                message.write_entry(found, place, crc_ok=crc_ok)
+        if not messages:
+            raise lookup.NothingFound(f"nothing found for {asked[0]} {key or id or time}")
+        lookup.require_intact(messages)
 
 
 @app.command("dump")
