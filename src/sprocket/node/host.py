@@ -62,11 +62,7 @@ class Site:
     _watch: "OpeningWatch"
 
     async def open(self, do: "Callable[[Step], C]") -> "C":
-        """Open something that may take long, on a thread, and have it closed at the end.
-
-        Args:
-            do: Opens it, with the step to call.
-        """
+        """Have `do` open something that may take long, on a thread, and close it at the end."""
         from sprocket.node.opening import on_a_thread
 
         found = await on_a_thread(self._watch, do)

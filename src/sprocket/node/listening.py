@@ -16,13 +16,7 @@ from sprocket.runtime.settings import ClientLimits, ListenSettings
 
 
 class Listening:
-    """How the ports of one host are listened on.
-
-    Args:
-        server: Where.
-        limits: Of the connections.
-        tls: Encrypts those that want it; None: these are refused.
-    """
+    """How the ports of one host are listened on; without `tls`, who wants it is refused."""
 
     def __init__(
         self, server: ListenSettings, limits: ClientLimits, tls: NodeEncryption | None = None
@@ -38,10 +32,7 @@ class Listening:
         )
 
     async def bind(self, port: int) -> Bound:
-        """Take one port, on which nobody is let in before `open`.
-
-        Args:
-            port: 0 is any free one.
+        """Take one port, 0 for any free one; nobody is let in before `open`.
 
         Raises:
             SettingsError: The port is in use, or the address none of this machine.

@@ -64,11 +64,7 @@ class OpeningWatch:
 
 
 async def on_a_thread(opening: OpeningWatch, do: Callable[[Step], C]) -> C:
-    """Open something on a thread; if this is cancelled, end that first.
-
-    Args:
-        opening: Watches it.
-        do: Opens it, with the step to call.
+    """Open something by `do` on a thread; if this is cancelled, end that first.
 
     Raises:
         StoreError: What `do` raises.

@@ -108,8 +108,7 @@ class TwinDisk:
     def cut(self, choose: Choose) -> "TwinDisk":
         """Lose power: make the files what they may be found as, and return the disk with them.
 
-        Args:
-            choose: Says which of what was not synced is there anyway.
+        What was not synced is there or not, as is chosen.
         """
         with self._lock:
             self._is_dead = True

@@ -82,12 +82,7 @@ def consume(
 
 
 class Shown:
-    """Writes messages until there were enough.
-
-    Args:
-        count: How many are enough; None is never.
-        as_json: One object a line, else one line of text.
-    """
+    """Writes messages, an object or a line of text each, until there were enough, if ever."""
 
     def __init__(self, count: int | None, *, as_json: bool) -> None:
         import asyncio

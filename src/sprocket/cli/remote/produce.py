@@ -180,16 +180,12 @@ class UnansweredMessage:
 class Sending:
     """Tells of each message where it lies, in the order in which they were sent.
 
-    Args:
-        topic: Where they go.
-        as_json: One object a line, else one line of text.
-
-    Attributes:
-        goes_on: Whether all is well: none failed, and somebody reads what is told.
+    It writes an object or a line of text each.
     """
 
     def __init__(self, topic: str, *, as_json: bool) -> None:
         self.goes_on = True
+        """Whether all is well: none failed, and somebody reads what is told."""
         self.topic = topic
         self._as_json = as_json
         self._waiting: deque[UnansweredMessage] = deque()

@@ -38,9 +38,7 @@ class GivenSettings:
 def read(path: str | None, products: "Sequence[Product]") -> GivenSettings:
     """Return what a file gives; settings of RocketMQ that we do not have are named on stderr.
 
-    Args:
-        path: The file, or None.
-        products: Who is to have them; one of RocketMQ's is read as the last one's.
+    A file of RocketMQ's is read as the last product's.
 
     Raises:
         SettingsError, DiskFailed: It cannot be read, or a setting is wrong.

@@ -50,11 +50,8 @@ def load(
 ) -> Loaded[object]:
     """Return the settings of some products from every source.
 
-    Args:
-        products: Who is to have them.
-        given: What a file gives.
-        overrides: What `--set` gave.
-        options: Full name to value of options that have a name of their own; None is not given.
+    `overrides` is what `--set` gave, and `options` has by full name what other options gave; None
+    is not given.
 
     Raises:
         SettingsError: A setting is wrong.

@@ -145,11 +145,7 @@ def place(text: str) -> Place:
 
 
 def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
-    """Read `NAME=VALUE`.
-
-    Args:
-        texts: What was typed.
-        what: What each one is, for the error.
+    """Read `NAME=VALUE`; the error calls each one `what`.
 
     Raises:
         SettingsError: One has no name or no equals sign.
@@ -166,14 +162,9 @@ def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
 def with_progress(
     items: Iterable[T], what: str, total: int, place: Callable[[T], int], clock: Clock | None = None
 ) -> Iterator[T]:
-    """Pass `items` through, and show how far they are.
+    """Pass `items` through, and show by a bar how far the place of each is on the way to `total`.
 
-    Args:
-        items: What is worked through.
-        what: What the bar is called.
-        total: Where `place` ends.
-        place: Function of an item that says how far the work is.
-        clock: For tests.
+    The clock is for tests.
     """
     with progress(clock) as tell:
         for number, item in enumerate(items):
@@ -187,9 +178,7 @@ def progress(clock: Clock | None = None) -> Iterator[Step]:
     """Give what is to be told how far some work is.
 
     Past one second it shows a bar with the time that is left, on stderr, if that is a terminal.
-
-    Args:
-        clock: For tests.
+    The clock is for tests.
     """
     clock = clock or SystemClock()
     told_at = clock.monotonic() + PATIENCE_SECONDS

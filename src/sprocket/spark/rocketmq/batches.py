@@ -81,11 +81,7 @@ class Batches:
                 raise SettingsError(f"column {name!r} is {wanted}, the schema says {found}")
 
     def of(self, records: Records, where: str) -> Iterator[Any]:
-        """Give the batches of some records.
-
-        Args:
-            records: The records, in the order of the log.
-            where: What they were read from, for the texts of errors.
+        """Give the batches of some records; `where` is what they were read from, for errors.
 
         Raises:
             CorruptRecord: A body is damaged and the mode is FAILFAST.
@@ -107,10 +103,7 @@ class Batches:
     def refuse_damage(self, where: str, start: int | None, why: str) -> None:
         """Say that no record is where one should be, if that ends the query.
 
-        Args:
-            where: The file or queue.
-            start: Physical offset of the place; None if that is not known.
-            why: What is wrong.
+        The file or queue is `where`, and `start` the physical offset if that is known.
 
         Raises:
             CorruptRecord: The mode is FAILFAST.
@@ -120,12 +113,9 @@ class Batches:
             raise CorruptRecord(f"{where}: {place}{why}")
 
     def damage(self, start: int | None, size: int, why: str) -> Iterator[Any]:
-        """Give what stands for bytes of the log that hold no record: a row, or nothing.
+        """Give what stands for `size` bytes that hold no record: a row, or nothing.
 
-        Args:
-            start: Physical offset of the first byte; None if that is not known.
-            size: How many bytes.
-            why: What is wrong.
+        They begin at the physical offset `start`, if that is known.
         """
         if self._options.mode is Mode.PERMISSIVE:
             known = {"physicalOffset": start, "size": min(size, 0x7FFFFFFF)}

@@ -73,10 +73,10 @@ class Live:
         self._cluster: Puller | None = None
 
     def ask(self, question: Callable[[Puller], T], *, unknown_tries_max: int | None = None) -> T:
-        """Return the answer to a question, which may be put more than once.
+        """Return the answer to a question.
 
         Args:
-            question: Asks the cluster.
+            question: May be put more than once.
             unknown_tries_max: How often to ask again for a topic that is not there; None as for
                 everything else.
 
@@ -150,14 +150,7 @@ def wait(seconds: float) -> None:
 def read_range(
     live: Live, wanted: QueueSlice, batches: Batches, *, count_max: int, fail_on_data_loss: bool
 ) -> Iterator[Any]:
-    """Give the batches of one range of a queue.
-
-    Args:
-        live: The cluster.
-        wanted: What to read.
-        batches: Makes the batches.
-        count_max: Messages to ask for at once.
-        fail_on_data_loss: Whether messages that are gone are an error.
+    """Give the batches of one range of a queue, asking for `count_max` messages at once.
 
     Raises:
         DataLost: Messages are gone, and that is an error.

@@ -78,12 +78,7 @@ def slices(
 def resync(file: File, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES) -> int:
     """Return the first position from `start` on where a record says that it lies; −1 for none.
 
-    Args:
-        file: A file of the log.
-        base: Physical offset of its first byte.
-        start: Bytes into the file.
-        end: Bytes into the file; the record's header must stand before it.
-        slice_bytes: Bytes to read at once.
+    The parameters are those of `slices`; the record's header must stand before `end`.
     """
     for first in range(start, end, slice_bytes):
         data = file.read(first, min(slice_bytes + RECORD_BYTES_MIN, end - first))

@@ -44,12 +44,7 @@ that is started registers. A query that runs waits for as long as for anything e
 
 
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads live topics.
-
-    Args:
-        schema: The StructType that Spark wants filled.
-        options: The query's options.
-    """
+    """Reads live topics into the schema, a StructType, that Spark wants filled."""
 
     def __init__(self, schema: Any, options: Options) -> None:
         self._schema = schema
