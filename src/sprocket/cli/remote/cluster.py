@@ -1,6 +1,7 @@
 """`sprocket cluster`: brokers, what they are doing, and their settings, over the wire."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,8 +32,7 @@ Broker = Annotated[
 def list_brokers(remote: Remote) -> CommandAnswer:
     """List the brokers: address, version, messages a second, messages today."""
     admin = remote.admin()
-    rows = [broker_row(admin, name, address, cluster) for cluster, name, address in masters(admin)]
-    return answer.table(rows, spare=_SPARE)
+    return answer.table([broker_row(admin, one) for one in masters(admin)], spare=_SPARE)
 
 
 @app.command("status")
@@ -90,12 +90,21 @@ def change_config(admin: "Admin", broker: str, wanted: Mapping[str, str]) -> dic
     return {name: values[name] for name in wanted}
 
 
-def masters(admin: "Admin") -> list[tuple[str, str, str]]:
-    """Return cluster, name and address of every master."""
+@dataclass(frozen=True, slots=True)
+class MasterBroker:
+    """Where a master is."""
+
+    cluster: str
+    name: str
+    address: str
+
+
+def masters(admin: "Admin") -> list[MasterBroker]:
+    """Return every master, in the order of their names."""
     info = admin.cluster()
     clusters = {name: cluster for cluster, names in info.clusters.items() for name in names}
     return [
-        (clusters.get(one.name, "–"), one.name, one.addresses[0])
+        MasterBroker(clusters.get(one.name, "–"), one.name, one.addresses[0])
         for one in sorted(info.brokers.values(), key=lambda one: one.name)
         if 0 in one.addresses
     ]
@@ -109,19 +118,19 @@ def the_broker(admin: "Admin", name: str | None) -> str:
     """
     if name is not None:
         return name
-    names = [one for _, one, _ in masters(admin)]
+    names = [one.name for one in masters(admin)]
     if len(names) != 1:
         raise SettingsError(f"name one of the brokers {', '.join(names) or '(there are none)'}")
     return names[0]
 
 
-def broker_row(admin: "Admin", name: str, address: str, cluster: str) -> dict[str, Any]:
+def broker_row(admin: "Admin", broker: MasterBroker) -> dict[str, Any]:
     """What `ls` says of a broker."""
-    status = admin.broker.status(name)
+    status = admin.broker.status(broker.name)
     return {
-        "cluster": cluster,
-        "broker": name,
-        "address": address,
+        "cluster": broker.cluster,
+        "broker": broker.name,
+        "address": broker.address,
         "version": status.version,
         "in_per_second": round(status.put_tps[0], 1) if status.put_tps else 0.0,
         "out_per_second": round(status.get_tps[0], 1) if status.get_tps else 0.0,
