@@ -16,7 +16,7 @@ from sprocket.runtime.settings import ClientLimits, ListenSettings
 
 
 class Listening:
-    """How the ports of one host are listened on; without `tls`, who wants it is refused."""
+    """How the ports of one host are listened on; without `tls`, whoever wants it is refused."""
 
     def __init__(
         self, server: ListenSettings, limits: ClientLimits, tls: NodeEncryption | None = None

@@ -108,7 +108,7 @@ class TwinDisk:
     def cut(self, choose: Choose) -> "TwinDisk":
         """Lose power: make the files what they may be found as, and return the disk with them.
 
-        What was not synced is there or not, as is chosen.
+        Of what was not synced, `choose` says what is there anyway.
         """
         with self._lock:
             self._is_dead = True
