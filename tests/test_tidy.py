@@ -472,7 +472,7 @@ LAYOUTS: dict[str, dict[object, str]] = {
         0xDAA320AB: "MAGIC_V2",
         0xCBD43194: "MAGIC_BLANK",
     },
-    "rocketmq/store/queue/engine.py": {">qiq": "QUEUE_UNIT"},
+    "rocketmq/store/queue/queue.py": {">qiq": "QUEUE_UNIT"},
     "rocketmq/store/queue/batch_queue.py": {">qiqqqhii": "BATCH_UNIT"},
     "rocketmq/store/index/index_file.py": {">qqqqii": "HEADER", ">iqii": "INDEX_UNIT"},
     "rocketmq/geometry.py": {46: "BATCH_UNIT_BYTES"},

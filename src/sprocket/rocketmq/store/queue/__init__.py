@@ -7,7 +7,10 @@ They are made from the log, and made again if they are lost.
 
 from sprocket.rocketmq.store.queue import engines
 from sprocket.rocketmq.store.queue.batch_queue import BATCH_UNIT, BatchQueue
-from sprocket.rocketmq.store.queue.engine import (
+from sprocket.rocketmq.store.queue.engine import Queues
+from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
+from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
+from sprocket.rocketmq.store.queue.queue import (
     FILLER_SIZE,
     QUEUE_UNIT,
     UNIT_BYTES,
@@ -15,11 +18,8 @@ from sprocket.rocketmq.store.queue.engine import (
     LastUnit,
     Queue,
     QueueKey,
-    Queues,
     UnitRead,
 )
-from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
-from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.queue_units import Subscriptions, UnitAssigner, delays_ms
 from sprocket.rocketmq.store.queue.rocks_database import CURRENT, is_database, read_all

@@ -27,8 +27,8 @@ from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
-from sprocket.rocketmq.store.queue.engine import LastUnit, UnitRead
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
+from sprocket.rocketmq.store.queue.queue import LastUnit, UnitRead
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.runs import Q, Run
 
@@ -122,7 +122,7 @@ class BatchQueue:
         return self._at(index)[4]
 
     def units(self, offset: int, count: int) -> list[UnitRead]:
-        """Return up to `count` units from the one that holds `offset` on; see `engine.Queue`."""
+        """Return up to `count` units from the one that holds `offset` on; see `queue.Queue`."""
         data = self._read(self._index(offset), count)
         return [
             (first, place, size, code, messages)

@@ -12,7 +12,8 @@ from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
-from sprocket.rocketmq.store.queue.engine import (
+from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
+from sprocket.rocketmq.store.queue.queue import (
     FILLER,
     FILLER_SIZE,
     QUEUE_UNIT,
@@ -23,7 +24,6 @@ from sprocket.rocketmq.store.queue.engine import (
     behind_fillers,
     places_of,
 )
-from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.runs import Q, Run
 
@@ -140,12 +140,12 @@ class FileQueue:
         return left
 
     def units(self, offset: int, count: int) -> list[UnitRead]:
-        """Return up to `count` units from `offset` on; see `engine.Queue`."""
+        """Return up to `count` units from `offset` on; see `queue.Queue`."""
         units = QUEUE_UNIT.iter_unpack(self.read(offset, count))
         return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
 
     def places(self, offset: int, count: int) -> UnitPlaces:
-        """Return where the records of up to `count` units lie; see `engine.Queue`."""
+        """Return where the records of up to `count` units lie; see `queue.Queue`."""
         left = self.max_offset - offset
         if left < count or offset < self.min_offset:
             left = self._left(offset)

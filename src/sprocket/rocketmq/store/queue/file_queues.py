@@ -46,14 +46,10 @@ from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import check_topic, trash
 from sprocket.rocketmq.store.queue import queue_files, runs
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue
-from sprocket.rocketmq.store.queue.engine import (
-    UNIT_BYTES,
-    LastUnit,
-    QueueKey,
-    in_steps,
-)
+from sprocket.rocketmq.store.queue.engine import in_steps
 from sprocket.rocketmq.store.queue.extension import Extension
 from sprocket.rocketmq.store.queue.file_queue import Ends, FileQueue
+from sprocket.rocketmq.store.queue.queue import UNIT_BYTES, LastUnit, QueueKey
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles, move_away, sync_all
 from sprocket.rocketmq.store.queue.runs import Run, UnitBatch
 

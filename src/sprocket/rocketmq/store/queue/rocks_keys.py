@@ -21,7 +21,7 @@ import struct
 from typing import NamedTuple
 
 from sprocket.base.errors import CorruptRecord
-from sprocket.rocketmq.store.queue.engine import UNIT_BYTES
+from sprocket.rocketmq.store.queue.queue import UNIT_BYTES
 
 UNITS = "default"
 OFFSETS = "offset"

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue import rocks_keys as keys
-from sprocket.rocketmq.store.queue.engine import (
+from sprocket.rocketmq.store.queue.extension import ExtendedUnit
+from sprocket.rocketmq.store.queue.queue import (
     FILLER_SIZE,
     QUEUE_UNIT,
     UNIT_BYTES,
@@ -18,7 +19,6 @@ from sprocket.rocketmq.store.queue.engine import (
     UnitRead,
     places_of,
 )
-from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.rocketmq.store.queue.rocks_keys import I64
 
@@ -37,7 +37,7 @@ class _Place(NamedTuple):
 
 
 class RocksQueue:
-    """One queue; see `engine.Queue`.
+    """One queue; see `queue.Queue`.
 
     Attributes:
         first_place: Physical offset of the message at `min_offset`, -1 if unknown.
@@ -109,12 +109,12 @@ class RocksQueue:
         return memoryview(b"".join(units))
 
     def units(self, offset: int, count: int) -> list[UnitRead]:
-        """Return up to `count` units; see `engine.Queue`, and `read` for the cost."""
+        """Return up to `count` units; see `queue.Queue`, and `read` for the cost."""
         units = QUEUE_UNIT.iter_unpack(self.read(offset, count))
         return [(n, place, size, code, 1) for n, (place, size, code) in enumerate(units, offset)]
 
     def places(self, offset: int, count: int) -> UnitPlaces:
-        """Return where the records of up to `count` units lie; see `engine.Queue`."""
+        """Return where the records of up to `count` units lie; see `queue.Queue`."""
         return places_of(self.read(offset, count))
 
     def extended(self, code: int) -> ExtendedUnit | None:

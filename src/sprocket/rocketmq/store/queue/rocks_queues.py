@@ -31,13 +31,8 @@ from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffse
 from sprocket.rocketmq.store.layout import check_topic
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue import runs
-from sprocket.rocketmq.store.queue.engine import (
-    FILLER,
-    LastUnit,
-    QueueKey,
-    behind_fillers,
-    in_steps,
-)
+from sprocket.rocketmq.store.queue.engine import in_steps
+from sprocket.rocketmq.store.queue.queue import FILLER, LastUnit, QueueKey, behind_fillers
 from sprocket.rocketmq.store.queue.rocks_database import Batch, Database, is_database
 from sprocket.rocketmq.store.queue.rocks_keys import CHECKPOINT_KEY, I64, OFFSETS, UNITS, VALUE
 from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue

@@ -18,7 +18,7 @@ from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
-from sprocket.rocketmq.store.queue.engine import QUEUE_UNIT, UNIT_BYTES, UNIT_TYPE, Queue, QueueKey
+from sprocket.rocketmq.store.queue.queue import QUEUE_UNIT, UNIT_BYTES, UNIT_TYPE, Queue, QueueKey
 from sprocket.rocketmq.store.queue.rocks_database import Batch
 from sprocket.rocketmq.store.queue.rocks_keys import I64, VALUE, VALUE_TYPE
 

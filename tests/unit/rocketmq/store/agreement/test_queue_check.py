@@ -8,7 +8,7 @@ from tests.stores import ROOT, SMALL, filled, new, open_store
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.store.queue import QUEUE_UNIT
-from sprocket.rocketmq.store.queue.engine import FILLER
+from sprocket.rocketmq.store.queue.queue import FILLER
 from sprocket.rocketmq.store.repair import Finding, Rule
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.testing.disk import SimulatedDisk

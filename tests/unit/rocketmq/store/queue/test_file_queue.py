@@ -18,7 +18,7 @@ from sprocket.rocketmq.store.queue import (
     LastUnit,
     file_queue,
 )
-from sprocket.rocketmq.store.queue.engine import FILLER
+from sprocket.rocketmq.store.queue.queue import FILLER
 from sprocket.testing.disk import SimulatedDisk
 
 
