@@ -14,6 +14,7 @@ from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Peer, carrier
 from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.settings import ClientLimits
 
 HOST = "127.0.0.1"
 
@@ -188,7 +189,7 @@ def test_who_is_held_handles_nothing_while_somebody_sends_now(carry: Carry) -> N
             handled.append(line)
             peer.send([line + b"y" * 1000 + b"\n"])
 
-        settings = ConnectionSettings(write_bytes_high=500)
+        settings = ConnectionSettings(limits=ClientLimits(answer_bytes_high=500))
         server = await network.serve(Lines, handle, HOST, 0, settings=settings)
         peer = await network.connect(Lines, client_side, HOST, server.port)
         peer.send([b"1\n2\n3\n"])
@@ -256,7 +257,7 @@ def test_a_break_waits_for_the_events_that_are_kept(carry: Carry) -> None:
 
     async def body(network: Any) -> None:
         client_side = Side()
-        settings = ConnectionSettings(write_bytes_high=1000)
+        settings = ConnectionSettings(limits=ClientLimits(answer_bytes_high=1000))
         answer = b"y" * 999 + b"\n"
         server = await network.serve(
             Lines, lambda peer, _: peer.send([answer]), HOST, 0, settings=settings
@@ -373,7 +374,7 @@ def test_a_server_stops_reading_from_a_peer_that_does_not_read(carry: Carry) -> 
             handled.append(line)
             peer.send([answer])
 
-        settings = ConnectionSettings(write_bytes_high=10_000)
+        settings = ConnectionSettings(limits=ClientLimits(answer_bytes_high=10_000))
         server = await network.serve(Lines, handle, HOST, 0, settings=settings)
         peer = await network.connect(Lines, client_side, HOST, server.port)
         peer.transport.pause_reading()
@@ -400,7 +401,9 @@ def test_a_peer_that_never_reads_is_cut_off(carry: Carry) -> None:
 
     async def body(network: Any) -> None:
         server_side = Side()
-        settings = ConnectionSettings(write_bytes_high=1000, write_bytes_max=100_000)
+        settings = ConnectionSettings(
+            limits=ClientLimits(answer_bytes_high=1000, answer_bytes_max=100_000)
+        )
         server = await network.serve(Lines, server_side, HOST, 0, settings=settings)
         peer = await network.connect(Lines, Side(), HOST, server.port)
         peer.send([b"x\n"])
@@ -422,7 +425,9 @@ def test_a_peer_that_is_sent_too_much_now_is_cut_off(carry: Carry) -> None:
     """At once, not when something else is sent."""
 
     async def body(network: Any) -> None:
-        settings = ConnectionSettings(write_bytes_high=1000, write_bytes_max=100_000)
+        settings = ConnectionSettings(
+            limits=ClientLimits(answer_bytes_high=1000, answer_bytes_max=100_000)
+        )
         server = await network.serve(Lines, Side(), HOST, 0, settings=settings)
         peer = await network.connect(Lines, Side(), HOST, server.port)
         await until(lambda: bool(server.peers))
@@ -461,7 +466,7 @@ def test_connections_beyond_the_limit_are_refused(carry: Carry) -> None:
 
     async def body(network: Any) -> None:
         client_side = Side()
-        settings = ConnectionSettings(connections_max=1)
+        settings = ConnectionSettings(limits=ClientLimits(connections_max=1))
         server = await network.serve(
             Lines, lambda peer, line: peer.send([line, b"\n"]), HOST, 0, settings=settings
         )
@@ -499,7 +504,9 @@ def test_the_slowest_is_cut_off_when_too_much_waits_for_all(carry: Carry) -> Non
 
     async def body(network: Any) -> None:
         server_side, client_side = Side(), Side()
-        settings = ConnectionSettings(write_bytes_high=1000, all_write_bytes_max=30_000_000)
+        settings = ConnectionSettings(
+            limits=ClientLimits(answer_bytes_high=1000, all_answer_bytes_max=30_000_000)
+        )
         server = await network.serve(Lines, server_side, HOST, 0, settings=settings)
         slow = [await network.connect(Lines, Side(), HOST, server.port) for _ in range(3)]
         good = await network.connect(Lines, client_side, HOST, server.port)

@@ -24,11 +24,7 @@ class Listening:
         self._server = server
         self._tls = tls
         self._connections = ConnectionSettings(
-            idle_seconds_max=server.idle_close_seconds,
-            write_bytes_high=limits.answer_bytes_high,
-            write_bytes_max=limits.answer_bytes_max,
-            all_write_bytes_max=limits.all_answer_bytes_max,
-            connections_max=limits.connections_max,
+            limits=limits, idle_seconds_max=server.idle_close_seconds
         )
 
     async def bind(self, port: int) -> Bound:

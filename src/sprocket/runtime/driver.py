@@ -12,10 +12,10 @@ Invariants:
 1. No task and no thread: events are handled in the turn of the loop that read them, in order.
 2. A connection writes at most once per turn, however many answers it has; who has them together
    already has them written at once (`send_now`).
-3. While more than `write_bytes_high` waits for a peer that does not read, a server keeps its events
-   and does not read its socket, so that no more than twice that and one answer waits because of
-   its requests; beyond `write_bytes_max` it is cut off. Nothing else piles up.
-4. All answers together that peers have not taken stay below `all_write_bytes_max`, but for the
+3. While more than `answer_bytes_high` waits for a peer that does not read, a server keeps its
+   events and does not read its socket, so that no more than twice that and one answer waits because
+   of its requests; beyond `answer_bytes_max` it is cut off. Nothing else piles up.
+4. All answers together that peers have not taken stay below `all_answer_bytes_max`, but for the
    little that each may leave before it counts as slow: beyond it the slowest peer is cut off.
 5. Idle connections are found by one sweep for the whole loop, not by timers.
 6. While what was read is not finished (`runtime.pressure`), a server does not read from a
@@ -28,16 +28,14 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Protocol, TypeAlias, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
-
-import msgspec
 
 from sprocket.base import log
 from sprocket.base.errors import NotConnected, WireError
-from sprocket.base.units import GIB, MIB
 from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.settings import ClientLimits, ListenSettings
 
 Buffer = bytes | bytearray | memoryview
 E = TypeVar("E")
@@ -50,6 +48,8 @@ BACKLOG = 1024
 """Connections that may wait to be accepted: as many clients come back at once after a restart."""
 SWEEP_SECONDS = 5.0
 """How often idle connections are looked for; they close at most this much late."""
+IDLE_SECONDS_MAX = ListenSettings().idle_close_seconds
+"""A connection that carried nothing for so long is closed, unless settings say otherwise."""
 CONNECT_SECONDS_MAX = 3.0
 """How long a connection may take to open: its first packet may get lost, and is sent again."""
 
@@ -58,18 +58,10 @@ _log = log.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionSettings:
-    """Limits of the connections of one server or client."""
+    """How much the connections of one server or client may leave unread, and how long be quiet."""
 
-    idle_seconds_max: Annotated[float, msgspec.Meta(gt=0)] = 120.0
-    """Close a connection that carried nothing for this long."""
-    write_bytes_high: Annotated[int, msgspec.Meta(ge=1)] = MIB
-    """Stop reading from a peer while more answers than this wait for it."""
-    write_bytes_max: Annotated[int, msgspec.Meta(ge=1)] = 256 * MIB
-    """Cut off a peer for which more than this waits."""
-    all_write_bytes_max: Annotated[int, msgspec.Meta(ge=1)] = GIB
-    """Cut off the slowest peer while more than this waits for all of them."""
-    connections_max: Annotated[int, msgspec.Meta(ge=1)] = 50_000
-    """Refuse connections beyond this number on one server."""
+    limits: ClientLimits = field(default_factory=ClientLimits)
+    idle_seconds_max: float = IDLE_SECONDS_MAX
 
 
 class Carried(Protocol[E_co]):
@@ -122,7 +114,8 @@ class Peer(asyncio.Protocol):
         """Time since something was read or written, in whole sweeps; kept by the carrier."""
         self.on_event = cast("OnEvent[object]", on_event)
         """Gets what this connection gives, and nothing else."""
-        self._settings = settings
+        self._limits = settings.limits
+        self._idle_seconds_max = settings.idle_seconds_max
         self._peers = peers
         self.transport = cast("asyncio.Transport", None)
         """What carries it; there is none before it is made."""
@@ -157,7 +150,7 @@ class Peer(asyncio.Protocol):
             self._carrier.add_dirty(self)
         self._queue += buffers
         self._queued_bytes += sum(map(len, buffers))
-        if self._queued_bytes > self._settings.write_bytes_high:
+        if self._queued_bytes > self._limits.answer_bytes_high:
             self._hold()
 
     def send_now(self, buffers: Sequence[Buffer]) -> None:
@@ -203,27 +196,27 @@ class Peer(asyncio.Protocol):
         self._write()
         if self._is_write_paused:
             self._count_slow()
-            if self.transport.get_write_buffer_size() > self._settings.write_bytes_max:
-                self.abort(f"more than {self._settings.write_bytes_max} bytes wait for it")
+            if self.transport.get_write_buffer_size() > self._limits.answer_bytes_max:
+                self.abort(f"more than {self._limits.answer_bytes_max} bytes wait for it")
         elif self.is_held:
             self._go_on()
 
     def sweep(self, seconds: float) -> None:
         """Note that `seconds` have passed; cut the connection off if it was quiet too long."""
         self.quiet_seconds += seconds
-        if self.quiet_seconds >= self._settings.idle_seconds_max:
+        if self.quiet_seconds >= self._idle_seconds_max:
             self.abort(f"nothing read and nothing written for {self.quiet_seconds:.0f} s")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; called by the event loop."""
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=self._settings.write_bytes_high)
+        self.transport.set_write_buffer_limits(high=self._limits.answer_bytes_high)
         self.address, self.host = address_of(self.transport.get_extra_info("peername"))
         self.local_address, _ = address_of(self.transport.get_extra_info("sockname"))
         self._carrier.add(self)
         self._peers.add(self)
-        if len(self._peers) > self._settings.connections_max:
-            self.abort(f"there are {self._settings.connections_max} connections already")
+        if len(self._peers) > self._limits.connections_max:
+            self.abort(f"there are {self._limits.connections_max} connections already")
         else:
             self.is_open = True
 
@@ -327,7 +320,7 @@ class Peer(asyncio.Protocol):
         if self._is_server and self.is_open:
             waiting = self.transport.get_write_buffer_size()
             self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, waiting)
-            self._carrier.cut_slow(self._settings.all_write_bytes_max)
+            self._carrier.cut_slow(self._limits.all_answer_bytes_max)
 
     def _hold(self) -> None:
         """Stop reading and keep what was read until the peer has taken its answers.

@@ -15,6 +15,7 @@ from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver, tls
 from sprocket.runtime.driver import ConnectionSettings, Peer, Server
 from sprocket.runtime.greeting import Greeter
+from sprocket.runtime.settings import ClientLimits
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +225,7 @@ def test_a_farewell_closes_the_connection(certificate: Certificate) -> None:
 
 def test_who_does_not_read_is_not_read_from(certificate: Certificate) -> None:
     """The layer has no buffer of its own: what waits is bounded as on a plain connection."""
-    limits = ConnectionSettings(write_bytes_high=100_000)
+    limits = ConnectionSettings(limits=ClientLimits(answer_bytes_high=100_000))
 
     async def body(server: Server) -> None:
         side = Side()

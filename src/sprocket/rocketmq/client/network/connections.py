@@ -24,12 +24,13 @@ from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.remoting import Channel, Connect, OnRequest, open_channel
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings
+from sprocket.runtime.settings import ClientLimits
 from sprocket.runtime.tasks import Tasks, is_end_of
 
 _log = log.get_logger(__name__)
 T = TypeVar("T")
 
-_LIMITS = ConnectionSettings(write_bytes_high=GIB, write_bytes_max=GIB)
+_LIMITS = ConnectionSettings(limits=ClientLimits(answer_bytes_high=GIB, answer_bytes_max=GIB))
 """A client limits what it has unanswered, and must go on reading while it writes: if both sides
 waited for the other to read, neither would ever."""
 _OUTAGE_S = 1.0
