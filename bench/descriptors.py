@@ -23,8 +23,8 @@ from rich.console import Console
 
 from sprocket.base.disk import RealDisk, SegmentFiles
 from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.layout import StoreLayout
 

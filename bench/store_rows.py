@@ -26,8 +26,9 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk, SegmentFiles
 from sprocket.base.units import GIB, KIB, MIB
 from sprocket.rocketmq.codec.record import Entry, record, record_scan
+from sprocket.rocketmq.geometry import Engine, IndexGeometry, QueueGeometry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import Engine, IndexGeometry, QueueGeometry, StoreSettings
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.index import INDEX_UNIT, SLOT_BYTES, UNIT_BYTES, Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Tail

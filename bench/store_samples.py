@@ -24,8 +24,9 @@ from sprocket.rocketmq.codec.record_layout import (
     QUEUE_OFFSET_AT,
     STORED_AT_MS_AT,
 )
+from sprocket.rocketmq.geometry import Engine, Geometry, IndexGeometry, QueueGeometry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import Engine, Geometry, IndexGeometry, QueueGeometry, StoreSettings
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.recovery import recovery

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry, QueueGeometry
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter
 from sprocket.testing.disk import SimulatedDisk
 

@@ -8,8 +8,9 @@ from msgspec import structs
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, SegmentFiles
 from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.store import Store

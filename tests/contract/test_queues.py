@@ -19,9 +19,9 @@ from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.codec.columns import RecordBatch, columns
 from sprocket.rocketmq.codec.record import Entry, record
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
     FileQueues,

@@ -17,8 +17,9 @@ from tests.stores import batch_of
 from sprocket.base.disk import Steps, advance, steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import Geometry, RetentionSettings, StoreSettings
+from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.log import Appended
 from sprocket.rocketmq.store.read import GetStatus

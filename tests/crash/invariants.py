@@ -9,8 +9,8 @@ import struct
 from sprocket.base.disk import Disk, read_file
 from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.codec.record_layout import MAGIC_BLANK, MAGICS
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
-from sprocket.rocketmq.settings import Geometry
 
 FILLER_SIZE = 0x7FFF_FFFF
 

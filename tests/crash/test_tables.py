@@ -10,9 +10,9 @@ from sprocket.base.place import Place
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import (
     BrokerSettings,
-    Geometry,
     GroupSettings,
     ServerSettings,
     Settings,

@@ -29,8 +29,9 @@ from sprocket.base.units import KIB, MIB
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.client import Admin, Message, Producer, Puller, PullStatus
 from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.remoting import Connection
-from sprocket.rocketmq.settings import Geometry, Settings
+from sprocket.rocketmq.settings import Settings
 from sprocket.rocketmq.store.repair import check
 from sprocket.runtime import driver
 from sprocket.runtime.driver import carrier

@@ -17,7 +17,8 @@ from tests.stores import ROOT, SMALL, batch_of, new
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec.record import record, record_scan
 from sprocket.rocketmq.codec.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts
-from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
+from sprocket.rocketmq.geometry import Geometry, LogGeometry
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store

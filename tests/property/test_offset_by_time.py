@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tests.unit.rocketmq.store.logs import Log
 
 from sprocket.rocketmq.codec.record import ids, record, record_scan
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, Queue
 from sprocket.rocketmq.store.read import Boundary, time_search
 from sprocket.testing.disk import SimulatedDisk

@@ -15,8 +15,9 @@ from sprocket.base.disk import read_file
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.geometry import Geometry, LogGeometry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import Geometry, LogGeometry, StoreSettings
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store

@@ -19,7 +19,8 @@ from sprocket.base.settings import Loaded
 from sprocket.base.units import GIB
 from sprocket.node.host import Host, Product, Running, Serve, Site
 from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
-from sprocket.rocketmq.settings import Geometry, Settings, TlsSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import Settings, TlsSettings
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -9,38 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 from sprocket.base.units import GIB, KIB, MIB
-from sprocket.rocketmq.geometry import (
-    Engine,
-    Geometry,
-    IndexGeometry,
-    LogGeometry,
-    QueueGeometry,
-)
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.runtime.settings import ClientLimits, EncryptionSettings, ListenSettings
-
-__all__ = [
-    "DELAY_LEVELS",
-    "FOUND_MESSAGES_MAX",
-    "BrokerSettings",
-    "DurabilitySettings",
-    "Engine",
-    "Geometry",
-    "GroupSettings",
-    "IndexGeometry",
-    "LimitSettings",
-    "LogGeometry",
-    "MemberSettings",
-    "NameServerSettings",
-    "OffsetSettings",
-    "PullSettings",
-    "QueueGeometry",
-    "RetentionSettings",
-    "ServerSettings",
-    "Settings",
-    "StoreSettings",
-    "TlsSettings",
-    "TopicSettings",
-]
 
 FOUND_MESSAGES_MAX = 64
 """RocketMQ's default `maxMsgsNumBatch`."""

@@ -31,14 +31,12 @@ from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.geometry import IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.settings import (
-    IndexGeometry,
-    LogGeometry,
     MemberSettings,
     NameServerSettings,
-    QueueGeometry,
     ServerSettings,
     Settings,
     StoreSettings,

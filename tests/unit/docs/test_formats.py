@@ -15,10 +15,11 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record
+from sprocket.rocketmq.geometry import IndexGeometry, QueueGeometry
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.settings import BrokerSettings, IndexGeometry, QueueGeometry, TopicSettings
+from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout

@@ -21,7 +21,8 @@ from sprocket.node.encryption import NodeEncryption
 from sprocket.node.rocketmq import Node, nameserver_tls
 from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.admin import Admin
-from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, TlsSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import ServerSettings, Settings, TlsSettings
 from sprocket.runtime import driver
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -7,7 +7,8 @@ from sprocket.base.errors import ForeignStore
 from sprocket.base.settings import Loaded
 from sprocket.node.host import Host
 from sprocket.node.rocketmq import NAMESERVER, Node
-from sprocket.rocketmq.settings import BrokerSettings, Geometry, ServerSettings, Settings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import BrokerSettings, ServerSettings, Settings
 from sprocket.runtime import driver
 from sprocket.testing.disk import SimulatedDisk
 

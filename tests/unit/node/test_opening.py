@@ -12,7 +12,8 @@ from sprocket.base.progress import Step
 from sprocket.node import opening
 from sprocket.node.opening import OpeningWatch
 from sprocket.node.rocketmq import Node
-from sprocket.rocketmq.settings import Geometry, ServerSettings, Settings, StoreSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import ServerSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock

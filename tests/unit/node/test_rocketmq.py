@@ -10,7 +10,8 @@ from tests.unit.rocketmq.conftest import RawClient, message_ext
 
 from sprocket.base.errors import DiskFailed, ForeignStore, NotConnected, SettingsError, StoreLocked
 from sprocket.node.rocketmq import Node
-from sprocket.rocketmq.settings import BrokerSettings, Geometry, ServerSettings, Settings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import BrokerSettings, ServerSettings, Settings
 from sprocket.runtime import driver
 from sprocket.testing.disk import SimulatedDisk
 

@@ -11,16 +11,9 @@ from sprocket.base.units import KIB
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.remoting import Connection
-from sprocket.rocketmq.settings import (
-    Geometry,
-    IndexGeometry,
-    LogGeometry,
-    QueueGeometry,
-    ServerSettings,
-    Settings,
-    StoreSettings,
-)
+from sprocket.rocketmq.settings import ServerSettings, Settings, StoreSettings
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock

@@ -10,9 +10,9 @@ from sprocket.base import settings as loader
 from sprocket.base.errors import SettingsError
 from sprocket.base.units import GIB, KIB
 from sprocket.rocketmq import aliases
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.settings import (
     BrokerSettings,
-    QueueGeometry,
     RetentionSettings,
     ServerSettings,
     Settings,

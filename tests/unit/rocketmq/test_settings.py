@@ -8,14 +8,8 @@ import pytest
 
 from sprocket.base import settings as loader
 from sprocket.rocketmq import settings
-from sprocket.rocketmq.settings import (
-    Geometry,
-    IndexGeometry,
-    LogGeometry,
-    QueueGeometry,
-    Settings,
-    StoreSettings,
-)
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
+from sprocket.rocketmq.settings import Settings, StoreSettings
 
 
 def test_small_is_small() -> None:

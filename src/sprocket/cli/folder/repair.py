@@ -164,7 +164,7 @@ def convert_store(
     """Give the queues of a closed store to another engine, in place."""
     import msgspec
 
-    from sprocket.rocketmq.settings import Engine
+    from sprocket.rocketmq.geometry import Engine
     from sprocket.rocketmq.store.repair import convert
 
     with looking_at(folder) as disk:

@@ -24,8 +24,9 @@ from sprocket.base.disk import (
     replace_file,
 )
 from sprocket.base.errors import DiskFailed, ForeignStore
-from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES
-from sprocket.rocketmq.settings import (
+from sprocket.rocketmq.geometry import (
+    BATCH_UNIT_BYTES,
+    QUEUE_UNIT_BYTES,
     Engine,
     Geometry,
     IndexGeometry,

@@ -10,7 +10,8 @@ from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, Lock, SegmentFiles
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
 from sprocket.base.progress import Step, unwatched
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.index import Indexes

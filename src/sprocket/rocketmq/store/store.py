@@ -26,13 +26,9 @@ from sprocket.base.disk import Disk, Steps, outside, steps
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.errors import MessageIllegal
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.settings import (
-    FOUND_MESSAGES_MAX,
-    Geometry,
-    RetentionSettings,
-    StoreSettings,
-)
+from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.log import (
     Appender,

@@ -7,8 +7,9 @@ from sprocket.base.errors import SettingsError
 from sprocket.cli.folder import lookup
 from sprocket.cli.folder.lookup import Damaged, NothingFound
 from sprocket.rocketmq.codec.record import ids, properties, record
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.log import Damage
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock

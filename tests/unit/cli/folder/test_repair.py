@@ -15,7 +15,8 @@ from sprocket.cli.folder import repair
 from sprocket.cli.main import app
 from sprocket.cli.terminal import output
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

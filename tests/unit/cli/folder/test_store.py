@@ -14,7 +14,8 @@ from typer.testing import CliRunner, Result
 from sprocket.base.disk import RealDisk
 from sprocket.cli.main import app
 from sprocket.cli.terminal import output
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 

@@ -13,9 +13,10 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.delivery import HeldPull
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.settings import Geometry, OffsetSettings, Settings, StoreSettings
+from sprocket.rocketmq.settings import OffsetSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver

@@ -13,15 +13,8 @@ from tests.answers.exchange import Exchange, Frames, Talk, Told, tell_all
 
 from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
-from sprocket.rocketmq.settings import (
-    Geometry,
-    IndexGeometry,
-    LogGeometry,
-    QueueGeometry,
-    ServerSettings,
-    Settings,
-    StoreSettings,
-)
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
+from sprocket.rocketmq.settings import ServerSettings, Settings, StoreSettings
 from sprocket.runtime import driver
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -5,9 +5,9 @@ from tests.stores import overwrite
 from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.codec.record import ids, record, record_scan
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, FileQueues, OtherKinds, Queue
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.read import GetResult, GetStatus, Reading, queue_reader

@@ -9,7 +9,8 @@ from tests.stores import ROOT, SMALL, filled
 from sprocket.base.disk import read_file
 from sprocket.base.errors import ForeignStore, StoreError
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store

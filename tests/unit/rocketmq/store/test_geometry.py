@@ -8,7 +8,7 @@ from tests.stores import ROOT, SMALL, filled, new
 
 from sprocket.base.disk import RealDisk, replace_file
 from sprocket.base.errors import ForeignStore
-from sprocket.rocketmq.settings import Geometry, IndexGeometry, LogGeometry, QueueGeometry
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.store import geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.testing.disk import SimulatedDisk

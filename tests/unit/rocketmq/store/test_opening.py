@@ -9,7 +9,8 @@ from tests.stores import ROOT, batch_of, filled, log_files, new, open_store, ove
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from sprocket.base.disk import Disk
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
-from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QueueGeometry
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
 from sprocket.rocketmq.store.agreement.log_check import LogCheck
 from sprocket.rocketmq.store.agreement.unit_files import UnitFiles, queues_in

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from sprocket.base.disk import Disk, read_written
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.geometry import IndexGeometry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
-from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
 from sprocket.rocketmq.store.agreement.log_check import LogCheck
 from sprocket.rocketmq.store.index import (

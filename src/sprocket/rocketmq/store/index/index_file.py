@@ -29,9 +29,13 @@ from msgspec import Struct, structs
 from sprocket.base.disk import Disk, File, StepsTo, following, read_written
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.columns import Ints
-from sprocket.rocketmq.geometry import INDEX_HEADER_BYTES, INDEX_SLOT_BYTES, INDEX_UNIT_BYTES
+from sprocket.rocketmq.geometry import (
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT_BYTES,
+    INDEX_UNIT_BYTES,
+    IndexGeometry,
+)
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import IndexGeometry
 
 HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size

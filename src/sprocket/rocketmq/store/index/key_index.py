@@ -28,10 +28,10 @@ from sprocket.base.disk import Disk, Steps, gather, remove_if_there, steps
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.geometry import IndexGeometry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index.index_file import IndexFile, IndexHeader
 
 _Words: TypeAlias = npt.NDArray[np.uint32]

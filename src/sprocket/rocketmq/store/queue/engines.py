@@ -5,7 +5,7 @@ is empty, the geometry decides. `convert` changes from one engine to the other.
 """
 
 from sprocket.base.disk import Disk
-from sprocket.rocketmq.settings import Engine, QueueGeometry
+from sprocket.rocketmq.geometry import Engine, QueueGeometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue.engine import Queues
 from sprocket.rocketmq.store.queue.file_queues import FileQueues, OtherKinds

@@ -39,10 +39,9 @@ from sprocket.base.disk import (
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
+from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QueueGeometry
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
-from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.layout import check_topic, trash
 from sprocket.rocketmq.store.queue import queue_files, runs
 from sprocket.rocketmq.store.queue.batch_queue import BatchQueue

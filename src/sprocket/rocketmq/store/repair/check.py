@@ -13,7 +13,7 @@ import msgspec
 from sprocket.base.disk import Disk, OpenFiles, SegmentFiles, read_file
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
 from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.settings import Geometry, QueueGeometry
+from sprocket.rocketmq.geometry import Geometry, QueueGeometry
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.agreement import (

@@ -24,8 +24,8 @@ from msgspec import Struct
 from sprocket.base.disk import Disk, SegmentFiles, SegmentReader
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.geometry import Engine
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import Engine
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import LOOK_BYTES, glance

@@ -23,8 +23,9 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, RECORD_BYTES_MIN
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import Geometry, StoreSettings
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import LogCheck, log_segments
 from sprocket.rocketmq.store.layout import StoreLayout

@@ -7,14 +7,9 @@ from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.settings import (
-    BrokerSettings,
-    Geometry,
-    GroupSettings,
-    StoreSettings,
-    TopicSettings,
-)
+from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, StoreSettings, TopicSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair import salvage
 from sprocket.rocketmq.store.store import Store

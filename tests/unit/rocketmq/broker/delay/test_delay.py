@@ -26,17 +26,11 @@ from sprocket.rocketmq.broker.messages import (
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record_layout import MAGIC_V1
+from sprocket.rocketmq.geometry import Geometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
-from sprocket.rocketmq.settings import (
-    Geometry,
-    LogGeometry,
-    PullSettings,
-    QueueGeometry,
-    Settings,
-    StoreSettings,
-)
+from sprocket.rocketmq.settings import PullSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.group_commit import READY_BESIDE, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure

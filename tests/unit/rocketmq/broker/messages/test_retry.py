@@ -13,13 +13,13 @@ from sprocket.rocketmq.broker.messages.retry import retries_max
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.settings import (
     DELAY_LEVELS,
     BrokerSettings,
-    Geometry,
     GroupSettings,
     StoreSettings,
     TopicSettings,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFailed, DiskFull
+from sprocket.rocketmq.geometry import IndexGeometry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index import HEADER, INDEX_UNIT, UNIT_BYTES, IndexHeader
 from sprocket.rocketmq.store.index.index_file import SLOT, IndexFile
 from sprocket.testing.disk import SimulatedDisk

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.geometry import IndexGeometry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import IndexGeometry
 from sprocket.rocketmq.store.index import (
     HEADER_BYTES,
     INDEX_UNIT,

@@ -1,7 +1,7 @@
 """What tests of queues begin with."""
 
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.store.queue import FileQueues, QueueKey, Queues
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.testing.disk import SimulatedDisk

@@ -1,6 +1,6 @@
 """What a store asks of an engine; its promises are tested in `tests/contract/test_queues.py`."""
 
-from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.store.queue import FileQueues, Queues
 from sprocket.testing.disk import SimulatedDisk
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.settings import QueueGeometry
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import FileQueues, RocksQueues, engines
 

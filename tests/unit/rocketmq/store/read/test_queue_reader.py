@@ -12,10 +12,10 @@ from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, record
+from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import QueueGeometry
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,

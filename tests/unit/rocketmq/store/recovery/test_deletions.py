@@ -10,8 +10,9 @@ from tests.stores import ROOT, SMALL, filled, new, open_store
 
 from sprocket.base.disk import Disk, RealDisk, replace_file, steps
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
+from sprocket.rocketmq.geometry import Geometry, QueueGeometry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import Geometry, QueueGeometry, RetentionSettings, StoreSettings
+from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout, trash
 from sprocket.rocketmq.store.queue import FileQueues
 from sprocket.rocketmq.store.recovery import Deletions

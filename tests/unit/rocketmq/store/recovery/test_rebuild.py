@@ -7,7 +7,7 @@ from tests.stores import filled, filled_parts, log_files, new
 
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
-from sprocket.rocketmq.settings import Geometry
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import LogScanner
 from sprocket.rocketmq.store.queue import FileQueues, LastUnit

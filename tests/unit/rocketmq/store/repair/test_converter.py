@@ -12,8 +12,9 @@ from tests.stores import SMALL, new
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
 from sprocket.rocketmq.errors import EngineMissing
+from sprocket.rocketmq.geometry import Engine, Geometry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.settings import Engine, Geometry, StoreSettings
+from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry, opening
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.queue import read_all

@@ -10,11 +10,11 @@ from tests.stores import end_with_a_blank, new, overwrite
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFull
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.settings import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import CommitLog, Tail
 from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, UnitAssigner

@@ -16,7 +16,8 @@ from sprocket.rocketmq.broker.delivery import Pulled, PullService
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.settings import PullSettings, QueueGeometry, StoreSettings
+from sprocket.rocketmq.geometry import QueueGeometry
+from sprocket.rocketmq.settings import PullSettings, StoreSettings
 from sprocket.runtime.offload import DiskThread
 
 
