@@ -12,6 +12,7 @@ from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
 from sprocket.runtime.group_commit import (
     GATHER_TURNS_MAX,
     THREAD_RECORDS,
+    WRITE_ENOUGH,
     FlushMode,
     GroupCommit,
     Machine,
@@ -215,6 +216,46 @@ def test_who_is_waited_for_may_run(is_sync: bool) -> None:
         echo.store(b"d", b"e")
         echo.timers.drain()
         assert echo.yields == (GATHER_TURNS_MAX if is_sync else 1)
+
+
+def test_under_async_flush_the_first_to_come_back_is_not_written_alone() -> None:
+    """Where three shared the last write, it waits for a turn that brings nothing."""
+    echo = Echo(is_sync=False)
+    echo.store(b"a", b"b", b"c")
+    echo.timers.drain()
+    echo.store(b"d")
+    echo.timers.turn()
+    assert echo.written == [3]
+    echo.store(b"e")
+    echo.timers.turn()
+    assert echo.written == [3]
+    echo.timers.turn()
+    assert echo.written == [3, 2]
+
+
+def test_under_async_flush_nobody_is_waited_for_when_all_are_back() -> None:
+    """As many as shared a write are written in the turn after them; more may be even more."""
+    echo = Echo(is_sync=False)
+    for count, turns in ((3, 2), (3, 1), (4, 2), (4, 1), (WRITE_ENOUGH, 1)):
+        echo.store(*[b"%d" % number for number in range(count)])
+        for _ in range(turns):
+            before = len(echo.written)
+            echo.timers.turn()
+        assert (len(echo.written) - before, echo.written[-1]) == (1, count)
+
+
+def test_under_async_flush_those_who_are_gone_are_waited_for_no_longer() -> None:
+    """After each write one fewer is expected; who is alone from the beginning never waits."""
+    echo = Echo(is_sync=False)
+    turns = []
+    for count in (1, 3, 1, 1, 1, 1):
+        echo.store(*[b"a"] * count)
+        before = len(echo.written)
+        turns.append(0)
+        while len(echo.written) == before:
+            echo.timers.turn()
+            turns[-1] += 1
+    assert turns == [1, 2, 2, 2, 1, 1]
 
 
 def test_under_async_flush_lines_are_echoed_before_they_are_safe() -> None:
