@@ -333,7 +333,7 @@ class IndexFile:
             own = hashes.astype(np.int64) % self._slot_count
             # Of equal slots in one assignment the last one stays.
             np.frombuffer(slots, dtype=np.int32)[own] = np.arange(first, first + count)
-        self.header.slots_used = self._slot_count - _zeros(slots)
+        self.header.slots_used = int(np.count_nonzero(np.frombuffer(slots, dtype=np.int32)))
 
     def truncate(self, physical_offset: PhysicalOffset) -> int:
         """Take away the units of messages that lie at `physical_offset` or later.
@@ -435,7 +435,3 @@ def _swapped(data: bytes) -> memoryview:
     if sys.byteorder == "little":
         numbers.byteswap()
     return memoryview(numbers).cast("B")
-
-
-def _zeros(slots: memoryview) -> int:
-    return int(np.count_nonzero(np.frombuffer(slots, dtype=np.int32) == 0))

@@ -96,7 +96,7 @@ def _key_hashes(topic_hashes: Ints, keys: Sequence[str]) -> Ints:
         pairs = zip(topic_hashes.tolist(), keys, strict=True)
         return np.array([_key_hash(one, key) for one, key in pairs], dtype=np.int64)
     units = np.array(keys, dtype=f"S{width}").view(np.uint8).reshape(len(keys), width)
-    powers = _powers(width)
+    powers = _powers()
     sums = np.einsum("ij,j->i", units.astype(np.uint32), powers[:width][::-1])
     sums *= _inverse_powers()[width - counts]
     sums += topic_hashes.astype(np.uint32) * powers[counts]
@@ -110,16 +110,10 @@ def _absolute(hashes: _Words) -> Ints:
     return absolute
 
 
-def _powers(highest: int) -> _Words:
-    """Return the powers of 31 up to one, as u32."""
-    if highest < _POWERS_MAX:
-        return _power_array()
-    return np.array([pow(31, n, 1 << 32) for n in range(highest + 1)], dtype=np.uint32)
-
-
-@lru_cache(maxsize=1)
-def _power_array() -> _Words:
-    return np.array(_POWERS, dtype=np.uint32)
+@lru_cache(maxsize=2)
+def _powers(count: int = _POWERS_MAX) -> _Words:
+    """Return the first powers of 31, as u32."""
+    return np.array([pow(31, n, 1 << 32) for n in range(count)], dtype=np.uint32)
 
 
 @lru_cache(maxsize=1)
@@ -141,7 +135,8 @@ def batch_hashes(batch: RecordBatch, start: int) -> "tuple[Ints, Ints]":
         return row, hashes.astype(np.int64)
     topics = [_topic_hash(topic) for topic in batch.topic_names]
     topic_hashes = np.array(topics, np.uint32)[batch.topic_number[row]]
-    return row, _absolute(hashes + topic_hashes * _powers(int(units.max()))[units])
+    powers = _powers(max(_POWERS_MAX, int(units.max()) + 1))
+    return row, _absolute(hashes + topic_hashes * powers[units])
 
 
 class Indexes:

@@ -190,7 +190,8 @@ class Reput:
     def _put_entries(self, entries: Sequence[Entry]) -> None:
         units = self._units.of(entries)
         self._queues.put_round(units)
-        self._tell(units)
+        # Entries of prepared messages, in rolled back ones as well, got no unit.
+        self._tell([unit for unit in units if not unit.sys_flag & TRANSACTION_PREPARED])
 
     def _tell(self, units: Sequence[Entry] | UnitBatch) -> None:
         self._fresh.append(units)
@@ -246,13 +247,11 @@ def _queue_count(part: LogPart) -> int:
 
 
 def _puts(entries: Sequence[Entry]) -> list[Put]:
-    # Entries of prepared messages, in rolled back ones as well, get no unit.
-    units = [entry for entry in entries if not entry.sys_flag & TRANSACTION_PREPARED]
-    topics = {entry.topic for entry in units}
+    topics = {entry.topic for entry in entries}
     if len(topics) == 1:
-        return [Put(topics.pop(), len(units), sum([entry.size for entry in units]))]
+        return [Put(topics.pop(), len(entries), sum([entry.size for entry in entries]))]
     found = {topic: Put(topic, 0, 0) for topic in topics}
-    for entry in units:
+    for entry in entries:
         put = found[entry.topic]
         put.messages += 1
         put.bytes += entry.size
@@ -263,8 +262,6 @@ def _arrivals(entries: Sequence[Entry]) -> list[Arrival]:
     codes: dict[tuple[str, int], list[int]] = {}
     last: dict[tuple[str, int], Entry] = {}
     for entry in entries:
-        if entry.sys_flag & TRANSACTION_PREPARED:
-            continue
         key = entry.topic, entry.queue_id
         last[key] = entry
         known = codes.get(key)
