@@ -172,22 +172,21 @@ class RocksQueues:
         """
         batch = self._database.batch()
         offsets = self._database.handle(OFFSETS)
+        put, pack = batch.put, keys.OFFSET_VALUE.pack
         done: list[tuple[Run[RocksQueue], int, int]] = []
-        end = self._end
         for run in found:
             prefix = run.queue.prefix
             run.to_rocks(batch, prefix)
             first_place, last_place = run.places
-            last = keys.OFFSET_VALUE.pack(last_place, run.next_offset - 1)
-            batch.put(keys.record_key(prefix, keys.MAX), last, offsets)
+            last = pack(last_place, run.next_offset - 1)
+            put(keys.record_key(prefix, keys.MAX), last, offsets)
             if run.queue.is_blank:
-                first = keys.OFFSET_VALUE.pack(first_place, run.first)
-                batch.put(keys.record_key(prefix, keys.MIN), first, offsets)
+                put(keys.record_key(prefix, keys.MIN), pack(first_place, run.first), offsets)
             done.append((run, first_place, last_place))
-            end = max(end, run.end)
         if not done:
             return 0
-        batch.put(CHECKPOINT_KEY, I64.pack(end), offsets)
+        end = max(self._end, *[run.end for run, _, _ in done])
+        put(CHECKPOINT_KEY, I64.pack(end), offsets)
         self._database.write(batch)
         self._end = end
         count = 0

@@ -5,6 +5,7 @@ run: the units that it lacks, which go on where it ends. A record is there alrea
 before the queue's `end`, or if its queue offset is below the queue's next one.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -233,7 +234,7 @@ class _Packed:
     @cached_property
     def units(self) -> bytes:
         """The units of plain queues, one behind the other."""
-        return self._made().tobytes()
+        return self._as_written().tobytes()
 
     @cached_property
     def keys(self) -> list[bytes]:
@@ -245,12 +246,12 @@ class _Packed:
     def values(self) -> list[bytes]:
         """The value of each unit in RocksDB."""
         made = np.empty(len(self.columns.size), VALUE_TYPE)
-        made["unit"] = self._made().view(f"V{UNIT_BYTES}")
+        made["unit"] = self._as_written().view(f"V{UNIT_BYTES}")
         made["stored_at_ms"] = self.columns.stored_at_ms
         values: list[bytes] = made.view(f"V{VALUE.size}").tolist()
         return values
 
-    def _made(self) -> "npt.NDArray[np.void]":
+    def _as_written(self) -> "npt.NDArray[np.void]":
         made = np.empty(len(self.columns.size), UNIT_TYPE)
         for name, _ in UNIT_TYPE:
             made[name] = getattr(self.columns, name)
@@ -300,9 +301,9 @@ class ColumnRun(NamedTuple, Generic[Q]):
 
     def to_rocks(self, batch: Batch, prefix: bytes) -> None:
         """Put the units into a batch of a RocksDB, under keys with a prefix."""
-        keys, values = self.packed.keys, self.packed.values
-        for number in range(self.start, self.stop):
-            batch.put(prefix + keys[number], values[number])
+        own = slice(self.start, self.stop)
+        keys = map(prefix.__add__, self.packed.keys[own])
+        deque(map(batch.put, keys, self.packed.values[own]), maxlen=0)
 
 
 Run: TypeAlias = EntryRun[Q] | ColumnRun[Q]
