@@ -36,7 +36,7 @@ from sprocket.rocketmq.store.index.index_file import IndexFile, IndexHeader
 
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
-ARRAY_KEYS_MIN = 16
+ARRAY_KEYS_MIN = 44
 """From this many keys in a round on numpy is quicker than plain Python."""
 
 CLOCK_SLACK_MS = 60_000
