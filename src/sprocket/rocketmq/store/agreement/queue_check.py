@@ -10,6 +10,7 @@ missing are only reported at the end, and not if the log went back to a lower of
 """
 
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -72,6 +73,7 @@ class QueueCheck:
             deleted, and its queues with it.
         records_only: Units for which the log has no record are not looked at, for that part of the
             log may not be walked over.
+        reads_max: How often to read units; what comes later is not looked at.
 
     Attributes:
         reads: How often units were read.
@@ -86,6 +88,7 @@ class QueueCheck:
         *,
         topics: frozenset[str] | None,
         records_only: bool = False,
+        reads_max: float = inf,
     ) -> None:
         self.reads = 0
         self.wrong: set[QueueKey] = set()
@@ -94,6 +97,7 @@ class QueueCheck:
         self._assigner = assigner
         self._topics = topics
         self._records_only = records_only
+        self._reads_max = reads_max
         self._queues: dict[QueueKey, _Queue] = {}
 
     def add(self, key: QueueKey, units: Units) -> None:
@@ -103,6 +107,8 @@ class QueueCheck:
     def take(self, found: RecordBatch) -> Iterator[Finding]:
         """Check the units of records that follow each other in the log."""
         for key, records in self._by_queue(found):
+            if self.reads >= self._reads_max:
+                return
             queue = self._queue(key)
             if queue is None:
                 continue
@@ -116,12 +122,9 @@ class QueueCheck:
             for run in _runs(records):
                 yield from self._run(queue, run)
 
-    def absent(self, found: RecordBatch) -> Iterator[QueueKey]:
-        """Give the queues of some records that are not there."""
-        for key, _records in self._by_queue(found):
-            queue = self._queue(key)
-            if queue is not None and not queue.units.is_there:
-                yield key
+    def keys(self, found: RecordBatch) -> set[QueueKey]:
+        """Return the queues that get units of some records."""
+        return {key for key, _records in self._by_queue(found)}
 
     def _by_queue(self, found: RecordBatch) -> Iterator[tuple[QueueKey, _Records]]:
         """Give the records queue by queue."""

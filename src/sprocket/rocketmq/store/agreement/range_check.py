@@ -78,17 +78,18 @@ def wrong_queues(
 
     log = LogCheck(files.segments, start=part.start, until=part.until, check_crc=False)
     topics = None if absent_too else frozenset[str]()
-    check = QueueCheck(log, units_of, assigner, topics=topics, records_only=True)
+    check = QueueCheck(
+        log, units_of, assigner, topics=topics, records_only=True, reads_max=READS_MAX
+    )
     absent: set[QueueKey] = set()
     for found in log.rounds():
         step("queues compared with the log", check.reads, READS_MAX)
-        if check.reads < READS_MAX:
-            for _finding in check.take(found):
-                pass
-        elif absent_too and log.position < put_from:
-            absent.update(check.absent(found))
-        else:
-            break
+        for _finding in check.take(found):
+            pass
+        if check.reads >= READS_MAX:
+            if not absent_too or found.physical_offset[0] >= put_from:
+                break
+            absent |= check.keys(found) - queues.by_key.keys()
     for _finding in check.finish():
         pass
     return check.wrong | absent

@@ -179,6 +179,17 @@ def test_very_many_queues_are_compared_in_part(lab: Lab, monkeypatch: pytest.Mon
     assert lab.wrong() == set()
 
 
+def test_the_limit_of_reads_holds_among_records_that_come_together(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight thousand of them may be in as many queues."""
+    monkeypatch.setattr(range_check, "READS_MAX", 1)
+    lab.overwrite(1, 3, 77, 77)
+    assert lab.wrong() == set()
+    lab.overwrite(0, 0, 77, 77)
+    assert lab.wrong() == {("topic", 0)}
+
+
 def test_only_some_keys_are_looked_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record of half a GiB was kept meanwhile, with the columns that it came from."""
     monkeypatch.setattr(range_check, "LOOKUPS_MAX", 8)
