@@ -98,6 +98,7 @@ def test_a_start_that_ends_while_it_fills_up_is_begun_again() -> None:
     disk = left()
     starts = places(disk)
     disk.open(f"{LOG}/{disk.list(LOG)[2]}", write=True).resize(1000)
+    disk.remove(f"{ROOT}/config/recovery.json")
     behind = [*starts[1:], 3 * SIZE]
     lost = [n for n, at in enumerate(starts) if at >= 2 * SIZE and behind[n] > 2 * SIZE + 1000]
     kept = [n for n in range(COUNT) if n not in lost or starts[n] >= 3 * SIZE]
@@ -107,14 +108,18 @@ def test_a_start_that_ends_while_it_fills_up_is_begun_again() -> None:
     filled_up = next(
         n for n, (call, path) in enumerate(calls) if call == "resize" and path.startswith(LOG)
     )
-    for nth in (*range(filled_up, filled_up + 40, 3), *range(100, len(calls), 200)):
+    for nth in (*range(filled_up - 12, filled_up + 40, 2), *range(100, len(calls), 200)):
         again = disk.kill()
         again.fail("any", nth)
+        ended = False
         with suppress(StoreError):
             opened(again).close()
+            ended = True
         again = again.kill()
+        was_told = ended or again.exists(f"{ROOT}/config/recovery.json")
         store = opened(again)
         assert bodies(store) == kept, nth
+        assert was_told or [one.bytes for one in store.report.filled_up] == [1000], nth
         store.close()
         assert list(check(again, ROOT)) == [], nth
 

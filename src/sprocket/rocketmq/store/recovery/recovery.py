@@ -141,9 +141,10 @@ class Mended(msgspec.Struct):
 
     def add(self, damage: Sequence[Damage], misplaced: Sequence[Misplaced]) -> None:
         """Take up what a walk found, of which some may be known already."""
-        known = {damaged.start for damaged in self.damage}
-        self.damage += [damaged for damaged in damage if damaged.start not in known]
-        self.misplaced += [found for found in misplaced if found not in self.misplaced]
+        starts = {damaged.start for damaged in self.damage}
+        self.damage += [damaged for damaged in damage if damaged.start not in starts]
+        places = {found.place for found in self.misplaced}
+        self.misplaced += [found for found in misplaced if found.place not in places]
 
     def keep(self, disk: Disk, layout: StoreLayout) -> None:
         """Write it down, durably; what is mended afterwards is reported whatever happens."""
@@ -417,7 +418,8 @@ def _fill_up(parts: StoreParts, mended: Mended) -> bool:
     short = short_files(disk, files.folder, files.segment_bytes)
     if not short or not parts.is_geometry_certain:
         return False  # `load` refuses those
-    mended.filled_up += short
+    paths = {known.path for known in mended.filled_up}
+    mended.filled_up += [found for found in short if found.path not in paths]
     mended.keep(disk, parts.layout)
     checkpoints.save(disk, parts.layout.checkpoint, Checkpoint())
     fill_up(disk, short, files.segment_bytes)
@@ -437,7 +439,8 @@ def _throw_away(
     if path in thrown_away or not is_derived or isinstance(error, FileMissing):
         raise error
     thrown_away.append(path)
-    mended.made_again.append(path)
+    if path not in mended.made_again:
+        mended.made_again.append(path)
     mended.keep(parts.disk, layout)
     parts.queues.close()
     if parts.index is not None:
