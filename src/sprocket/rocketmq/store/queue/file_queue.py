@@ -311,7 +311,10 @@ class FileQueue:
             if clean:
                 self._rest_end = 0  # nothing of it is used, and nothing wiped
         self._load_extension()
-        self.files.close()
+        if self._rest_end:
+            self.files.close_but_hold(self.max_offset * UNIT_BYTES)
+        else:
+            self.files.close()
         return last
 
     def _last_file(self) -> int:
@@ -477,6 +480,7 @@ class FileQueue:
         has_rest = position < self._rest_end
         if has_rest:
             self.files.cut(position, self._rest_end)
+        self.files.let_go()
         self._rest_end = 0
         if self._extension is not None:
             self._extension.wipe_behind_end()

@@ -23,6 +23,10 @@ FOLDERS_ABOVE = 3
 
 _ZERO_BYTES = 64 * KIB
 
+_KEPT_BYTES = 200
+"""So much is kept in memory of a queue from its loading on until its units are put again, as there
+may be 100,000 queues. Mostly these are a few units."""
+
 
 _Held: TypeAlias = tuple[int, bytes]
 """A position, and what lies from there on."""
@@ -158,7 +162,8 @@ class QueueFiles:
     def hold_end(self, start: int, unit_bytes: int, size: int) -> int:
         """Read the last units ever written of a file, and have `read` take them from memory.
 
-        For who looks at them more than once, and writes nothing before `close`.
+        For who looks at them more than once. It ends when something is written or deleted, and
+        with `close`.
 
         Args:
             start: The first byte of the file.
@@ -184,6 +189,7 @@ class QueueFiles:
         Raises:
             DiskFull, DiskFailed: Some of it may be written; it may be written again.
         """
+        self._held = None
         if not self._files:
             self.add(position - position % self._files.segment_bytes)
         done = 0
@@ -234,12 +240,14 @@ class QueueFiles:
 
     def drop_from(self, position: int) -> None:
         """Delete the files that begin at `position` or later."""
+        self._held = None
         self._dirty = frozenset(one for one in self._dirty if one.start < position)
         if self._files.drop_from(position):
             self._new_folder = True
 
     def drop_before_steps(self, position: int) -> Steps:
         """Delete the files that end at `position` or before, except for the newest one."""
+        self._held = None
         try:
             yield from self._files.drop_before_steps(position)
         finally:
@@ -259,6 +267,21 @@ class QueueFiles:
     def copy(self) -> "QueueFiles":
         """Return the same files with handles of their own, to be read on another thread."""
         return QueueFiles(self._files.copy())
+
+    def close_but_hold(self, position: int) -> None:
+        """Close the handles, but go on holding a little from a position on of what is held.
+
+        For who is about to put there what most likely is there, and calls `let_go` then.
+        """
+        held = self._held
+        self.close()
+        if held is not None and held[0] <= position < held[0] + len(held[1]):
+            at = position - held[0]
+            self._held = position, held[1][at : at + _KEPT_BYTES]
+
+    def let_go(self) -> None:
+        """Hold nothing in memory any more."""
+        self._held = None
 
     def close(self) -> None:
         """Close the handles."""

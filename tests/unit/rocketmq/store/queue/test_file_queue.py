@@ -182,6 +182,26 @@ def test_units_that_a_crash_took_out_of_the_middle(
         queues.reset()
 
 
+@pytest.mark.parametrize("certain", [0, 300, 700])
+def test_units_put_again_are_compared_without_a_read(disk: SimulatedDisk, certain: int) -> None:
+    """Each of 100,000 queues was opened and read twice after a crash: a quarter of the start.
+
+    What a file holds otherwise than it is put is written all the same, and what follows wiped.
+    """
+    opened(disk).put_round([entry(n) for n in range(8)])
+    for last in (entry(7), entry(7, at=900)):
+        queues = FileQueues(disk, FOLDER, SMALL)
+        queues.load(certain=certain)
+        before = disk.calls.copy()
+        queues.put_round([entry(n) for n in range(certain // 100, 7)])
+        assert disk.calls == before
+        queues.put_round([last])
+        assert disk.calls["write"] - before["write"] == (last.physical_offset != 700)
+        queues.wipe_behind_ends()
+        assert only(queues).places(0, 9).offsets == (*range(0, 700, 100), last.physical_offset)
+        assert only(opened(disk)).end == last.physical_offset + 100
+
+
 def test_truncating_zeroes_units_and_drops_files(disk: SimulatedDisk) -> None:
     """At every place of the log: what begins there or later is gone, on the disk as well."""
     for place in range(0, 2600, 50):

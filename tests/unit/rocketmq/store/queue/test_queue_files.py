@@ -102,6 +102,51 @@ def test_wiping_reads_no_holes(disk: SimulatedDisk) -> None:
     assert files.read(6_000_000, 1) == b"\0"
 
 
+@pytest.mark.parametrize("change", ["write", "cut", "drop", "clean", "let go"])
+def test_what_is_held_is_what_lies_there(disk: SimulatedDisk, change: str) -> None:
+    """Until something is written or deleted; after that the files are read."""
+    files = made(disk)
+    files.write(0, b"x" * 25)
+    files.hold_end(20, 1, 10)
+    files.close_but_hold(22)
+    reads = disk.calls["read"]
+    assert files.has(22, b"xxx")
+    assert not files.has(22, b"xy")
+    assert disk.calls["read"] == reads
+    assert files.has(20, b"xxx"), "what lies before is read"
+    if change == "write":
+        files.write(23, b"y")
+    elif change == "cut":
+        files.cut(23, 25)
+    elif change == "drop":
+        files.drop_from(20)
+        files.add(20)
+    elif change == "clean":
+        steps.run(files.drop_before_steps(20))
+    else:
+        files.let_go()
+    reads = disk.calls["read"]
+    after = {"write": b"xyx", "cut": b"x\0\0", "drop": bytes(3)}.get(change, b"xxx")
+    assert files.read(22, 3) == after
+    assert disk.calls["read"] == reads + 1
+
+
+def test_no_more_than_a_little_is_held(disk: SimulatedDisk) -> None:
+    """There may be 100,000 queues; none is held where nothing is, or none was looked at."""
+    files = made(disk, 6_000)
+    files.write(0, b"x" * 5_000)
+    for position, looked_at in ((1_000, 4_100), (5_500, 4_100), (1_000, 0)):
+        if looked_at:
+            files.hold_end(0, 1, looked_at)
+        files.close_but_hold(position)
+        reads = disk.calls["read"]
+        is_held = looked_at and position == 1_000
+        assert files.has(position, files.read(position, 200))
+        assert disk.calls["read"] - reads == (0 if is_held else 2)
+        assert files.has(1_000, b"x" * 4_000)
+        assert disk.calls["read"] - reads == (1 if is_held else 3)
+
+
 def test_a_copy_has_handles_of_its_own(disk: SimulatedDisk) -> None:
     """To be read on another thread; closing it leaves ours open."""
     files = made(disk)
