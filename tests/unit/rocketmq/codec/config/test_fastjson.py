@@ -3,12 +3,13 @@
 import contextlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.recorded import Recorded
 
@@ -224,6 +225,27 @@ def test_large_texts_of_the_rest_of_the_dialect_are_read_too() -> None:
             fastjson.read_large(text, dict[str, dict[int, int]])
     with pytest.raises(WireError, match="deep"):
         fastjson.read_large(b"[" * 100 + b"]" * 100)
+
+
+def as_plain(read: Callable[[str], Any], text: str) -> Any:
+    """Return what is read, its keys as texts; a word if it is refused."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(read(text)))
+    except (WireError, TypeError):  # no JSON, or a key that is an object
+        return "refused"
+
+
+@given(st.text(st.sampled_from('0123:,:,{}"- \t\1\0'), max_size=12))
+@example("1:2,:3")
+@example(":1")
+@example("1:2,3")
+@example("1:2\1,3:4")
+@example("1:-2,-3:4}, 5:{6:7 ")
+def test_no_text_is_read_otherwise_because_it_is_large(inside: str) -> None:
+    """Maps without quotes, keys that are missing, marks that stand for parts: all are as one."""
+    text = "{0:{" + inside + "}}"
+    expected = as_plain(fastjson.read, text)
+    assert as_plain(lambda one: fastjson.read_large(one.encode()), text) == expected
 
 
 def test_a_table_in_pieces_is_the_table_as_a_whole() -> None:
