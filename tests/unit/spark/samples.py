@@ -18,9 +18,9 @@ from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.rocketmq.batches import column_names
 from sprocket.spark.rocketmq.options import Options, read_directory
-from sprocket.spark.rocketmq.rows import COLUMNS, FULL, RecordRows
+from sprocket.spark.rocketmq.rows.batches import column_names
+from sprocket.spark.rocketmq.rows.columns import COLUMNS, FULL, RecordRows
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
 """Stores that a real RocketMQ 5.3.3 wrote."""

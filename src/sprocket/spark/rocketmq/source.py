@@ -4,18 +4,14 @@ Spark runs `schema` and `reader` in short planner processes and `read` in worker
 between them is pickled: plain values only.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource
 
-from sprocket.base.disk import RealDisk
 from sprocket.spark.rocketmq import options as option_table
-from sprocket.spark.rocketmq.batches import Batches, spark_schema
-from sprocket.spark.rocketmq.known_topics import require_topics
+from sprocket.spark.rocketmq.folder.reader import DirectoryReader
 from sprocket.spark.rocketmq.options import Options
-from sprocket.spark.rocketmq.plan import Span, plan
-from sprocket.spark.rocketmq.scan import scan
+from sprocket.spark.rocketmq.rows.batches import spark_schema
 
 
 class RocketMQSource(DataSource):  # type: ignore[misc]
@@ -30,13 +26,13 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         """Return the columns, when the user gave no schema."""
         return spark_schema(self._options())
 
-    def reader(self, schema: Any) -> "DirectoryReader":
+    def reader(self, schema: Any) -> DirectoryReader:
         """Return the reader of a store directory."""
         return DirectoryReader(schema, option_table.read_directory(self.options))
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802
         """Return the reader of a live topic."""
-        from sprocket.spark.rocketmq.stream import LiveReader
+        from sprocket.spark.rocketmq.live.stream import LiveReader
 
         return LiveReader(schema, option_table.read_live(self.options))
 
@@ -44,27 +40,3 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         if "nameserver" in {name.lower() for name in self.options}:
             return option_table.read_live(self.options)
         return option_table.read_directory(self.options)
-
-
-class DirectoryReader(DataSourceReader):  # type: ignore[misc]
-    """Reads a store directory: a live broker's or a dead one's, ours or RocketMQ's."""
-
-    def __init__(self, schema: Any, options: Options) -> None:
-        self._schema = schema
-        self._options = options
-        Batches(schema, options)
-
-    def partitions(self) -> list[Any]:
-        """Plan the tasks, and fix the end of the log for this query."""
-        options = self._options
-        require_topics(RealDisk(), options.path, options.topics)
-        by_chain = options.split_mode == "chain"
-        groups = plan(RealDisk(), options.path, options.partition_bytes_max, by_chain=by_chain)
-        return [InputPartition(spans) for spans in groups]
-
-    def read(self, partition: Any) -> Iterator[Any]:
-        """Give the batches of one task."""
-        spans: list[Span] = partition.value or []  # Spark gives None in place of an empty list
-        batches = Batches(self._schema, self._options)
-        loss = self._options.fail_on_data_loss
-        return scan(RealDisk(), spans, batches, fail_on_data_loss=loss)

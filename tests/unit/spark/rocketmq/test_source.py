@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.spark.rocketmq.test_plan import write_log
+from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import expected, unpack
 
 from sprocket.rocketmq.model.internal import is_internal_topic
-from sprocket.spark.rocketmq.rows import FULL
+from sprocket.spark.rocketmq.rows.columns import FULL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

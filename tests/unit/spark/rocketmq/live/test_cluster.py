@@ -22,11 +22,11 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.settings import TlsSettings
-from sprocket.spark.rocketmq import live as module
-from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.live import Live, open_live, read_range
-from sprocket.spark.rocketmq.offsets import QueueSlice
+from sprocket.spark.rocketmq.live import cluster as module
+from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
+from sprocket.spark.rocketmq.live.offsets import QueueSlice
 from sprocket.spark.rocketmq.options import read_live
+from sprocket.spark.rocketmq.rows.batches import Batches
 from sprocket.testing.local_broker import LocalBroker, small_settings
 
 QUEUE = MessageQueue("orders", "broker-a", 0)

@@ -9,8 +9,8 @@ from tests.unit.spark.samples import directory, encoded, found, plain_rows, sche
 
 from sprocket.base.errors import CorruptRecord, SettingsError
 from sprocket.rocketmq.model.internal import is_internal_topic
-from sprocket.spark.rocketmq import batches as module
-from sprocket.spark.rocketmq.batches import Batches, column_names, spark_schema
+from sprocket.spark.rocketmq.rows import batches as module
+from sprocket.spark.rocketmq.rows.batches import Batches, column_names, spark_schema
 
 
 def rows(data: bytes, **given: str) -> list[dict[str, Any]]:

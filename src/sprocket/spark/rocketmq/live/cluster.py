@@ -20,9 +20,9 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.columns import Stop, records, walk
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.runtime.blocking import Portal
-from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.offsets import QueueSlice, name
+from sprocket.spark.rocketmq.live.offsets import QueueSlice, name
 from sprocket.spark.rocketmq.options import Options
+from sprocket.spark.rocketmq.rows.batches import Batches
 
 _log = log.get_logger(__name__)
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from tests.unit.spark.samples import FakeCluster, FakeDoor, encoded, plain_rows,
 from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.rocketmq import stream as module
-from sprocket.spark.rocketmq.live import Live
+from sprocket.spark.rocketmq.live import stream as module
+from sprocket.spark.rocketmq.live.cluster import Live
+from sprocket.spark.rocketmq.live.stream import LiveReader
 from sprocket.spark.rocketmq.options import read_live
-from sprocket.spark.rocketmq.stream import LiveReader
 
 ONE, TWO = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 ALL = ReadAllAvailable()

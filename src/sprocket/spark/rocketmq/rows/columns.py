@@ -18,8 +18,8 @@ from sprocket.rocketmq.codec.record_layout import (
     PHYSICAL_OFFSET_AT,
 )
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from sprocket.spark.rocketmq.decode import cut, topics
-from sprocket.spark.rocketmq.properties import Properties
+from sprocket.spark.rocketmq.rows.decode import cut, topics
+from sprocket.spark.rocketmq.rows.properties import Properties
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sprocket.base.errors import DataLost
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.rocketmq.offsets import QueueSlice, between, decode, encode, limit
+from sprocket.spark.rocketmq.live.offsets import QueueSlice, between, decode, encode, limit
 
 QUEUES = [MessageQueue(t, b, q) for t in "zab" for b in ("b2", "b1") for q in (10, 2)]
 OFFSETS = st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 100))

@@ -30,11 +30,11 @@ from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.rocketmq import offsets
-from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.live import Live, open_live, read_range
-from sprocket.spark.rocketmq.offsets import Offsets, QueueSlice
+from sprocket.spark.rocketmq.live import offsets
+from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
+from sprocket.spark.rocketmq.live.offsets import Offsets, QueueSlice
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, Options
+from sprocket.spark.rocketmq.rows.batches import Batches
 
 _log = log.get_logger(__name__)
 

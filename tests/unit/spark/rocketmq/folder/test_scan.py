@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.spark.rocketmq.test_plan import FILE_BYTES, write_log
+from tests.unit.spark.rocketmq.folder.test_plan import FILE_BYTES, write_log
 from tests.unit.spark.samples import directory, encoded, expected, plain_rows, schema, unpack
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, FileMissing
-from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.plan import Span, plan
-from sprocket.spark.rocketmq.scan import scan
+from sprocket.spark.rocketmq.folder.plan import Span, plan
+from sprocket.spark.rocketmq.folder.scan import scan
+from sprocket.spark.rocketmq.rows.batches import Batches
 
 
 def read(store: str, loss: bool = True, target: int = 0, **given: str) -> list[dict[str, Any]]:

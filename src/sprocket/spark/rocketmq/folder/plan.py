@@ -26,7 +26,7 @@ from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.rocketmq.slices import MAGICS, resync, slices
+from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
 
 PARTITION_BYTES_MAX = 256 * MIB
 PARTITION_BYTES_MIN = 64 * MIB

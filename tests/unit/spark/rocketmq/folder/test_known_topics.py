@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base.disk import Disk, replace_file
 from sprocket.base.errors import SettingsError
-from sprocket.spark.rocketmq.known_topics import require_topics
+from sprocket.spark.rocketmq.folder.known_topics import require_topics
 from sprocket.testing.disk import SimulatedDisk
 
 

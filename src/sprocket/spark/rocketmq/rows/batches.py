@@ -12,9 +12,9 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED, unpacked
-from sprocket.spark.rocketmq.decode import cut
 from sprocket.spark.rocketmq.options import Mode, Options
-from sprocket.spark.rocketmq.rows import COLUMNS, VIEWS, RecordRows
+from sprocket.spark.rocketmq.rows.columns import COLUMNS, VIEWS, RecordRows
+from sprocket.spark.rocketmq.rows.decode import cut
 
 BATCH_BYTES_MAX = 16 * MIB
 """Unpacked bodies per batch; Arrow's offsets have 32 bits and the JVM holds several batches."""

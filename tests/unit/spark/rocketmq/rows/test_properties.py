@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.unit.spark.samples import property_strings
 
 from sprocket.rocketmq.codec.record import properties as plain
-from sprocket.spark.rocketmq.properties import Properties, text
+from sprocket.spark.rocketmq.rows.properties import Properties, text
 
 
 @given(st.lists(property_strings() | st.binary(max_size=12), max_size=6))

@@ -11,8 +11,8 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore
 from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
-from sprocket.spark.rocketmq.plan import Span, plan
-from sprocket.spark.rocketmq.slices import resync, slices
+from sprocket.spark.rocketmq.folder.plan import Span, plan
+from sprocket.spark.rocketmq.folder.slices import resync, slices
 
 FILE_BYTES = 1200
 

@@ -8,9 +8,9 @@ from sprocket.base import log
 from sprocket.base.disk import Disk, File
 from sprocket.base.errors import FileMissing
 from sprocket.rocketmq.codec.columns import Stop
-from sprocket.spark.rocketmq.batches import Batches
-from sprocket.spark.rocketmq.plan import Span
-from sprocket.spark.rocketmq.slices import resync, slices
+from sprocket.spark.rocketmq.folder.plan import Span
+from sprocket.spark.rocketmq.folder.slices import resync, slices
+from sprocket.spark.rocketmq.rows.batches import Batches
 
 _log = log.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from tests.unit.spark.samples import encoded
 from sprocket.base.disk import File, RealDisk
 from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
-from sprocket.spark.rocketmq.slices import resync, slices
+from sprocket.spark.rocketmq.folder.slices import resync, slices
 
 
 def opened(folder: Path, data: bytes) -> File:

@@ -2,7 +2,7 @@
 
 from tests.unit.spark.samples import NARROW, WIDE, encoded, found, rows
 
-from sprocket.spark.rocketmq.rows import COLUMNS, FULL, META, RAW, RecordRows
+from sprocket.spark.rocketmq.rows.columns import COLUMNS, FULL, META, RAW, RecordRows
 
 
 def test_views_name_columns() -> None:

@@ -1,0 +1,1 @@
+"""Live topics: what a cluster is asked, offsets by queue, the stream over them."""
