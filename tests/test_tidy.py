@@ -418,7 +418,7 @@ OF_A_PRODUCT = ("node/products.py", "node/rocketmq.py")
 """A file for each product, and the table of them."""
 OF_ONE_PRODUCT = re.compile(
     r"(?<!sp)rocketmq|name ?server|consume ?queue|commit ?log|fastjson|netty"
-    r"|(request|response)code",
+    r"|(request|response)code|rabbitmq|amqp|erlang",
     re.IGNORECASE,
 )
 

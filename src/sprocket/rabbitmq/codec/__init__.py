@@ -1,0 +1,1 @@
+"""Every layout of bytes on wire and disk, without I/O."""

@@ -1,0 +1,1 @@
+"""The values that every other room of this column gives and takes."""
