@@ -249,6 +249,8 @@ def test_repository_stands_alone(what: str) -> None:
 
 MAY_NEED_NUMPY = (
     "cli.folder",
+    "rabbitmq.codec.index",
+    "rabbitmq.store",
     "rocketmq.broker",
     "rocketmq.codec.columns",
     "rocketmq.codec.record.batch_rows",

@@ -1,0 +1,25 @@
+"""The pages of docs/formats about RabbitMQ's files: their examples are what the code writes."""
+
+import re
+from pathlib import Path
+
+from sprocket.rabbitmq.codec import index
+
+PAGES = Path(__file__).parents[3] / "docs" / "formats"
+
+
+def example(page: str) -> bytes:
+    """Return the bytes of the one hex example of a page."""
+    blocks = re.findall(r"```hex\n(.*?)```", (PAGES / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 1
+    return bytes.fromhex(blocks[0])
+
+
+def test_the_queue_index() -> None:
+    """A message's records in the journal, and in its segment."""
+    message_id = bytes.fromhex("646307995ed3dc325ac6e4042355a7ed")
+    record = index.publish(2050, message_id, 0, 13, b"\x83", is_persistent=True)
+    journal = record + index.deliver(2050) + index.ack(2050)
+    segment = index.segment_publish(2, record) + 2 * index.segment_mark(2)
+    assert example("rabbitmq-queue-index.md") == journal + segment
+    assert index.states(index.read_segment(segment), 2048).is_acked.tolist() == [True]
