@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
-from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.codec import index, message_term
+from sprocket.rabbitmq.model.message import BasicMessage
+from sprocket.rabbitmq.model.names import QueueName
+from sprocket.rabbitmq.store import layout
 
 PAGES = Path(__file__).parents[3] / "docs" / "formats"
 
@@ -23,3 +26,22 @@ def test_the_queue_index() -> None:
     segment = index.segment_publish(2, record) + 2 * index.segment_mark(2)
     assert example("rabbitmq-queue-index.md") == journal + segment
     assert index.states(index.read_segment(segment), 2048).is_acked.tolist() == [True]
+
+
+def test_the_message_on_its_page() -> None:
+    """It is what encoding gives and decoding understands."""
+    data = example("rabbitmq-message.md")
+    message = BasicMessage(
+        bytes(range(16)), "/", "", ("orders",), b"\x10\0\x02", (b"hello",), is_persistent=True
+    )
+    assert message_term.decode(data) == message
+    assert message_term.encode(message) == data
+
+
+def test_the_name_of_a_queue_on_its_page() -> None:
+    """It belongs to the folder that the page names."""
+    data = example("rabbitmq-folder.md")
+    queue = QueueName("/", "prio", 3)
+    assert layout.queue_folder(queue) == "B984Q77NT0PKP70QMSM45P98P"
+    assert layout.encode_queue_name(queue) == data
+    assert layout.decode_queue_name(data, layout.queue_folder(queue)) == queue

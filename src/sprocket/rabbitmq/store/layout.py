@@ -1,0 +1,158 @@
+"""Every path inside the folder of a virtual host; the only place that spells one out.
+
+Source: RabbitMQ 3.10.8 `rabbit_vhost`, `rabbit_queue_index`; docs/formats/rabbitmq-folder.md.
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import md5
+
+from sprocket.base.errors import CorruptRecord
+from sprocket.rabbitmq.model.names import QueueName, name_bytes, name_text
+
+SEGMENT = ".idx"
+SEGMENT_V2 = ".qi"
+STORE_V2 = ".qs"
+STORE_FILE = ".rdq"
+COMPACTED_FILE = ".rdt"
+"""What a compaction that is under way, or that was cut short, has written so far."""
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+class VhostLayout:
+    """The paths of one virtual host in the folder `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.name = f"{root}/.vhost"
+        """The virtual host's name, raw bytes."""
+        self.config = f"{root}/.config"
+        """How many entries each segment of version 1 has."""
+        self.recovery_terms = f"{root}/recovery.dets"
+        """What each queue left at a clean stop."""
+        self.queues = f"{root}/queues"
+        """The folder of all queues."""
+        self.persistent = MessageStoreLayout(f"{root}/msg_store_persistent")
+        """The large messages that survive a restart."""
+        self.transient = MessageStoreLayout(f"{root}/msg_store_transient")
+        """Those that do not."""
+
+    def queue(self, folder: str) -> "QueueLayout":
+        """Return the paths of the queue whose folder has that name."""
+        return QueueLayout(f"{self.queues}/{folder}")
+
+
+class QueueLayout:
+    """The paths of one queue in the folder `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.name = f"{root}/.queue_name"
+        """What the queue is called, for people."""
+        self.journal = f"{root}/journal.jif"
+        """What happened since the last flush of version 1."""
+
+    def segment(self, number: int) -> str:
+        """Return the path of a segment of version 1."""
+        return f"{self.root}/{number}{SEGMENT}"
+
+    def segment_v2(self, number: int) -> str:
+        """Return the path of a segment of version 2."""
+        return f"{self.root}/{number}{SEGMENT_V2}"
+
+    def store_v2(self, number: int) -> str:
+        """Return the path of the messages of a segment of version 2."""
+        return f"{self.root}/{number}{STORE_V2}"
+
+
+class MessageStoreLayout:
+    """The paths of one message store in the folder `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.clean = f"{root}/clean.dot"
+        """Which queues used the store when it was stopped; not there after a crash."""
+        self.summary = f"{root}/file_summary.ets"
+        """How full each file was then."""
+        self.index = f"{root}/msg_store_index.ets"
+        """Where each message was then."""
+
+    def file(self, number: int) -> str:
+        """Return the path of a file of messages."""
+        return f"{self.root}/{number}{STORE_FILE}"
+
+    def compacted_file(self, number: int) -> str:
+        """Return the path of what a compaction writes."""
+        return f"{self.root}/{number}{COMPACTED_FILE}"
+
+
+def numbers(names: Iterable[str], suffix: str) -> list[int]:
+    """Return, in ascending order, the N of those names that are `<N><suffix>`."""
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if _NUMBER.fullmatch(stem))
+
+
+def vhost_folder(vhost: str) -> str:
+    """Return what the folder of a virtual host is called."""
+    return _folder(name_bytes(vhost))
+
+
+def queue_folder(queue: QueueName) -> str:
+    """Return what the folder of a queue, or of one of its priorities, is called."""
+    return _folder(b"queue" + name_bytes(queue.vhost) + _inner_name(queue))
+
+
+def _folder(name: bytes) -> str:
+    number = int.from_bytes(md5(name, usedforsecurity=False).digest(), "big")
+    digits = []
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))
+
+
+def _inner_name(queue: QueueName) -> bytes:
+    name = name_bytes(queue.name)
+    return name if queue.priority is None else name + bytes((0, queue.priority))
+
+
+_VHOST_LINE = b"VHOST: "
+_QUEUE_LINE = b"\nQUEUE: "
+_VERSION_LINE = b"\nINDEX: v2"
+
+
+def encode_queue_name(queue: QueueName, *, is_v2: bool = False) -> bytes:
+    """Return the content of `.queue_name`."""
+    version = _VERSION_LINE if is_v2 else b""
+    return b"".join(
+        (_VHOST_LINE, name_bytes(queue.vhost), _QUEUE_LINE, _inner_name(queue), version, b"\n")
+    )
+
+
+def decode_queue_name(data: bytes, folder: str) -> QueueName:
+    """Return the queue that a `.queue_name` in the folder of that name tells of.
+
+    Names may hold line ends: the folder's name, which is a hash of both, says where each one ends.
+
+    Raises:
+        CorruptRecord: It does not belong to this folder, or is no such file.
+    """
+    if data.startswith(_VHOST_LINE) and data.endswith(b"\n"):
+        text = data[len(_VHOST_LINE) : -1]
+        end = text.find(_QUEUE_LINE)
+        while end >= 0:
+            rest = text[end + len(_QUEUE_LINE) :]
+            for inner in (rest.removesuffix(_VERSION_LINE), rest):
+                queue = _queue_name(text[:end], inner)
+                if queue_folder(queue) == folder:
+                    return queue
+            end = text.find(_QUEUE_LINE, end + 1)
+    raise CorruptRecord(f"expected the name of the queue in {folder}, found {data[:80]!r}")
+
+
+def _queue_name(vhost: bytes, inner: bytes) -> QueueName:
+    if len(inner) > 2 and inner[-2] == 0:
+        return QueueName(name_text(vhost), name_text(inner[:-2]), inner[-1])
+    return QueueName(name_text(vhost), name_text(inner))
