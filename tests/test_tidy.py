@@ -315,6 +315,7 @@ def test_users_are_not_offered_the_tools_of_developers() -> None:
     assert set(written["project"]["optional-dependencies"]) == {
         "broker",
         "client",
+        "java",
         "lz4",
         "rocksdb",
         "spark",

@@ -8,9 +8,10 @@ as an activated environment would. See docs/guides/spark.md.
 from typing import Any
 
 from sprocket.spark import interpreter
+from sprocket.spark.package import package_zip
 from sprocket.spark.session import session
 
-__all__ = ["register", "session"]
+__all__ = ["package_zip", "register", "session"]
 
 interpreter.choose()
 

@@ -1,13 +1,16 @@
-"""A Spark session for one machine: small, quiet, and with what this source gains from."""
+"""A Spark session that just works: small, quiet, and with what this source gains from."""
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sprocket.base.disk import RealDisk, replace_file
+from sprocket.spark import java
+from sprocket.spark.package import package_zip
 
 _QUIET = """\
 rootLogger.level = error
@@ -23,6 +26,7 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 def session(
     name: str = "sprocket",
     *,
+    master: str = "",
     cores: int = 0,
     memory: str = "1g",
     folder: str | None = None,
@@ -30,11 +34,14 @@ def session(
     quiet: bool = True,
     settings: Mapping[str, str] | None = None,
 ) -> Any:
-    """Start, or find, a local Spark session with the format `rocketmq` registered.
+    """Start, or find, a Spark session with the format `rocketmq` registered.
 
     Args:
         name: What the session is called.
-        cores: Tasks at a time; 0 for all cores of the machine.
+        master: Where it runs: this machine if it is empty, a cluster such as `spark://host:7077`,
+            a server of Spark Connect such as `sc://host`, or `connect` for a server of Spark
+            Connect that runs on this machine as long as this process.
+        cores: Tasks at a time on this machine; 0 for all cores of it.
         memory: The JVM's heap; `1g` is enough for every scan, large shuffles want `2g`.
         folder: Where Spark keeps its files; a temporary folder if none is given.
         jvm: More options of the JVM, such as `-XX:TieredStopAtLevel=1` for short jobs.
@@ -43,6 +50,9 @@ def session(
 
     Returns:
         The SparkSession; `stop()` ends it and its JVM's work.
+
+    Raises:
+        SettingsError: There is no Java that Spark could run on.
     """
     from pyspark.sql import SparkSession
 
@@ -50,16 +60,41 @@ def session(
 
     folder = folder or tempfile.mkdtemp(prefix="sprocket-spark-")
     RealDisk().make_folder(folder)
-    # The name of the machine need not resolve; this also spares a warning.
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    chosen = _settings(cores or os.cpu_count() or 1, memory, folder, jvm) | dict(settings or {})
-    builder = SparkSession.builder.appName(name).master(f"local[{cores or '*'}]")
+    is_served = master.startswith("sc://")
+    if not is_served:
+        java.provide(os.environ, folder)
+    master = master or f"local[{cores or '*'}]"
+    here = _is_here(master)
+    if here:
+        # The name of the machine need not resolve; this also spares a warning.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    chosen: dict[str, str] = {}
+    if not is_served:
+        chosen = _settings(cores or os.cpu_count() or 1, memory, folder, jvm)
+        chosen |= _SETTINGS_HERE if here else {}
+    is_clustered = not master.startswith(("local", "sc://", "connect"))
+    if is_clustered:
+        chosen["spark.submit.pyFiles"] = package_zip(folder)
+    chosen |= settings or {}
+    builder = SparkSession.builder.appName(name)
+    if master == "connect":
+        builder = builder.remote(f"local[{cores or '*'}]")
+    else:
+        builder = builder.remote(master) if is_served else builder.master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     with _stderr_in(folder) if quiet else contextlib.nullcontext():
         spark = builder.getOrCreate()
+    if is_served:
+        spark.addArtifacts(package_zip(folder), pyfile=True)
     register(spark)
     return spark
+
+
+def _is_here(master: str) -> bool:
+    """Tell whether all of Spark runs on this machine, so that nothing need be seen outside."""
+    host = re.match(r"spark://(?:127\.|localhost\b|\[::1\])", master)
+    return master.startswith(("local", "connect")) or host is not None
 
 
 @contextlib.contextmanager
@@ -83,14 +118,16 @@ def _stderr_in(folder: str) -> Iterator[None]:
             os.close(kept)
 
 
+_SETTINGS_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Where nothing outside of this machine has to reach the driver."""
+
+
 def _settings(cores: int, memory: str, folder: str, jvm: str) -> dict[str, str]:
     """Return the settings for a machine with so many cores."""
     quiet = os.path.join(folder, "log4j2.properties")
     replace_file(RealDisk(), quiet, _QUIET.encode())
     return {
         "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{quiet} {jvm}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
