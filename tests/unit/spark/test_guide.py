@@ -84,6 +84,17 @@ def test_examples_of_the_table(
     assert "Plain" in capsys.readouterr().out
 
 
+def test_the_example_of_a_job(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It counts a real store."""
+    (example,) = (one for one in examples() if "import stats" in one)
+    names: dict[str, Any] = {"spark": spark, "store": unpack("05-long-topic", tmp_path)}
+    exec(example, names)  # noqa: S102
+    users = [line for line in expected("05-long-topic") if not is_internal_topic(line["topic"])]
+    assert capsys.readouterr().out.split()[0] == str(len(users))
+
+
 def test_the_stream_goes_on_after_a_restart(spark: Any, tmp_path: Path, broker: Broker) -> None:
     """The guide's stream, run twice on one checkpoint, archives every message once."""
     out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")

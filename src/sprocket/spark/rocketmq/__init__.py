@@ -4,6 +4,7 @@
 Arrow batches; `live` and `stream` read topics over the wire.
 """
 
+from sprocket.spark.rocketmq.folder.stored import Stored
 from sprocket.spark.rocketmq.source import RocketMQSource
 
-__all__ = ["RocketMQSource"]
+__all__ = ["RocketMQSource", "Stored"]

@@ -1,0 +1,26 @@
+"""Jobs: what takes a store apart on Spark, and puts it together again.
+
+Each is a function `job(spark, **options)` that returns a `JobReport`, runs on any master, and does
+its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
+`python -m sprocket.spark.jobs NAME` are made from it.
+"""
+
+from sprocket.spark.jobs.command import command
+from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
+from sprocket.spark.jobs.stats import stats
+
+__all__ = [
+    "JOBS",
+    "JobOption",
+    "JobReport",
+    "SparkJob",
+    "command",
+    "options",
+    "stats",
+    "summary",
+]
+
+JOBS: dict[str, SparkJob] = {
+    "stats": stats,
+}
+"""By the name that people type."""

@@ -1,0 +1,60 @@
+"""What a job is: a plain function of a session and options, which returns a report.
+
+    def job(spark, *, store: Annotated[str, JobOption("the store's folder")], …) -> JobReport
+
+Its options are its parameters; commands are made of the signature. A job that takes long has the
+parameter `progress`, which is told how far it is.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+
+GIVEN = ("spark", "progress")
+"""Parameters that are not options: who runs a job gives them."""
+
+
+class JobReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has done or found.
+
+    Its members are numbers, texts and lists of rows; a row is a mapping, or another struct.
+    """
+
+
+SparkJob: TypeAlias = Callable[..., JobReport]
+"""A job as it is called: with the session, and its options by their names."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobOption:
+    """How an option is shown to those who type it; stands in the annotation of a parameter.
+
+    Args:
+        note: What it does and costs.
+        metavar: Stands for its value.
+        is_argument: Whether it is given without its name.
+        short: A short name, such as `-t`.
+    """
+
+    note: str
+    metavar: str | None = None
+    is_argument: bool = False
+    short: str = ""
+
+
+def options(job: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, JobOption]]:
+    """Give the options of a job: parameters, and what is told of them."""
+    for parameter in inspect.signature(job).parameters.values():
+        if parameter.name in GIVEN:
+            continue
+        notes = [one for one in get_args(parameter.annotation) if isinstance(one, JobOption)]
+        assert notes, f"{job} does not say what {parameter.name} is"
+        yield parameter, notes[0]
+
+
+def summary(job: Callable[..., Any]) -> str:
+    """Return the first paragraph of a job's docstring, which is its help."""
+    return inspect.cleandoc(job.__doc__ or "").partition("\n\n")[0]

@@ -1,0 +1,40 @@
+"""Errors of queries in one line."""
+
+import pytest
+
+from sprocket.spark import failures
+
+WORKER = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "a.py", line 31, in f
+    raise FileMissing(text)
+{last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            WORKER.format(last="sprocket.base.errors.CorruptRecord: store/0: at 120: broken"),
+            "store/0: at 120: broken",
+        ),
+        (
+            WORKER.format(last="ZeroDivisionError: division by zero"),
+            "ZeroDivisionError: division by zero",
+        ),
+        (
+            "[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` cannot be found.\nVerify it.",
+            "The table or view `x` cannot be found.",
+        ),
+    ],
+)
+def test_the_last_line_of_a_worker_counts(text: str, said: str) -> None:
+    """Ours without its name, another with it; what Spark itself says without its code."""
+    assert failures.said(Exception(text)) == said
+
+
+def test_an_error_without_text_has_its_name() -> None:
+    """Which is better than nothing."""
+    assert failures.said(ValueError()) == "ValueError"
