@@ -95,19 +95,24 @@ def test_the_example_of_a_job(
     assert capsys.readouterr().out.split()[0] == str(len(users))
 
 
-def test_the_stream_goes_on_after_a_restart(spark: Any, tmp_path: Path, broker: Broker) -> None:
-    """The guide's stream, run twice on one checkpoint, archives every message once."""
-    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
-    example = examples()[2].replace("127.0.0.1:9876", broker.nameserver)
+def test_the_streams_go_on_after_a_restart(spark: Any, tmp_path: Path, broker: Broker) -> None:
+    """The guide's streams, run twice on one checkpoint, archive every message once."""
+    names: dict[str, Any] = {"spark": spark, "store": str(broker.folder)}
+    names |= {"out": str(tmp_path / "out"), "archived": str(tmp_path / "archived")}
+    examples_of_streams = [one for one in examples() if "spark.readStream" in one]
+    assert len(examples_of_streams) == 2
     for first, stop in ((0, 50), (50, 80)):
         send(broker, first, stop)
-        names: dict[str, Any] = {"spark": spark, "out": out, "checkpoint": checkpoint}
-        exec(example, names)  # noqa: S102
+        for number, example in enumerate(examples_of_streams):
+            names["checkpoint"] = str(tmp_path / f"checkpoint-{number}")
+            exec(example.replace("127.0.0.1:9876", broker.nameserver), names)  # noqa: S102
         names["query"].awaitTermination()
+        names["archive"].awaitTermination()
         broker.kill()
         broker.start()
-    texts = [row.text for row in spark.read.parquet(out).collect()]
-    assert sorted(texts, key=int) == [str(number) for number in range(80)]
+    for folder in ("out", "archived"):
+        texts = [row.text for row in spark.read.parquet(names[folder]).collect()]
+        assert sorted(texts, key=int) == [str(number) for number in range(80)]
 
 
 def test_a_query_survives_a_killed_broker(spark: Any, tmp_path: Path, broker: Broker) -> None:

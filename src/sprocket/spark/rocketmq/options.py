@@ -7,8 +7,8 @@ error that names the nearest one.
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
-from enum import Enum
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum, Flag, auto
 from functools import partial
 from typing import Any
 
@@ -31,13 +31,27 @@ class Mode(Enum):
     DROPMALFORMED = "DROPMALFORMED"
 
 
-class Where(Enum):
-    """Which source an option belongs to."""
+class Where(Flag):
+    """Which ways of reading an option belongs to."""
 
-    BOTH = "both"
-    DIRECTORY = "directory"
-    LIVE = "live"
+    DIRECTORY_BATCH = auto()
+    DIRECTORY_STREAM = auto()
+    LIVE_BATCH = auto()
+    LIVE_STREAM = auto()
+    DIRECTORY = DIRECTORY_BATCH | DIRECTORY_STREAM
+    LIVE = LIVE_BATCH | LIVE_STREAM
+    STREAM = DIRECTORY_STREAM | LIVE_STREAM
+    BOTH = DIRECTORY | LIVE
 
+
+_CALLED = {
+    Where.DIRECTORY_BATCH: "spark.read of a store directory",
+    Where.DIRECTORY_STREAM: "spark.readStream of a store directory",
+    Where.DIRECTORY: "a store directory",
+    Where.LIVE_BATCH: "spark.read of live topics",
+    Where.LIVE_STREAM: "spark.readStream of live topics",
+    Where.LIVE: "live topics",
+}
 
 _OPTION = "option"
 """Under which name a field of `Options` has its `Option`."""
@@ -49,7 +63,7 @@ class Option:
 
     Args:
         name: As Spark's users write it.
-        where: Which source takes it.
+        where: Which ways of reading take it.
         read: Makes its value from text; raises ValueError with what was expected.
         note: What it does and costs.
     """
@@ -81,6 +95,20 @@ def _bytes(text: str) -> int:
     if not match or int(match[1]) < 1:
         raise ValueError("must be a size such as 268435456 or 256m")
     return int(match[1]) * {"": 1, "k": KIB, "m": MIB, "g": GIB}[match[2]]
+
+
+def _duration_ms(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,12})\s*(ms|s|m|min|h|d)?", text.strip().lower())
+    if not match:
+        raise ValueError("must be a time such as 500ms, 30s, 15m or 1h")
+    units = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+    return int(match[1]) * units[match[2] or "ms"]
+
+
+def _place(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text):
+        raise ValueError("must be a whole number from 0")
+    return int(text)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -140,6 +168,7 @@ def _option(where: Where, name: str, read: Callable[[str], Any], default: Any, n
 _both = partial(_option, Where.BOTH)
 _of_directories = partial(_option, Where.DIRECTORY)
 _live = partial(_option, Where.LIVE)
+_streams = partial(_option, Where.STREAM)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,14 +232,44 @@ class Options:
     partition_bytes_max: int = _of_directories(
         "maxPartitionBytes", _bytes, 0, "bytes of the log per task; by default 64 to 256 MiB"
     )
-    starting_offsets: StartingOffsets = _live(  # noqa: RUF009 - as above
+    starting_offsets: StartingOffsets = _both(  # noqa: RUF009 - as above
         "startingOffsets",
         _offsets,
         EARLIEST,
         'where a new query starts: `earliest`, `latest` or `{"topic":{"broker":{"0":23}}}`',
     )
-    offsets_per_trigger_max: int = _live(
-        "maxOffsetsPerTrigger", _count, 0, "messages per micro-batch at most; no limit without it"
+    starting_place: int | None = _option(
+        Where.DIRECTORY_STREAM,
+        "startingPhysicalOffset",
+        _place,
+        None,
+        "where a new query starts in the log, bytes from its beginning: a value of the column "
+        "`physicalOffset`",
+    )
+    bytes_per_trigger_max: int = _option(
+        Where.DIRECTORY_STREAM,
+        "maxBytesPerTrigger",
+        _bytes,
+        0,
+        "bytes of the log per micro-batch at most, but one message at least; no limit without it",
+    )
+    offsets_per_trigger_max: int = _streams(
+        "maxOffsetsPerTrigger",
+        _count,
+        0,
+        "messages per micro-batch at most, in a directory those of all topics; no limit without it",
+    )
+    offsets_per_trigger_min: int = _streams(
+        "minOffsetsPerTrigger",
+        _count,
+        0,
+        "messages that a micro-batch waits for, `maxTriggerDelay` at most",
+    )
+    trigger_delay_ms_max: int = _streams(
+        "maxTriggerDelay",
+        _duration_ms,
+        15 * 60_000,
+        "how long after the last micro-batch the next begins with less, such as `500ms` or `15m`",
     )
     retries_max: int = _live(
         "fetchOffset.numRetries",
@@ -237,25 +296,25 @@ ALIASES = {"topic": "subscribe"}
 """Names that the old connector had, in lower case."""
 
 
-def read_directory(given: Mapping[str, str]) -> Options:
-    """Read the options of `spark.read.format("rocketmq").load(path)`.
+def read_directory(given: Mapping[str, str], *, is_stream: bool = False) -> Options:
+    """Read the options of `spark.read.format("rocketmq").load(path)`, or of `spark.readStream`.
 
     Raises:
-        SettingsError: One is unknown, unreadable, or belongs to the stream.
+        SettingsError: One is unknown, unreadable, or does not belong there.
     """
-    options = _read(given, Where.DIRECTORY, "spark.read of a store directory")
+    options = _read(given, Where.DIRECTORY_STREAM if is_stream else Where.DIRECTORY_BATCH)
     if not options.path:
         raise SettingsError("say which store to read: .load('<store directory>')")
     return options
 
 
 def read_live(given: Mapping[str, str]) -> Options:
-    """Read the options of `spark.readStream.format("rocketmq")`.
+    """Read the options of `spark.readStream.format("rocketmq")` over topics.
 
     Raises:
-        SettingsError: One is unknown, unreadable, missing, or belongs to directories.
+        SettingsError: One is unknown, unreadable, missing, or does not belong there.
     """
-    options = _read(given, Where.LIVE, "spark.readStream")
+    options = _read(given, Where.LIVE_STREAM)
     if not options.name_server:
         raise SettingsError("say where the cluster is: .option('nameServer', 'host:port')")
     if not options.topics:
@@ -263,7 +322,17 @@ def read_live(given: Mapping[str, str]) -> Options:
     return options
 
 
-def _read(given: Mapping[str, str], source: Where, called: str) -> Options:
+def read_any(given: Mapping[str, str]) -> Options:
+    """Read the options as far as batch and stream share them: all that a schema depends on."""
+    return _read(given, Where.LIVE if is_live(given) else Where.DIRECTORY)
+
+
+def is_live(given: Mapping[str, str]) -> bool:
+    """Tell whether the options name a cluster, and no folder."""
+    return "nameserver" in {name.lower() for name in given}
+
+
+def _read(given: Mapping[str, str], where: Where) -> Options:
     values: dict[str, Any] = {}
     declared = {
         field.metadata[_OPTION].name.lower(): field for field in dataclasses.fields(Options)
@@ -274,12 +343,25 @@ def _read(given: Mapping[str, str], source: Where, called: str) -> Options:
             meant = hint(lower, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
             raise SettingsError(f"unknown option {lower!r}{meant}")
         option: Option = field.metadata[_OPTION]
-        if option.where not in (source, Where.BOTH):
-            raise SettingsError(f"option {option.name!r} does not go with {called}")
+        if not where & option.where:
+            raise SettingsError(f"option {option.name!r} does not go with {_CALLED[where]}")
         if field.name in values:
             raise SettingsError(f"option {option.name!r} is given twice, under two names")
         try:
             values[field.name] = option.read(text)
         except ValueError as error:
             raise SettingsError(f"option {option.name!r} is {text!r}: {error}") from error
-    return Options(**values)
+    options = Options(**values)
+    _check_trigger(options, values)
+    return options
+
+
+def _check_trigger(options: Options, given: Collection[str]) -> None:
+    """Raise if what says how much a micro-batch reads contradicts itself."""
+    low, high = options.offsets_per_trigger_min, options.offsets_per_trigger_max
+    if high and low > high:
+        raise SettingsError(
+            f"minOffsetsPerTrigger is {low}, which maxOffsetsPerTrigger, {high}, does not allow"
+        )
+    if "trigger_delay_ms_max" in given and not low:
+        raise SettingsError("maxTriggerDelay goes with minOffsetsPerTrigger, which is not given")

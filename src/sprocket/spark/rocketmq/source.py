@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSource
 
 from sprocket.spark.rocketmq import options as option_table
 from sprocket.spark.rocketmq.folder.reader import DirectoryReader
-from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import spark_schema
 
 
@@ -24,19 +23,20 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns, when the user gave no schema."""
-        return spark_schema(self._options())
+        return spark_schema(option_table.read_any(self.options))
 
     def reader(self, schema: Any) -> DirectoryReader:
         """Return the reader of a store directory."""
         return DirectoryReader(schema, option_table.read_directory(self.options))
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802
-        """Return the reader of a live topic."""
+        """Return the reader of a stream: of a live topic, or of a store directory."""
+        if not option_table.is_live(self.options):
+            from sprocket.spark.rocketmq.folder.stream import DirectoryStream
+
+            return DirectoryStream(
+                schema, option_table.read_directory(self.options, is_stream=True)
+            )
         from sprocket.spark.rocketmq.live.stream import LiveReader
 
         return LiveReader(schema, option_table.read_live(self.options))
-
-    def _options(self) -> Options:
-        if "nameserver" in {name.lower() for name in self.options}:
-            return option_table.read_live(self.options)
-        return option_table.read_directory(self.options)

@@ -87,6 +87,34 @@ def test_wrong_options_of_a_stream_are_named(given: dict[str, str], said: str) -
         read_live(LIVE | given)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"minoffsetspertrigger": "5", "maxoffsetspertrigger": "4"}, "which maxOffsetsPerTrigger"),
+        ({"maxtriggerdelay": "1m"}, "goes with minOffsetsPerTrigger"),
+        ({"minoffsetspertrigger": "5", "maxtriggerdelay": "soon"}, "must be a time such as"),
+        ({"startingphysicaloffset": "-1"}, "whole number from 0"),
+        ({"nameserver": "n:1"}, "does not go with spark.readStream of a store directory"),
+    ],
+)
+def test_wrong_options_of_a_stream_over_a_directory(given: dict[str, str], said: str) -> None:
+    """What contradicts itself or has no effect is named; so is what only batches or topics take."""
+    with pytest.raises(SettingsError, match=said):
+        read_directory({"path": "store", **given}, is_stream=True)
+
+
+def test_options_of_streams_are_not_for_tables() -> None:
+    """A limit of micro-batches would not be heeded, nor one of bytes over queues."""
+    limits = {"maxbytespertrigger": "1m", "minoffsetspertrigger": "2", "maxtriggerdelay": "1500"}
+    read = read_directory({"path": "store", **limits}, is_stream=True)
+    assert (read.bytes_per_trigger_max, read.offsets_per_trigger_min) == (1 << 20, 2)
+    assert read.trigger_delay_ms_max == 1500
+    with pytest.raises(SettingsError, match="'maxBytesPerTrigger' does not go"):
+        read_directory({"path": "store", **limits})
+    with pytest.raises(SettingsError, match="does not go with spark"):
+        read_live(LIVE | limits)
+
+
 def test_what_must_be_said() -> None:
     """Without a store, and without a topic, there is nothing to read."""
     with pytest.raises(SettingsError, match="which store"):
@@ -100,7 +128,11 @@ def test_the_guide_lists_every_option() -> None:
     guide = Path(__file__).resolve().parents[4] / "docs" / "guides" / "spark.md"
     text = guide.read_text(encoding="utf-8")
     listed = dict(
-        re.findall(r"^\| `([\w.]+)` \| (?:both|directory|live) \|.*\| (.+) \|$", text, re.M)
+        re.findall(
+            r"^\| `([\w.]+)` \| (?:both|directory|live|stream|directory stream) \|.*\| (.+) \|$",
+            text,
+            re.M,
+        )
     )
     assert listed == {name: option.note for name, option in OPTIONS.items()}
 

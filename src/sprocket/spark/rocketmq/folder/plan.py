@@ -11,14 +11,20 @@ How a cut is found, and why it can be trusted
 * The newest file is walked from its start to the first break, by the very checks that readers
   make. After an unclean stop, or while a broker runs, its last part is compared with its
   checksums as well, since a record may be there in part.
+* Behind the end of the newest file may lie whole records from before the broker was last started,
+  in their own place. One that is older than that start, behind one that is younger, is none.
 * The end of the log is fixed here once; what comes later is for the next query.
 """
 
 import dataclasses
 import itertools
 import os
+from collections.abc import Sequence
 from contextlib import closing
 
+import numpy as np
+
+from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
 from sprocket.base.units import MIB
@@ -27,6 +33,8 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
+
+_log = log.get_logger(__name__)
 
 PARTITION_BYTES_MAX = 256 * MIB
 PARTITION_BYTES_MIN = 64 * MIB
@@ -93,14 +101,42 @@ def plan(
     files = log_files(disk, layout)
     if not files:
         return []
-    end, cuts = _newest(disk, layout, files[-1])
+    end, cuts = newest(disk, layout, files[-1])
     target = partition_bytes or _partition_bytes(end - files[0].start)
     spans: list[Span] = []
     for file in files[:-1]:
-        chain = _chain(disk, file)[1] if by_chain else None
-        places = _resynced(disk, file, target, no_cut_bytes) if chain is None else chain
-        spans += _spans(file, file.end, places, target)
-    spans += _spans(files[-1], end, cuts, target)
+        spans += _divided(disk, file, _span(file, 0, file.end), target, by_chain, no_cut_bytes)
+    spans += _spans(_span(files[-1], 0, end), cuts, target)
+    return _grouped(spans, target)
+
+
+def between(
+    disk: Disk,
+    files: Sequence[LogFile],
+    start: int,
+    end: int,
+    partition_bytes: int = 0,
+    *,
+    by_chain: bool = False,
+    no_cut_bytes: int = NO_CUT_BYTES,
+) -> list[list[Span]]:
+    """Return the spans of each task that reads a part of the log, in its order.
+
+    Args:
+        disk: Where.
+        files: The files of the log; what they lack of the part is left out.
+        start: Physical offset where the part begins, on a record's boundary.
+        end: Where it ends, on another; nothing behind it is looked at.
+        partition_bytes: As for `plan`.
+        by_chain: As for `plan`.
+        no_cut_bytes: As for `plan`.
+    """
+    target = partition_bytes or _partition_bytes(end - start)
+    spans: list[Span] = []
+    for file in files:
+        part = _span(file, start, end)
+        if part.start < part.end:
+            spans += _divided(disk, file, part, target, by_chain, no_cut_bytes)
     return _grouped(spans, target)
 
 
@@ -148,27 +184,52 @@ def _partition_bytes(total: int) -> int:
     return max(PARTITION_BYTES_MIN, min(PARTITION_BYTES_MAX, share))
 
 
-def _newest(disk: Disk, layout: StoreLayout, file: LogFile) -> tuple[int, list[int]]:
-    """Return where the log ends, and places to cut before that."""
-    end, cuts = _chain(disk, file)
-    if disk.exists(layout.abort):
-        end = _trusted_end(disk, file, end, cuts)
-    return end, cuts
+def newest(
+    disk: Disk, layout: StoreLayout, file: LogFile, start: int | None = None
+) -> tuple[int, list[int]]:
+    """Return where the log ends, and places to cut before that.
+
+    Args:
+        disk: Where.
+        layout: The store's.
+        file: The newest file that holds something.
+        start: Physical offset in it where a record begins or the log ends, to look from; by default
+            the file's first byte.
+    """
+    first = file.start if start is None else start
+    if not disk.exists(layout.abort):
+        return _chain(disk, file, first, file.end)
+    end, cuts = _chain(disk, file, first, file.end, disk.modified_at_ms(layout.abort))
+    return _trusted_end(disk, file, first, end, cuts), cuts
 
 
-def _chain(disk: Disk, file: LogFile) -> tuple[int, list[int]]:
-    """Walk a file from its start; return where its records end, and places to cut."""
-    cuts, end = [], 0
+def _chain(
+    disk: Disk, file: LogFile, start: int, end: int, opened_at_ms: int | None = None
+) -> tuple[int, list[int]]:
+    """Walk a part of a file; return where its records end, and places to cut.
+
+    When the store was opened last is `opened_at_ms`, if it was not closed since.
+    """
+    cuts, reached, has_new = [], start - file.start, False
     with closing(disk.open(file.path)) as opened:
-        for piece in slices(opened, file.start, 0, file.end - file.start):
+        for piece in slices(opened, file.start, reached, end - file.start):
             cuts.append(file.start + piece.start)
-            end = piece.end
-    return file.start + end, cuts[1:]
+            reached = piece.end
+            if opened_at_ms is None or not len(piece.records):
+                continue
+            is_new = piece.records.stored_at_ms >= opened_at_ms
+            is_remains = (has_new | np.logical_or.accumulate(is_new)) & ~is_new
+            if is_remains.any():
+                reached = piece.start + int(piece.records.start[is_remains][0])
+                _log.warning("records from before the last start", path=file.path, place=reached)
+                break
+            has_new |= bool(is_new.any())
+    return file.start + reached, cuts[1:]
 
 
-def _trusted_end(disk: Disk, file: LogFile, end: int, cuts: list[int]) -> int:
-    """Return where the records end that are whole, looking at the last part of the file."""
-    start = max((cut for cut in cuts if cut <= end - DOUBTED_BYTES), default=file.start)
+def _trusted_end(disk: Disk, file: LogFile, first: int, end: int, cuts: list[int]) -> int:
+    """Return where the records from `first` on end that are whole, looking at the last part."""
+    start = max((cut for cut in cuts if cut <= end - DOUBTED_BYTES), default=first)
     last: Records | None = None
     with closing(disk.open(file.path)) as opened:
         for piece in slices(opened, file.start, start - file.start, end - file.start):
@@ -190,29 +251,44 @@ def _is_torn(last: Records) -> bool:
     return bool(has_properties) and last.data[last.end[0] - 1] == 0
 
 
-def _resynced(disk: Disk, file: LogFile, target: int, no_cut_bytes: int) -> list[int]:
-    """Return places to cut a sealed file, a target apart, found by what records say."""
-    size = file.end - file.start
+def _span(file: LogFile, start: int, end: int) -> Span:
+    """Return what a file has of the physical offsets from `start` up to `end`."""
+    last = min(end, file.end)
+    return Span(file.path, file.start, max(start, file.start), last, last == file.end)
+
+
+def _divided(
+    disk: Disk, file: LogFile, part: Span, target: int, by_chain: bool, no_cut_bytes: int
+) -> list[Span]:
+    """Divide a part of a file at places found by walking, or by what records say."""
+    if by_chain:
+        return _spans(part, _chain(disk, file, part.start, part.end)[1], target)
+    bound = min(part.end, file.end - no_cut_bytes)
+    return _spans(part, _resynced(disk, part, bound, target), target)
+
+
+def _resynced(disk: Disk, part: Span, bound: int, target: int) -> list[int]:
+    """Return places before `bound` to cut at, a target apart, found by what records say."""
     cuts: list[int] = []
-    with closing(disk.open(file.path)) as opened:
-        for wished in range(target, size - no_cut_bytes, target):
-            found = resync(opened, file.start, wished, size - no_cut_bytes)
-            if found >= 0 and file.start + found not in cuts:
-                cuts.append(file.start + found)
+    with closing(disk.open(part.path)) as opened:
+        for wished in range(part.start + target, bound, target):
+            found = resync(opened, part.base, wished - part.base, bound - part.base)
+            if found >= 0 and part.base + found not in cuts:
+                cuts.append(part.base + found)
     return cuts
 
 
-def _spans(file: LogFile, end: int, places: list[int], target: int) -> list[Span]:
-    """Divide a file at some of `places`, so that the parts are near to the target."""
-    bounds = [file.start]
-    wished = file.start + target
+def _spans(part: Span, places: list[int], target: int) -> list[Span]:
+    """Divide a part of a file at some of `places`, so that what results is near to the target."""
+    bounds = [part.start]
+    wished = part.start + target
     for place in places:
-        if wished <= place <= end - target // 2:
+        if wished <= place <= part.end - target // 2:
             bounds.append(place)
             wished += target * max(1, -(-(place + 1 - wished) // target))
     return [
-        Span(file.path, file.start, start, stop, stop == file.end)
-        for start, stop in zip(bounds, [*bounds[1:], end], strict=True)
+        dataclasses.replace(part, start=start, end=stop, may_pad=part.may_pad and stop == part.end)
+        for start, stop in zip(bounds, [*bounds[1:], part.end], strict=True)
         if start < stop
     ]
 

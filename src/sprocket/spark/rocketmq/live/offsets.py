@@ -59,6 +59,11 @@ def decode(kept: Mapping[str, Any]) -> Offsets:
     }
 
 
+def count(start: Offsets, ends: Offsets) -> int:
+    """Return how many messages there are after `start`."""
+    return sum(max(end - start.get(queue, 0), 0) for queue, end in ends.items())
+
+
 def limit(start: Offsets, ends: Offsets, count_max: int) -> Offsets:
     """Return ends at most `count_max` messages after `start` in all.
 

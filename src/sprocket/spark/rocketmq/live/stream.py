@@ -11,25 +11,22 @@ Traps that are closed here
    that it has noted; `offsets.between` refuses that.
 3. An offset that did not move is given back as it came, since Spark compares its text.
 4. `Trigger.AvailableNow` never passes the end that was seen at its start, and Trigger.Once takes
-   everything whatever `maxOffsetsPerTrigger` says.
+   everything whatever the limits say.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from sprocket.base import log
+from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.spark.rocketmq.admission import Admission
 from sprocket.spark.rocketmq.live import offsets
 from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
 from sprocket.spark.rocketmq.live.offsets import Offsets, QueueSlice
@@ -46,9 +43,10 @@ that is started registers. A query that runs waits for as long as for anything e
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads live topics into the schema, a StructType, that Spark wants filled."""
 
-    def __init__(self, schema: Any, options: Options) -> None:
+    def __init__(self, schema: Any, options: Options, clock: Clock | None = None) -> None:
         self._schema = schema
         self._options = options
+        self._admission = Admission(options, clock or SystemClock())
         self._live: Live | None = None
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
@@ -67,8 +65,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit that the options set."""
-        count_max = self._options.offsets_per_trigger_max
-        return ReadMaxRows(count_max) if count_max else ReadAllAvailable()
+        return self._admission.read_limit()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end up to which this query reads."""
@@ -88,9 +85,15 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
             ends = begin | {
                 queue: max(end, begin.get(queue, 0)) for queue, end in self._target.items()
             }
-        if isinstance(limit, ReadMaxRows):
-            ends = offsets.limit(begin, ends, limit.max_rows)
-        return start if ends == begin else offsets.encode(ends)
+        admitted = self._admission.admitted(limit, is_waiting=self._target is None)
+        if offsets.count(begin, ends) < admitted.count_min:
+            return start
+        if admitted.count_max:
+            ends = offsets.limit(begin, ends, admitted.count_max)
+        if ends == begin:
+            return start
+        self._admission.note_batch()
+        return offsets.encode(ends)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the end that was seen last, for the query's progress."""

@@ -5,7 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from tests.unit.spark.samples import FakeCluster, FakeDoor, encoded, plain_rows, schema
 
 from sprocket.base.errors import DataLost, SettingsError
@@ -15,6 +15,7 @@ from sprocket.spark.rocketmq.live import stream as module
 from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.live.stream import LiveReader
 from sprocket.spark.rocketmq.options import read_live
+from sprocket.testing.clock import FakeClock
 
 ONE, TWO = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 ALL = ReadAllAvailable()
@@ -29,13 +30,15 @@ def cluster(one: int = 5, two: int = 3, lowest: int = 0) -> FakeCluster:
     return FakeCluster(queues, dict.fromkeys(queues, lowest))
 
 
-def reader(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, **given: str) -> LiveReader:
+def reader(
+    monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, clock: FakeClock | None = None, **given: str
+) -> LiveReader:
     """Return a reader of that cluster."""
     options = read_live({"nameserver": "n:1", "subscribe": "orders", **given})
     door = FakeDoor(fake)
     live = Live(door.connect, retries_max=2, retry_wait_ms=1, wait=door.wait)
     monkeypatch.setattr(module, "open_live", lambda _: live)
-    return LiveReader(schema(options), options)
+    return LiveReader(schema(options), options, clock)
 
 
 def at(one: int, two: int) -> dict[str, Any]:
@@ -96,6 +99,39 @@ def test_a_limit_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.latestOffset(at(0, 0), ReadMaxRows(4)) == at(2, 1)
     assert stream.latestOffset(at(0, 0), ALL) == at(5, 3)
     assert reader(monkeypatch, cluster()).getDefaultReadLimit() == ReadAllAvailable()
+
+
+def test_few_messages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first batch begins at once; then the fewest are waited for, until it is too late."""
+    fake, clock = cluster(), FakeClock()
+    given = {"minoffsetspertrigger": "4", "maxtriggerdelay": "1m"}
+    stream = reader(monkeypatch, fake, clock, **given)
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMinRows(4)
+    start = stream.latestOffset(at(4, 3), limit)
+    assert start == at(5, 3)
+    grow(fake, ONE, 2)
+    grow(fake, TWO, 1)
+    clock.advance(59_999)
+    assert stream.latestOffset(start, limit) is start
+    assert stream.latestOffset(start, ALL) == at(7, 4)
+    clock.advance(59_999)
+    assert stream.latestOffset(start, limit) is start
+    clock.advance(1)
+    assert stream.latestOffset(start, limit) == at(7, 4)
+    start = at(7, 4)
+    grow(fake, TWO, 4)
+    assert stream.latestOffset(start, limit) == at(7, 8)
+    both = reader(monkeypatch, fake, clock, maxoffsetspertrigger="9", **given)
+    assert both.getDefaultReadLimit() == ReadMaxRows(9)
+
+
+def test_available_now_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing more will come that it may read, so what there is is enough."""
+    stream = reader(monkeypatch, cluster(), FakeClock(), minoffsetspertrigger="100")
+    assert stream.latestOffset(at(0, 0), ReadMinRows(100)) == at(5, 3)
+    stream.prepareForTriggerAvailableNow()
+    assert stream.latestOffset(at(4, 3), ReadMinRows(100)) == at(5, 3)
 
 
 def test_available_now_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,206 @@
+"""The stream of a store directory: the log as it grows, whoever writes it.
+
+Spark runs `initialOffset`, `latestOffset` and `partitions` on one long-lived object, and `read` on
+copies that were pickled when the query was planned.
+
+An offset of the stream is one physical offset of the log, version 1:
+
+    {"v": 1, "phys": <bytes from the beginning of the log>}
+
+Traps that are closed here
+
+1. Spark asks for the initial offset twice at the first start and mixes the answers; it is kept.
+2. After a failure before the first batch Spark asks again and the answer may lie behind the end
+   that it has noted; `partitions` refuses that.
+3. An offset that did not move is given back as it came, since Spark compares its text.
+4. `Trigger.AvailableNow` never passes the end that was seen at its start, and Trigger.Once takes
+   everything whatever the limits say.
+5. A place where the stream is to go on is looked for, not trusted: retention, a restored disk or a
+   broker that lost power may have taken it (`tail.GrowingLog`).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from sprocket.base import log
+from sprocket.base.clock import Clock, SystemClock
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import DataLost, FileMissing
+from sprocket.spark.rocketmq.admission import Admission
+from sprocket.spark.rocketmq.folder.known_topics import require_topics
+from sprocket.spark.rocketmq.folder.plan import between
+from sprocket.spark.rocketmq.folder.scan import scan
+from sprocket.spark.rocketmq.folder.tail import GrowingLog, LogExtent
+from sprocket.spark.rocketmq.options import LATEST, Options
+from sprocket.spark.rocketmq.rows.batches import Batches
+
+_log = log.get_logger(__name__)
+T = TypeVar("T")
+
+VERSION = 1
+_LISTINGS_MAX = 5
+"""How often the files are listed again as one of them was deleted meanwhile."""
+
+
+class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads a growing log into the schema, a StructType, that Spark wants filled."""
+
+    def __init__(self, schema: Any, options: Options, clock: Clock | None = None) -> None:
+        self._schema = schema
+        self._options = options
+        self._tail = GrowingLog(RealDisk(), options.path)
+        self._admission = Admission(options, clock or SystemClock())
+        self._initial: dict[str, int] | None = None
+        self._target: int | None = None
+        self._latest: int | None = None
+        Batches(schema, options)
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return where a new query starts, the same each time."""
+        if self._initial is None:
+            require_topics(RealDisk(), self._options.path, self._options.topics)
+            self._initial = encode(self._retried(self._starting))
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the limit that the options set."""
+        return self._admission.read_limit()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end up to which this query reads."""
+        self._target = self._retried(self._tail.look).end
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return where the next batch ends.
+
+        Raises:
+            DataLost: The log has lost the place where the batch starts, and that is an error.
+        """
+        begin = decode(start)
+        end = self._retried(lambda: self._next_end(begin, limit))
+        if end == begin:
+            return start
+        self._admission.note_batch()
+        return encode(end)
+
+    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
+        """Return the end that was seen last, for the query's progress."""
+        return None if self._latest is None else encode(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
+        """Return the tasks that read what lies between two offsets.
+
+        Raises:
+            DataLost: The log has lost one of the two places, and that is an error.
+        """
+        return self._retried(lambda: self._partitions(decode(start), decode(end)))
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        """Give the batches of one partition; runs in a worker."""
+        options = self._options
+        batches = Batches(self._schema, options)
+        spans = partition.value or []
+        return scan(RealDisk(), spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+
+    def _starting(self) -> int:
+        """Return the place that the options say a new query starts at."""
+        found = self._tail.look()
+        if self._options.starting_place is not None:
+            return self._options.starting_place
+        return found.end if self._options.starting_offsets == LATEST else found.start
+
+    def _next_end(self, begin: int, limit: ReadLimit) -> int:
+        found = self._tail.look()
+        first = self._place(found, begin)
+        end = found.end if self._target is None else min(found.end, self._target)
+        self._latest = end
+        if first >= end:
+            return first
+        admitted = self._admission.admitted(limit, is_waiting=self._target is None)
+        least = admitted.count_min
+        if least and self._tail.count(found, first, end, least) < least:
+            return begin
+        if not (admitted.bytes_max or admitted.count_max):
+            return end
+        bounds = {"bytes_max": admitted.bytes_max, "count_max": admitted.count_max}
+        return self._tail.reach(found, first, end, **bounds).end
+
+    def _partitions(self, start: int, end: int) -> list[Any]:
+        if start > end:
+            self._lose(
+                f"the log was read up to {start} and now ends at {end}: its broker lost messages, "
+                "or the query was started with `latest` and failed before its first batch"
+            )
+            return []
+        if start == end:
+            return []
+        found = self._tail.look()
+        first, last = self._place(found, start), self._place(found, end)
+        options = self._options
+        groups = between(
+            RealDisk(),
+            found.files,
+            first,
+            last,
+            options.partition_bytes_max,
+            by_chain=options.split_mode == "chain",
+        )
+        return [InputPartition(spans) for spans in groups]
+
+    def _place(self, found: LogExtent, at: int) -> int:
+        """Return a place of the log, or where reading goes on if the log has lost it.
+
+        Raises:
+            DataLost: It has, and that is an error.
+        """
+        place = self._tail.place(found, at)
+        if not place.is_sound:
+            if at < found.start:
+                why = f"the oldest kept is {found.start}"
+            elif at > found.end:
+                why = f"the log ends at {found.end}"
+            else:
+                why = "no record that was read ends there: the log was cut back and has grown again"
+            self._lose(f"{self._options.path}: physical offset {at} is gone, {why}")
+        return place.at
+
+    def _lose(self, text: str) -> None:
+        """Tell of lost messages.
+
+        Raises:
+            DataLost: That is an error.
+        """
+        if self._options.fail_on_data_loss:
+            raise DataLost(f"{text}. failOnDataLoss=false goes on with what is there")
+        _log.warning("messages are gone", text=text)
+
+    def _retried(self, plan: Callable[[], T]) -> T:
+        """Plan again if a file is deleted meanwhile, for then it is not listed any more."""
+        for _ in range(_LISTINGS_MAX - 1):
+            try:
+                return plan()
+            except FileMissing:
+                continue
+        return plan()
+
+
+def encode(place: int) -> dict[str, int]:
+    """Return a place as Spark keeps it."""
+    return {"v": VERSION, "phys": place}
+
+
+def decode(kept: dict[str, Any]) -> int:
+    """Return what `encode` was given.
+
+    Raises:
+        DataLost: It was written by another version, or by another source.
+    """
+    if kept.get("v") != VERSION or not isinstance(kept.get("phys"), int):
+        raise DataLost(
+            f"the checkpoint has the offset {kept}, not one of a store directory of version "
+            f"{VERSION}: it belongs to another release or another source"
+        )
+    return int(kept["phys"])

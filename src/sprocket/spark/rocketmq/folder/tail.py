@@ -1,0 +1,255 @@
+"""A log that grows while a stream reads it: where it ends, and whether it is still the same log.
+
+A place in the log is one physical offset on a boundary: a record begins there, or the padding of a
+file, or damage that reading steps over, or the log ends there.
+
+How a log is known to be the same
+
+* A log that was cut back and has grown again may be longer than before, and the place where a
+  stream goes on lies within some record. So what lies before that place is looked at: a chain of
+  records that begins at a place which can be trusted must land on it. In the newest file that is
+  the file's first byte, since behind the end of a log old records may lie that are whole. In the
+  files before it any record serves, as they are full.
+* That costs up to a file, so it is done when a stream begins. From then on the record before each
+  place is remembered, and whether it is still there, with its times and offsets, costs one small
+  read.
+* If the place is lost, the log goes on at the next boundary, or ends before.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import numpy as np
+
+from sprocket.base.disk import Disk, File
+from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.columns import Ints, Stop
+from sprocket.rocketmq.codec.record_layout import (
+    BLANK_BYTES,
+    FIXED_BYTES,
+    MAGIC_AT,
+)
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.spark.rocketmq.folder.plan import LogFile, log_files, newest
+from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
+
+_WINDOW_BYTES = 8 * MIB
+"""How far before a place in a full file the chain begins that must land on it."""
+_MARKS_MAX = 4
+"""Places whose record before them is remembered: a batch's two, and the end of the log."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogExtent:
+    """The log as it is found at one moment: physical offsets.
+
+    Args:
+        files: Those that hold something, in order.
+        start: Where the oldest file begins.
+        end: Where the last whole record ends.
+    """
+
+    files: Sequence[LogFile]
+    start: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where to go on.
+
+    Args:
+        at: Physical offset.
+        is_sound: Whether it is the place asked for, with the same record before it.
+    """
+
+    at: int
+    is_sound: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogStretch:
+    """How far some records go: up to the physical offset `end`, and how many they are."""
+
+    end: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Mark:
+    """The record before a place: where it begins, and its first bytes."""
+
+    start: int
+    head: bytes
+
+
+class GrowingLog:
+    """The log of one folder, looked at again and again.
+
+    Args:
+        disk: Where.
+        folder: The store's root.
+
+    Every method raises FileMissing if a file was cleaned away since the log was looked at.
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._layout = StoreLayout(folder.rstrip("/") or "/")
+        self._marks: dict[int, _Mark] = {}
+        self._counted: tuple[int, LogStretch] | None = None
+
+    def look(self) -> LogExtent:
+        """Return what is there now.
+
+        Raises:
+            ForeignStore: The folder is no store, or one of a kind that is not read.
+            CorruptRecord: A file of the log is missing between others.
+        """
+        files = log_files(self._disk, self._layout)
+        if not files:
+            names = self._disk.list(self._layout.commitlog)
+            first = min((int(name) for name in names if name.isdecimal()), default=0)
+            return LogExtent([], first, first)
+        last = files[-1]
+        with closing(self._disk.open(last.path)) as opened:
+            known = [at for at in self._marks if self._is_marked(opened, last, at)]
+            trusted = max(known, default=last.start)
+            if not _begins(opened, trusted - last.start):
+                return LogExtent(files, files[0].start, trusted)
+        end, cuts = newest(self._disk, self._layout, last, trusted)
+        if end > trusted:
+            near = max((cut for cut in cuts if cut < end), default=trusted)
+            with closing(self._disk.open(last.path)) as opened:
+                for ends in _runs(opened, last, near, end):
+                    near = self._mark(opened, last, near, ends)
+        return LogExtent(files, files[0].start, end)
+
+    def place(self, log: LogExtent, at: int) -> LogPlace:
+        """Return a place if the log still has it, else where the log goes on or ends.
+
+        That is the oldest file's start, the next boundary, or the end of the log.
+        """
+        if at <= log.start or not log.files:
+            return LogPlace(log.start, at == log.start)
+        if at > log.end:
+            return LogPlace(log.end, False)
+        file = next((file for file in log.files if at < file.end), log.files[-1])
+        if at == file.start:
+            return LogPlace(at, True)
+        with closing(self._disk.open(file.path)) as opened:
+            was_marked = self._marks.get(at) is not None
+            if was_marked and self._is_marked(opened, file, at):
+                return LogPlace(at, True)
+            end = min(file.end, log.end)
+            found = self._landed(opened, file, at, end, is_full=file is not log.files[-1])
+        return LogPlace(found, found == at and not was_marked)
+
+    def reach(
+        self, log: LogExtent, start: int, end: int, *, bytes_max: int = 0, count_max: int = 0
+    ) -> LogStretch:
+        """Return how far a batch goes from a place on.
+
+        Args:
+            log: What is there.
+            start: Where the batch begins.
+            end: Where it ends at the latest.
+            bytes_max: Bytes at most, but one record at least; 0 for no limit.
+            count_max: Records at most, 0 for no limit; a stretch of damage counts as one.
+        """
+        at, count = start, 0
+        bound = start + bytes_max if bytes_max else end
+        for file in log.files:
+            first, last = max(start, file.start), min(end, file.end)
+            if first >= last:
+                continue
+            with closing(self._disk.open(file.path)) as opened:
+                for ends in _runs(opened, file, first, last):
+                    fit = int(np.searchsorted(ends, bound, side="right"))
+                    if count_max:
+                        fit = min(fit, count_max - count)
+                    if fit < len(ends):
+                        fit = max(fit, 0 if count else 1)
+                        return LogStretch(int(ends[fit - 1]) if fit else at, count + fit)
+                    at, count = int(ends[-1]), count + len(ends)
+            at = last  # what is left of a full file is padding
+        return LogStretch(at, count)
+
+    def count(self, log: LogExtent, start: int, end: int, count_max: int) -> int:
+        """Return how many records lie between two places, but `count_max` at most.
+
+        Asked again for the same start, it looks only at what is new.
+        """
+        known = LogStretch(start, 0)
+        if self._counted is not None and self._counted[0] == start and self._counted[1].end <= end:
+            known = self._counted[1]
+        if known.end < end and known.count < count_max:
+            more = self.reach(log, known.end, end, count_max=count_max - known.count)
+            known = LogStretch(more.end, known.count + more.count)
+            self._counted = start, known
+        return known.count
+
+    def _landed(self, opened: File, file: LogFile, at: int, end: int, *, is_full: bool) -> int:
+        """Return `at` if a chain of records lands there, else the next boundary behind it."""
+        starts = [file.start]
+        if is_full:
+            first = max(at - file.start - _WINDOW_BYTES, 0)
+            found = resync(opened, file.start, first, at - file.start)
+            starts = [file.start + found, file.start] if found > 0 else starts
+        behind = file.end
+        for start in starts:
+            before = start
+            for ends in _runs(opened, file, start, end):
+                number = int(np.searchsorted(ends, at))
+                if number == len(ends):
+                    before = int(ends[-1])
+                    continue
+                if ends[number] == at:
+                    self._mark(opened, file, before, ends[: number + 1])
+                    return at
+                behind = int(ends[number])
+                break
+        return behind
+
+    def _mark(self, opened: File, file: LogFile, before: int, ends: Ints) -> int:
+        """Remember the last of some records; return where it ends. The first begins at `before`."""
+        start, end = int(ends[-2]) if len(ends) > 1 else before, int(ends[-1])
+        self._marks.pop(end, None)
+        self._marks[end] = _Mark(start, opened.read(start - file.start, FIXED_BYTES))
+        while len(self._marks) > _MARKS_MAX:
+            del self._marks[next(iter(self._marks))]
+        return end
+
+    def _is_marked(self, opened: File, file: LogFile, at: int) -> bool:
+        """Tell whether the record before a place is in this file, and as it was."""
+        mark = self._marks[at]
+        if not file.start < at <= file.end:
+            return False
+        return opened.read(mark.start - file.start, FIXED_BYTES) == mark.head
+
+
+def _begins(opened: File, position: int) -> bool:
+    """Tell whether something stands at a position of a file that may be a record."""
+    return opened.read(position, BLANK_BYTES)[MAGIC_AT : MAGIC_AT + 4] in MAGICS
+
+
+def _runs(opened: File, file: LogFile, start: int, end: int) -> Iterator[Ints]:
+    """Give where records end, many at a time, from one boundary to another; physical offsets.
+
+    A stretch of damage counts as a record. Padding ends a file.
+    """
+    at, bound = start - file.start, end - file.start
+    while at < bound:
+        stop = None
+        for piece in slices(opened, file.start, at, bound):
+            at, stop = piece.end, piece.stop
+            if len(piece.records):
+                yield file.start + piece.start + piece.records.end
+        if stop is not Stop.BROKEN:
+            return
+        found = resync(opened, file.start, at + 1, bound)
+        at = found if found >= 0 else bound
+        yield np.array([file.start + at])
