@@ -175,10 +175,11 @@ class QueueFiles:
         """
         file = self._files.segment(start).apart()
         try:
-            end = min(file.data_end(), self._files.segment_bytes)
-            end += -end % unit_bytes
+            written = min(file.data_end(), self._files.segment_bytes)
+            end = written + -written % unit_bytes
             position = max(0, end - size)
-            self._held = start + position, file.read(position, end - position)
+            data = file.read(position, written - position)
+            self._held = start + position, data.ljust(end - position, b"\0")
         finally:
             file.close()
         return start + end

@@ -131,6 +131,15 @@ def test_what_is_held_is_what_lies_there(disk: SimulatedDisk, change: str) -> No
     assert disk.calls["read"] == reads + 1
 
 
+def test_the_end_of_a_file_is_looked_at_without_its_holes(disk: SimulatedDisk) -> None:
+    """What was never written costs a page of memory a queue when it is read, and may be damaged."""
+    files = made(disk, 6_000)
+    files.write(0, b"x" * 4096)
+    disk.spoil(f"{FOLDER}/{0:020d}", 4096, 1904)
+    assert files.hold_end(0, 20, 4100) == 4100
+    assert files.read(4090, 10) == b"xxxxxx" + bytes(4)
+
+
 def test_no_more_than_a_little_is_held(disk: SimulatedDisk) -> None:
     """There may be 100,000 queues; none is held where nothing is, or none was looked at."""
     files = made(disk, 6_000)
