@@ -1,0 +1,1 @@
+"""What a client of this column talks to: bytes to values of the broker, and back."""
