@@ -8,10 +8,11 @@ as an activated environment would. See docs/guides/spark.md.
 from typing import Any
 
 from sprocket.spark import interpreter
+from sprocket.spark.failures import QueryFailed, in_one_line
 from sprocket.spark.package import package_zip
 from sprocket.spark.session import session
 
-__all__ = ["package_zip", "register", "session"]
+__all__ = ["QueryFailed", "in_one_line", "package_zip", "register", "session"]
 
 interpreter.choose()
 

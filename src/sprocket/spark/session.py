@@ -23,6 +23,10 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
+_NOISY = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""They write a page of JSON to stderr for a wrong statement, which is an error anyway."""
+
+
 def session(
     name: str = "sprocket",
     *,
@@ -85,6 +89,11 @@ def session(
         builder = builder.config(key, value)
     with _stderr_in(folder) if quiet else contextlib.nullcontext():
         spark = builder.getOrCreate()
+    if quiet:
+        from pyspark.logger import PySparkLogger
+
+        for noisy in _NOISY:
+            PySparkLogger.getLogger(noisy).disabled = True
     if is_served:
         spark.addArtifacts(package_zip(folder), pyfile=True)
     register(spark)

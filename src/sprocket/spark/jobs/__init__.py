@@ -5,6 +5,7 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 `python -m sprocket.spark.jobs NAME` are made from it.
 """
 
+from sprocket.spark.jobs.archive import archive
 from sprocket.spark.jobs.command import command
 from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
 from sprocket.spark.jobs.stats import stats
@@ -14,6 +15,7 @@ __all__ = [
     "JobOption",
     "JobReport",
     "SparkJob",
+    "archive",
     "command",
     "options",
     "stats",
@@ -21,6 +23,7 @@ __all__ = [
 ]
 
 JOBS: dict[str, SparkJob] = {
+    "archive": archive,
     "stats": stats,
 }
 """By the name that people type."""

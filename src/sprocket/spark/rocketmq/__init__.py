@@ -4,7 +4,9 @@
 Arrow batches; `live` and `stream` read topics over the wire.
 """
 
-from sprocket.spark.rocketmq.folder.stored import Stored
+from sprocket.spark.rocketmq.folder.known_topics import topics_of
+from sprocket.spark.rocketmq.folder.stored import Stored, start_of
+from sprocket.spark.rocketmq.rows.batches import columns_of_view
 from sprocket.spark.rocketmq.source import RocketMQSource
 
-__all__ = ["RocketMQSource", "Stored"]
+__all__ = ["RocketMQSource", "Stored", "columns_of_view", "start_of", "topics_of"]

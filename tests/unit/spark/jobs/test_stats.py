@@ -13,7 +13,7 @@ from tests.unit.spark.samples import expected, unpack
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.model.internal import is_internal_topic
-from sprocket.spark.failures import QueryFailed
+from sprocket.spark import QueryFailed
 from sprocket.spark.jobs import stats
 from sprocket.spark.jobs.stats import largest_of_class, size_class
 

@@ -41,6 +41,13 @@ def require_topics(disk: Disk, folder: str, topics: Sequence[str]) -> None:
             )
 
 
+def topics_of(disk: Disk, folder: str) -> set[str]:
+    """Return every topic that a store's folder names, internal ones and some deleted ones, too."""
+    layout = StoreLayout(folder)
+    named = {*disk.list(layout.consumequeue), *disk.list(layout.batch_queues)}
+    return named | _configured(disk, folder)
+
+
 def _configured(disk: Disk, folder: str) -> set[str]:
     """Return the names in the table of topics and in its journal, some deleted ones among them."""
     layout = StoreLayout(folder)

@@ -35,7 +35,7 @@ class Stored:
         spark: Any,
         folder: str,
         *,
-        columns: Sequence[str],
+        columns: Sequence[str] = (),
         topics: Sequence[str] = (),
         internal: bool = False,
         **more: str,
@@ -45,7 +45,7 @@ class Stored:
         Args:
             spark: The SparkSession.
             folder: The store's root.
-            columns: Names of the columns wanted.
+            columns: Names of the columns wanted; none for all of `view=full`.
             topics: Only these; none for all.
             internal: Whether internal topics and half messages count.
             more: Options of the source by their names.
@@ -54,7 +54,9 @@ class Stored:
             SettingsError: A topic or column is unknown.
             StoreError: The folder is no store, or lacks a file.
         """
-        given = {"path": folder, "columns": ",".join(columns), **more}
+        given = {"path": folder, **more}
+        if columns:
+            given["columns"] = ",".join(columns)
         if topics:
             given["subscribe"] = ",".join(topics)
         if internal:
@@ -64,8 +66,35 @@ class Stored:
         reader = DirectoryReader(schema, options)
         return cls(reader, tuple(part.value for part in reader.partitions()))
 
+    def bounds(self) -> tuple[int, int]:
+        """Return the physical offsets where the first part begins and behind the last one."""
+        return self.parts[0][0].start, self.parts[-1][-1].end
+
+    def only(self, first: int, stop: int) -> "Stored":
+        """Return the parts from number `first` up to `stop`."""
+        return Stored(self.reader, self.parts[first:stop])
+
+    def after(self, offset: int) -> "Stored":
+        """Return what lies at a physical offset, where a record begins, or behind it."""
+        parts = []
+        for spans in self.parts:
+            left = [
+                dataclasses.replace(span, start=max(span.start, offset))
+                for span in spans
+                if span.end > offset
+            ]
+            if left:
+                parts.append(left)
+        return Stored(self.reader, tuple(parts))
+
     def read(self, part: Any) -> Iterator[Any]:
         """Give the Arrow batches of one part; runs in a worker."""
         from pyspark.sql.datasource import InputPartition
 
         return self.reader.read(InputPartition(part))
+
+
+def start_of(part: Any) -> int:
+    """Return the physical offset where a part begins."""
+    start: int = part[0].start
+    return start

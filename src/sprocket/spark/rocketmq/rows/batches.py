@@ -54,6 +54,11 @@ def spark_schema(options: Options) -> str:
     return ", ".join(f"`{name}` {COLUMNS[name].kind}" for name in column_names(options))
 
 
+def columns_of_view(view: str) -> str:
+    """Return the columns of a `view`, as Spark writes a schema."""
+    return ", ".join(f"`{name}` {COLUMNS[name].kind}" for name in VIEWS[view])
+
+
 class Batches:
     """Makes the batches of one task.
 

@@ -1,0 +1,211 @@
+"""The Parquet files of one task: one for each topic that has much, one for all others.
+
+With thousands of topics a file for each in every task would be thousands of small files. So a
+topic gets a file of its own once it has a row group's worth of rows; what has less shares a file,
+sorted by topic. Within a topic rows keep the order of the log.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sprocket.base.disk import Disk, File
+from sprocket.base.units import MIB
+from sprocket.spark.archive.archive_folder import DATA, SUFFIX, ArchivedFile
+
+ROW_GROUP_BYTES = 32 * MIB
+"""Unpacked; larger ones are packed no better, and take more memory."""
+WAITING_BYTES_MAX = 128 * MIB
+"""Rows that wait for their row group to be full, of all topics."""
+OWN_FILES_MAX = 32
+"""Topics with a file of their own, of one task; open files hold memory."""
+SHARED = "topics"
+"""The folder of files that several topics share."""
+
+_REPEATED = ("topic", "tags", "bornHost", "storeHost", "transactionState", "properties.key")
+"""Columns of few distinct values, which a dictionary makes small."""
+_ORDERED = ("topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp")
+"""Columns whose lowest and highest values let readers pass over row groups."""
+
+
+class FileName(str):
+    """What the files of a task are called: offset where it begins, job, partition, attempt."""
+
+    @classmethod
+    def of(cls, start: int, job: str, partition: int, attempt: int) -> "FileName":
+        """Return the name; `job` is eight hex digits that no other run has."""
+        return cls(f"{start:020d}-{job}-{partition}-{attempt}{SUFFIX}")
+
+
+class TopicFiles:
+    """Writes rows to files of their topics.
+
+    Args:
+        disk: Where.
+        folder: The archive's.
+        name: Of each file; its folder says the topic.
+        row_group_bytes: How much makes a row group.
+    """
+
+    def __init__(
+        self, disk: Disk, folder: str, name: FileName, row_group_bytes: int = ROW_GROUP_BYTES
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._name = name
+        self._row_group_bytes = row_group_bytes
+        self._waiting: dict[str, list[Any]] = {}
+        self._bytes: dict[str, int] = {}
+        self._files: dict[str, _ParquetFile] = {}
+
+    def add(self, batch: Any) -> None:
+        """Take rows; `batch` is an Arrow batch of the source, all of one schema."""
+        for topic, rows in _by_topic(batch):
+            self._waiting.setdefault(topic, []).append(rows)
+            size = self._bytes.get(topic, 0) + rows.nbytes
+            self._bytes[topic] = size
+            is_own = topic in self._files or len(self._files) < OWN_FILES_MAX
+            if size >= self._row_group_bytes and is_own:
+                self._file(topic).write(self._taken([topic]))
+        if sum(self._bytes.values()) > WAITING_BYTES_MAX:
+            self._write_rest()
+
+    def close(self) -> list[ArchivedFile]:
+        """Write what waits; return the files, which are on the disk then."""
+        self._write_rest()
+        return [file.close(self._disk, self._folder) for _, file in sorted(self._files.items())]
+
+    def abandon(self) -> None:
+        """Give up: close the files as they are. No manifest will name them."""
+        for file in self._files.values():
+            file.abandon()
+
+    def _write_rest(self) -> None:
+        for topic in [topic for topic in self._waiting if topic in self._files]:
+            self._file(topic).write(self._taken([topic]))
+        if self._waiting:
+            self._file("").write(self._taken(sorted(self._waiting)))
+
+    def _taken(self, topics: list[str]) -> Any:
+        batches = [batch for topic in topics for batch in self._waiting.pop(topic)]
+        for topic in topics:
+            del self._bytes[topic]
+        return pa.Table.from_batches(batches)
+
+    def _file(self, topic: str) -> "_ParquetFile":
+        """Return the file of a topic, or of several for an empty name."""
+        if topic not in self._files:
+            inside = f"{DATA}/{_folder_name(topic)}"
+            self._disk.make_folder(f"{self._folder}/{inside}")
+            path = f"{inside}/{self._name}"
+            opened = self._disk.open(f"{self._folder}/{path}", write=True, create=True)
+            self._files[topic] = _ParquetFile(path, opened)
+        return self._files[topic]
+
+
+def _folder_name(topic: str) -> str:
+    """Return a folder's name that every reader of Parquet takes; topics may share one."""
+    return f"topic-{re.sub(r'[^a-zA-Z0-9-]', '_', topic)[:100]}" if topic else SHARED
+
+
+def _by_topic(batch: Any) -> Iterator[tuple[str, Any]]:
+    """Give the rows of each topic of a batch, in their order."""
+    coded = batch.column("topic").dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    if len(names) == 1:
+        yield names[0], batch
+        return
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    together = batch.take(pa.array(order))
+    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1)).tolist()
+    for number, name in enumerate(names):
+        yield name, together.slice(bounds[number], bounds[number + 1] - bounds[number])
+
+
+class _ParquetFile:
+    """A file that is being written, and what its manifest will say of it."""
+
+    def __init__(self, path: str, file: File) -> None:
+        self._path = path
+        self._sink = _Sink(file)
+        self._file = file
+        self._writer: Any = None
+        self._messages = 0
+        self._topics: dict[str, int] = {}
+        self._offsets: list[int] = []
+        self._times_us: list[int] = []
+
+    def write(self, table: Any) -> None:
+        """Write a row group."""
+        if self._writer is None:
+            names = table.schema.names
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                table.schema,
+                compression="zstd",
+                use_dictionary=[
+                    "properties.key_value.key" if name == "properties.key" else name
+                    for name in _REPEATED
+                    if name.partition(".")[0] in names
+                ],
+                write_statistics=[name for name in _ORDERED if name in names],
+            )
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._messages += table.num_rows
+        for count in pc.value_counts(table["topic"]).to_pylist():
+            topic = count["values"]
+            self._topics[topic] = self._topics.get(topic, 0) + count["counts"]
+        for name, ends in (("physicalOffset", self._offsets), ("storeTimestamp", self._times_us)):
+            found = pc.min_max(table[name].cast(pa.int64())).as_py()
+            ends += [end for end in found.values() if end is not None]
+
+    def close(self, disk: Disk, folder: str) -> ArchivedFile:
+        """Write the footer, and see to it that all is on the disk."""
+        self._writer.close()
+        self._file.sync()
+        size = self._file.size()
+        self._file.close()
+        disk.sync_folder(f"{folder}/{self._path}".rpartition("/")[0])
+        return ArchivedFile(
+            path=self._path,
+            bytes=size,
+            messages=self._messages,
+            topics=self._topics,
+            first_offset=min(self._offsets),
+            last_offset=max(self._offsets),
+            first_stored_at_ms=min(self._times_us, default=0) // 1000,
+            last_stored_at_ms=max(self._times_us, default=0) // 1000,
+        )
+
+    def abandon(self) -> None:
+        """Close it as it is."""
+        self._file.close()
+
+
+class _Sink(io.RawIOBase):
+    """A file of `base.disk` as Arrow writes to one."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._position = 0
+
+    def writable(self) -> bool:
+        """Say that it can be written."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write bytes behind those that were written before."""
+        size = self._file.write([memoryview(data)], self._position)
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._position

@@ -1,0 +1,199 @@
+"""The job `archive`: a store's messages as Parquet, each once, whatever interrupts the runs.
+
+Workers write the files, so that no row enters the JVM. A run goes on where the manifests end, in
+rounds: each ends with a manifest, so a run that dies loses one round of work, and no more. What it
+left behind the next one removes. See docs/formats/archive.md.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import DataLost, SettingsError, StoreError
+from sprocket.base.progress import Step, unwatched
+from sprocket.base.units import GIB
+from sprocket.spark.archive import (
+    VERSION,
+    ArchivedFile,
+    ArchiveFolder,
+    FileName,
+    Manifest,
+    TopicFiles,
+)
+from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.tasks import collected, spread
+from sprocket.spark.rocketmq import Stored, start_of
+
+ROUND_BYTES = 8 * GIB
+"""Of the log, between two manifests: some 20 s of work on two cores."""
+
+
+class ArchiveReport(JobReport, frozen=True, kw_only=True):
+    """What a run added to an archive.
+
+    Attributes:
+        start: Physical offset in the log where it began.
+        end: Physical offset behind it; the next run goes on there.
+        messages: Rows that were written.
+        stored_bytes: Bytes of the log that were read.
+        files: Parquet files.
+        bytes: Their bytes.
+        removed_files: Files of runs that had not come to their end.
+    """
+
+    start: int
+    end: int
+    messages: int
+    stored_bytes: int
+    files: int
+    bytes: int
+    removed_files: int
+
+
+def archive(
+    spark: Any,
+    *,
+    store: Annotated[str, JobOption("The store's folder.", "FOLDER", is_argument=True)],
+    to: Annotated[
+        str,
+        JobOption("The archive's folder, which every worker sees.", "ARCHIVE", is_argument=True),
+    ],
+    topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", short="-t")] = (),  # type: ignore[assignment]
+    internal: Annotated[
+        bool, JobOption("Internal topics and half messages, too: everything that is there.")
+    ] = False,
+    skip_damaged: Annotated[bool, JobOption("Leave damaged messages out, do not fail.")] = False,
+    skip_missing: Annotated[
+        bool, JobOption("Go on where the log begins if it was cleaned away before it was archived.")
+    ] = False,
+    partition_bytes: Annotated[
+        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
+    ] = 0,
+    round_bytes: Annotated[
+        int, JobOption("Bytes of the log between two manifests.", "BYTES")
+    ] = ROUND_BYTES,
+    progress: Step = unwatched,
+) -> ArchiveReport:
+    """Write what is new in a store to an archive of Parquet files.
+
+    Raises:
+        DataLost: The log begins behind the end of the archive, or ends before it.
+        SettingsError: The archive was begun with other topics.
+        StoreError: There is no such store or archive, or another run writes to it.
+        QueryFailed: A task failed; what was published before stays.
+    """
+    folder = ArchiveFolder(RealDisk(), to)
+    given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
+    given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
+    stored = Stored.plan(spark, store, topics=topic, internal=internal, **given)
+    with folder.locked():
+        known = folder.manifests()
+        removed = folder.remove_left_behind(known)
+        _require_alike(known, topic, internal, to)
+        if known:
+            stored = _after(stored, known[-1].end, store, skip_missing)
+        files: list[ArchivedFile] = []
+        done = 0
+        for part_of_log in _rounds(stored, round_bytes):
+            tell = partial(_tell, progress, done, len(stored.parts))
+            written = _written(spark, part_of_log, to, tell)
+            start, end = part_of_log.bounds()
+            folder.publish(
+                Manifest(
+                    version=VERSION,
+                    start=start,
+                    end=end,
+                    topics=sorted(topic),
+                    internal=internal,
+                    files=written,
+                )
+            )
+            files += written
+            done += len(part_of_log.parts)
+    at = known[-1].end if known else 0
+    start, end = stored.bounds() if stored.parts else (at, at)
+    return ArchiveReport(
+        start=start,
+        end=end,
+        messages=sum(file.messages for file in files),
+        stored_bytes=end - start,
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+        removed_files=removed,
+    )
+
+
+def _require_alike(
+    known: Sequence[Manifest], topics: Sequence[str], internal: bool, to: str
+) -> None:
+    if known and (known[-1].topics, known[-1].internal) != (sorted(topics), internal):
+        last = known[-1]
+        of = f"the topics {', '.join(last.topics)}" if last.topics else "all topics"
+        more = ", internal ones too" if last.internal else ""
+        raise SettingsError(f"{to} is an archive of {of}{more}; what is added must be of the same")
+
+
+def _after(stored: Stored, end: int, store: str, skip_missing: bool) -> Stored:
+    """Return what is not archived yet."""
+    if not stored.parts:
+        raise DataLost(f"the archive goes up to {end}, and the log of {store} is empty")
+    first, last = stored.bounds()
+    if last < end:
+        raise DataLost(
+            f"the archive goes up to {end}, but the log of {store} ends at {last}: it is another"
+            " store, or one that lost messages"
+        )
+    if first > end and not skip_missing:
+        raise DataLost(
+            f"the archive goes up to {end}, and the log of {store} begins at {first}: what lay"
+            " between was cleaned away; --skip-missing goes on without it"
+        )
+    return stored.after(end)
+
+
+def _rounds(stored: Stored, round_bytes: int) -> Iterator[Stored]:
+    """Cut into parts that a manifest is for."""
+    first = 0
+    for number in range(len(stored.parts)):
+        part_of_log = stored.only(first, number + 1)
+        start, end = part_of_log.bounds()
+        if end - start >= round_bytes or number + 1 == len(stored.parts):
+            yield part_of_log
+            first = number + 1
+
+
+def _tell(progress: Step, before: int, total: int, what: str, done: int, _total: int = 0) -> None:
+    progress(what, before + done, total)
+
+
+def _written(spark: Any, stored: Stored, to: str, tell: Step) -> list[ArchivedFile]:
+    """Write the files of some parts; what failed attempts wrote is not among them."""
+    work = partial(_write, stored, to, uuid4().hex[:8])
+    rows = collected(spark, spread(spark, stored.parts, work, "file string"), tell, "archiving")
+    return [msgspec.json.decode(row["file"], type=ArchivedFile) for row in rows]
+
+
+def _write(stored: Stored, to: str, job: str, part: Any) -> Iterator[Any]:
+    """Write the files of one part; runs in a worker."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    partition, attempt = context.partitionId(), context.taskAttemptId()
+    name = FileName.of(start_of(part), job, partition, attempt)
+    files = TopicFiles(RealDisk(), to, name)
+    try:
+        for batch in stored.read(part):
+            files.add(batch)
+        written = files.close()
+    except BaseException:
+        with suppress(StoreError):
+            files.abandon()
+        raise
+    texts = [msgspec.json.encode(file).decode() for file in written]
+    yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["file"])

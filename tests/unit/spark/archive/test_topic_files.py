@@ -1,0 +1,120 @@
+"""Files of one task: every row once, in the order of the log, those of large topics apart."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import DiskFailed
+from sprocket.spark.archive import FileName, TopicFiles
+
+NAME = FileName.of(7, "0123abcd", 3, 4)
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("body", pa.binary()),
+        ("physicalOffset", pa.int64()),
+        ("storeTimestamp", pa.timestamp("us", "UTC")),
+        ("properties", pa.map_(pa.string(), pa.string())),
+    ]
+)
+
+
+def batch(topics: list[str], first: int = 0, size: int = 10) -> Any:
+    """Rows of some topics, their offsets counted from `first`."""
+    offsets = range(first, first + len(topics))
+    columns = [
+        topics,
+        [b"%d" % offset + bytes(size) for offset in offsets],
+        list(offsets),
+        [offset * 1_000_000 for offset in offsets],
+        [[("TAGS", topic)] for topic in topics],
+    ]
+    arrays = [pa.array(one, field.type) for one, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def read(folder: Path, path: str) -> list[dict[str, Any]]:
+    """The rows of a file."""
+    rows: list[dict[str, Any]] = pq.read_table(folder / path).to_pylist()
+    return rows
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "ü/%", "c" * 200]), min_size=1), max_size=6),
+    st.sampled_from([1, 300, 100_000]),
+)
+def test_every_row_once(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[str]], row_group_bytes: int
+) -> None:
+    """Whatever topics the batches have, and whenever row groups are full."""
+    folder = tmp_path_factory.mktemp("archive")
+    files = TopicFiles(RealDisk(), str(folder), NAME, row_group_bytes)
+    wanted: list[tuple[str, int]] = []
+    for topics in batches:
+        files.add(batch(topics, len(wanted)))
+        wanted += [(topic, len(wanted) + number) for number, topic in enumerate(topics)]
+    found: list[tuple[str, int]] = []
+    for file in files.close():
+        rows = read(folder, file.path)
+        by_topic: dict[str, int] = {}
+        for row in rows:
+            by_topic[row["topic"]] = by_topic.get(row["topic"], 0) + 1
+        assert (file.topics, file.messages) == (by_topic, len(rows))
+        offsets = [row["physicalOffset"] for row in rows]
+        assert (file.first_offset, file.last_offset) == (min(offsets), max(offsets))
+        assert file.first_stored_at_ms == min(offsets) * 1000
+        assert file.bytes == (folder / file.path).stat().st_size
+        for topic in by_topic:
+            own = [row["physicalOffset"] for row in rows if row["topic"] == topic]
+            assert own == sorted(own)
+        found += [(row["topic"], row["physicalOffset"]) for row in rows]
+    assert sorted(found) == sorted(wanted)
+
+
+def test_a_large_topic_has_a_file_of_its_own(tmp_path: Path) -> None:
+    """Small ones share theirs; the folder of each begins with no sign that readers pass over."""
+    files = TopicFiles(RealDisk(), str(tmp_path), NAME, row_group_bytes=2_000)
+    files.add(batch(["small", "_large%", "_large%", "tiny"], size=1_000))
+    files.add(batch(["_large%"], first=4))
+    shared, own = files.close()
+    assert (shared.path, shared.topics) == (f"data/topics/{NAME}", {"small": 1, "tiny": 1})
+    assert (own.path, own.topics) == (f"data/topic-_large_/{NAME}", {"_large%": 3})
+
+
+def test_files_are_packed_by_zstd_and_can_be_narrowed(tmp_path: Path) -> None:
+    """Readers see the lowest and highest offset of each row group."""
+    files = TopicFiles(RealDisk(), str(tmp_path), NAME)
+    files.add(batch(["a", "b"], first=5))
+    (file,) = files.close()
+    group = pq.ParquetFile(tmp_path / file.path).metadata.row_group(0)
+    columns = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    assert {column.compression for column in columns.values()} == {"ZSTD"}
+    statistics = columns["physicalOffset"].statistics
+    assert (statistics.min, statistics.max) == (5, 6)
+    assert columns["body"].statistics is None
+
+
+def test_no_rows_make_no_file(tmp_path: Path) -> None:
+    """Nothing that a manifest could name."""
+    assert TopicFiles(RealDisk(), str(tmp_path), NAME).close() == []
+
+
+def test_a_full_disk_is_our_error(tmp_path: Path) -> None:
+    """It passes Arrow unchanged."""
+
+    class Failing(RealDisk):
+        def open(self, path: str, **_how: Any) -> Any:
+            raise DiskFailed("no", path)
+
+    files = TopicFiles(Failing(), str(tmp_path), NAME)
+    files.add(batch(["a"]))
+    with pytest.raises(DiskFailed):
+        files.close()
+    files.abandon()

@@ -1,0 +1,145 @@
+"""The job that archives: equal to the store, resumed without repeats, read by other engines."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.dataset as ds
+import pytest
+from tests.unit.spark.rocketmq.folder.test_plan import write_log
+from tests.unit.spark.samples import expected, unpack
+
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import DataLost, SettingsError
+from sprocket.spark import QueryFailed
+from sprocket.spark.archive import ArchiveFolder, archive_files, read_archive
+from sprocket.spark.jobs import archive
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+CUT: dict[str, Any] = {"partition_bytes": 200_000, "round_bytes": 400_000}
+"""Some tasks and some rounds, of a store of 900 kB."""
+
+
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    """All columns of all rows, in the order of the log."""
+    rows: list[dict[str, Any]] = frame.orderBy("physicalOffset").toArrow().to_pylist()
+    return rows
+
+
+def test_an_archive_equals_its_store(spark: Any, tmp_path: Path) -> None:
+    """Every column of every row; and a second run finds nothing new."""
+    store, to = unpack("02-kill9-load", tmp_path), str(tmp_path / "archive")
+    report = archive(spark, store=store, to=to, **CUT)
+    assert report.messages == len(expected("02-kill9-load"))
+    assert len(ArchiveFolder(RealDisk(), to).manifests()) == 2
+    wanted = rows_of(spark.read.format("rocketmq").load(store))
+    assert rows_of(read_archive(spark, to)) == wanted
+    again = archive(spark, store=store, to=to, **CUT)
+    assert (again.start, again.end, again.files) == (report.end, report.end, 0)
+    one = rows_of(read_archive(spark, to, ["Load1"]))
+    assert one == [row for row in wanted if row["topic"] == "Load1"]
+
+
+def test_other_engines_read_it(spark: Any, tmp_path: Path) -> None:
+    """Arrow's datasets and DuckDB see the bodies and properties that RocketMQ's decoder saw."""
+    store, to = unpack("05-long-topic", tmp_path), str(tmp_path / "archive")
+    archive(spark, store=store, to=to, internal=True)
+    files = archive_files(to)
+    wanted = {
+        line["phys"]: (line["topic"], line["body_crc"], line["properties"])
+        for line in expected("05-long-topic")
+    }
+    table = ds.dataset(files).to_table(columns=["physicalOffset", "topic", "bodyCRC", "properties"])
+    found = {
+        row["physicalOffset"]: (row["topic"], row["bodyCRC"], dict(row["properties"]))
+        for row in table.to_pylist()
+    }
+    assert found == wanted
+    counts = duckdb.read_parquet(files).aggregate("topic, count(*)").fetchall()
+    assert dict(counts) == {
+        topic: sum(1 for one, _, _ in wanted.values() if one == topic)
+        for topic in {one for one, _, _ in wanted.values()}
+    }
+
+
+def test_it_goes_on_where_the_log_ended(spark: Any, tmp_path: Path) -> None:
+    """A store that grows is archived piece by piece; what a dead run left does not count."""
+    store, to = str(tmp_path / "store"), str(tmp_path / "archive")
+    write_log(tmp_path / "store", [8, 3])
+    assert archive(spark, store=store, to=to).messages == 11
+    orphan = Path(archive_files(to)[0]).with_name(f"{1560:020d}-0123abcd-0-0.parquet")
+    orphan.write_bytes(Path(archive_files(to)[0]).read_bytes())
+    write_log(tmp_path / "store", [8, 8, 2])
+    report = archive(spark, store=store, to=to)
+    assert (report.messages, report.removed_files) == (7, 1)
+    offsets = [row["physicalOffset"] for row in rows_of(read_archive(spark, to))]
+    bases = ((0, 8), (1200, 8), (2400, 2))
+    assert offsets == [base + 120 * number for base, count in bases for number in range(count)]
+    assert not orphan.exists()
+
+
+def test_a_log_that_does_not_fit_is_refused(spark: Any, tmp_path: Path) -> None:
+    """One that ends too soon, begins too late, or is to be archived by other topics."""
+    store, to = str(tmp_path / "store"), str(tmp_path / "archive")
+    end = write_log(tmp_path / "store", [8, 8])
+    archive(spark, store=store, to=to)
+    with pytest.raises(SettingsError, match="is an archive of all topics"):
+        archive(spark, store=store, to=to, topic=["orders"])
+    write_log(tmp_path / "store", [8, 3])
+    with pytest.raises(DataLost, match=f"goes up to {end}, but the log of .* ends at 1560"):
+        archive(spark, store=store, to=to)
+    write_log(tmp_path / "store", [8, 8, 8, 2])
+    for base in (0, 1200):
+        (tmp_path / "store" / "commitlog" / f"{base:020d}").unlink()
+    with pytest.raises(DataLost, match="begins at 2400: what lay between was cleaned away"):
+        archive(spark, store=store, to=to)
+    assert archive(spark, store=store, to=to, skip_missing=True).messages == 10
+
+
+def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:
+    """As asked for; a run that failed has published nothing."""
+    store, to = str(tmp_path / "store"), str(tmp_path / "archive")
+    write_log(tmp_path / "store", [8, 3])
+    path = tmp_path / "store" / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[120 + 4] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(QueryFailed, match="at physical offset 120"):
+        archive(spark, store=store, to=to)
+    assert ArchiveFolder(RealDisk(), to).manifests() == []
+    assert archive(spark, store=store, to=to, skip_damaged=True).messages == 10
+
+
+KILLED = """
+import os, signal
+from sprocket.spark import session
+from sprocket.spark.archive import ArchiveFolder
+from sprocket.spark.jobs import archive
+
+publish = ArchiveFolder.publish
+def fatal(self, manifest):
+    if len(self.manifests()) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    publish(self, manifest)
+
+ArchiveFolder.publish = fatal
+spark = session(cores=1, folder={folder!r}, jvm="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+archive(spark, store={store!r}, to={to!r}, partition_bytes=20_000, round_bytes=20_000)
+"""
+
+
+def test_a_killed_run_leaves_no_repeats(spark: Any, tmp_path: Path) -> None:
+    """Killed with -9 where the files of its third round are there, and not its manifest."""
+    store, to = unpack("02-kill9-load", tmp_path), str(tmp_path / "archive")
+    script = KILLED.format(folder=str(tmp_path / "spark"), store=store, to=to)
+    ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    before = ArchiveFolder(RealDisk(), to).manifests()
+    assert len(before) == 2
+    report = archive(spark, store=store, to=to, **CUT)
+    assert (report.start, report.removed_files) == (before[-1].end, 1)
+    wanted = rows_of(spark.read.format("rocketmq").load(store))
+    assert rows_of(read_archive(spark, to)) == wanted
