@@ -1,0 +1,360 @@
+"""`sprocket sql`: questions about topics, store directories and archives, in Spark's SQL.
+
+Each topic is a view of its own name. It is made when a statement names it: a source may have
+thousands of topics, and a view costs a fifth of a second.
+"""
+
+import os
+import re
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sprocket.base.errors import SettingsError
+from sprocket.cli.options import AsJson, expanded
+from sprocket.cli.pipe import SparkOptions
+from sprocket.cli.terminal import output, tables
+
+if TYPE_CHECKING:
+    from sprocket.base.disk import Disk
+
+ROWS_MAX = 1000
+"""Shown without being asked for more."""
+PROMPT, MORE = "sprocket> ", "      ... "
+_HISTORY = "sprocket/sql_history"
+_HISTORY_LINES = 10_000
+_STATEMENT = re.compile(r"""((?:[^;'"`]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)*);""", re.S)
+"""What stands before a semicolon that is in no text and no name."""
+_NAME = re.compile(r"`([^`]+)`|([\w]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What can be asked about."""
+
+    store: Annotated[
+        list[str], typer.Option(metavar="FOLDER", help="A store's folder; may be repeated.")
+    ] = ()  # type: ignore[assignment]
+    archive: Annotated[
+        list[str], typer.Option(metavar="FOLDER", help="An archive; may be repeated.")
+    ] = ()  # type: ignore[assignment]
+    name_server: Annotated[
+        str, typer.Option("--name-server", "-n", metavar="HOST:PORT", help="A running cluster.")
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table that a statement may name.
+
+    Args:
+        name: What it is called.
+        source: What it is a part of, as people read it.
+        topic: The topic.
+        frame: Makes it.
+    """
+
+    name: str
+    source: str
+    topic: str
+    frame: Callable[[Any], Any]
+
+
+@expanded
+def sql(
+    statement: Annotated[
+        str, typer.Argument(help="What to ask; without it, statements are read one by one.")
+    ] = "",
+    parquet: Annotated[
+        str, typer.Option(metavar="FILE", help="Write the result to this file instead.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Rows to show at most; 0 for all.")] = ROWS_MAX,
+    as_json: AsJson = False,
+    *,
+    sources: Sources,
+    where: SparkOptions,
+) -> None:
+    """Ask topics, stores and archives in SQL; each topic is a table."""
+    with output.failing_in_one_line():
+        if parquet and not statement:
+            raise SettingsError("--parquet needs a statement")
+        views = found(sources)
+        with where.session() as spark:
+            desk = SqlDesk(spark, views, limit=limit, as_json=as_json)
+            if parquet:
+                desk.write(statement, parquet)
+            elif statement:
+                desk.answer(statement)
+            else:
+                converse(desk, sys.stdin.isatty())
+
+
+def found(sources: Sources) -> dict[str, View]:
+    """Return the views of all sources by name.
+
+    A topic that more than one source has is told apart: `orders_store`, `orders_archive`.
+
+    Raises:
+        SettingsError: No source was named.
+        StoreError, ClientError: One cannot be looked at.
+    """
+    each: list[View] = []
+    for folder in sources.store:
+        each += _of_store(folder)
+    for folder in sources.archive:
+        each += _of_archive(folder)
+    if sources.name_server:
+        each += _of_cluster(sources.name_server)
+    if not (sources.store or sources.archive or sources.name_server):
+        raise SettingsError("say what to ask: --store, --archive or --name-server")
+    counts: dict[str, int] = {}
+    for view in each:
+        counts[view.topic] = counts.get(view.topic, 0) + 1
+    views: dict[str, View] = {}
+    for view in each:
+        name = view.topic if counts[view.topic] == 1 else f"{view.topic}_{view.source}"
+        number = 2
+        while name in views:
+            name, number = f"{view.topic}_{view.source}{number}", number + 1
+        views[name] = View(name, view.source, view.topic, view.frame)
+    return views
+
+
+def _of_store(folder: str) -> Iterator[View]:
+    from sprocket.base.disk import RealDisk
+    from sprocket.spark.rocketmq import topics_of
+
+    def frame(topic: str, spark: Any) -> Any:
+        return spark.read.format("rocketmq").option("subscribe", topic).load(folder)
+
+    for topic in sorted(topics_of(RealDisk(), folder)):
+        yield View(topic, "store", topic, partial(frame, topic))
+
+
+def _of_archive(folder: str) -> Iterator[View]:
+    from sprocket.base.disk import RealDisk
+    from sprocket.spark.archive import ArchiveFolder, read_archive
+
+    def frame(topic: str, spark: Any) -> Any:
+        return read_archive(spark, folder, [topic])
+
+    manifests = ArchiveFolder(RealDisk(), folder).manifests()
+    topics = {topic for one in manifests for file in one.files for topic in file.topics}
+    for topic in sorted(topics):
+        yield View(topic, "archive", topic, partial(frame, topic))
+
+
+def _of_cluster(name_server: str) -> Iterator[View]:
+    from sprocket.rocketmq.client.blocking import Admin
+
+    def frame(topic: str, spark: Any) -> Any:
+        source = spark.read.format("rocketmq").option("nameServer", name_server)
+        return source.option("subscribe", topic).load()
+
+    with Admin(name_server) as admin:
+        topics = sorted(admin.topic.names())
+    for topic in topics:
+        yield View(topic, "live", topic, partial(frame, topic))
+
+
+class SqlDesk:
+    """Answers statements.
+
+    Args:
+        spark: The SparkSession.
+        views: What they may name.
+        limit: Rows to show at most; 0 for all.
+        as_json: Whether for scripts.
+    """
+
+    def __init__(self, spark: Any, views: Mapping[str, View], *, limit: int, as_json: bool) -> None:
+        self._spark = spark
+        self._views = views
+        self._limit = limit
+        self._as_json = as_json
+        self._made: set[str] = set()
+
+    def answer(self, statement: str) -> None:
+        """Show the result of a statement.
+
+        Raises:
+            QueryFailed: It is wrong, or failed.
+        """
+        if statement.strip().lower() in ("show tables", "show views"):
+            from sprocket.rocketmq.model.internal import is_internal_topic
+
+            shown = (one for one in self._views.values() if not is_internal_topic(one.topic))
+            self._show([{"table": one.name, "source": one.source} for one in shown])
+            return
+        from sprocket.spark import in_one_line
+
+        with in_one_line():
+            frame = self._frame(statement)
+            asked = frame.limit(self._limit + 1) if self._limit else frame
+            rows = asked.toArrow().to_pylist()
+        shown = rows[: self._limit] if self._limit else rows
+        self._show([{name: plain(value) for name, value in row.items()} for row in shown])
+        if len(shown) < len(rows):
+            output.say(f"these are the first {len(shown):,} rows; --limit 0 shows all")
+
+    def write(self, statement: str, path: str) -> None:
+        """Write the result of a statement to a Parquet file.
+
+        Raises:
+            QueryFailed: As `answer`.
+            SettingsError: There is something of that name.
+        """
+        from sprocket.base.disk import RealDisk
+        from sprocket.spark import in_one_line
+
+        disk: Disk = RealDisk()
+        if disk.exists(path):
+            raise SettingsError(f"{path} is there already")
+        folder = f"{os.path.abspath(path)}.parts"
+        try:
+            with in_one_line():
+                self._frame(statement).coalesce(1).write.mode("overwrite").parquet(folder)
+            (part,) = (one for one in disk.list(folder) if one.endswith(".parquet"))
+            disk.rename(f"{folder}/{part}", path)
+        finally:
+            disk.remove_tree(folder)
+
+    def _frame(self, statement: str) -> Any:
+        """Return the DataFrame of a statement, with the views that it names."""
+        lower = {name.lower(): view for name, view in self._views.items()}
+        for quoted, word in _NAME.findall(statement):
+            view = lower.get((quoted or word).lower())
+            if view is not None and view.name not in self._made:
+                view.frame(self._spark).createOrReplaceTempView(f"`{view.name}`")
+                self._made.add(view.name)
+        return self._spark.sql(statement)
+
+    def _show(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self._as_json:
+            for row in rows:
+                output.write_json(row)
+        elif rows:
+            shown = [{name: _text(value) for name, value in row.items()} for row in rows]
+            tables.write_table("", shown)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: times in ISO 8601, bytes as text if they are UTF-8."""
+    if isinstance(value, datetime):
+        at = value.astimezone(UTC) if value.tzinfo else value
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"base64:{b64encode(value).decode()}"
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        is_map = value and all(isinstance(one, tuple) and len(one) == 2 for one in value)
+        if is_map:
+            return {str(name): plain(one) for name, one in value}
+        return [plain(one) for one in value]
+    return value
+
+
+def _text(value: Any) -> Any:
+    """Return a plain value as it stands in a cell."""
+    if value is None:
+        return "–"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={one}" for name, one in value.items())
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def converse(desk: SqlDesk, is_terminal: bool) -> None:
+    """Answer statements from stdin, each up to a semicolon, until it ends.
+
+    At a terminal lines can be edited, and are kept for the next time; an error ends nothing there.
+    """
+    from sprocket.base.errors import SprocketError
+
+    lines = _typed() if is_terminal else iter(sys.stdin)
+    for statement in statements(lines):
+        if statement.lower() in ("exit", "quit"):
+            break
+        try:
+            desk.answer(statement)
+        except SprocketError as error:
+            if not is_terminal:
+                raise
+            output.say(str(error))
+
+
+def statements(lines: Iterable[str]) -> Iterator[str]:
+    """Give the statements of some lines: each ends with a semicolon, the last one with the lines.
+
+    `exit` and `quit` need none.
+    """
+    text = ""
+    for line in lines:
+        text += line if line.endswith("\n") else f"{line}\n"
+        while (match := _STATEMENT.match(text)) is not None:
+            text = text[match.end() :].lstrip()
+            if match[1].strip():
+                yield match[1].strip()
+        if text.strip().lower() in ("exit", "quit"):
+            yield text.strip()
+            return
+    if text.strip():
+        yield text.strip()
+
+
+def _typed() -> Iterator[str]:
+    """Give the lines that are typed."""
+    try:
+        import readline
+    except ImportError:  # as on Windows: lines cannot be edited
+        readline = None  # type: ignore[assignment]
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    history = os.path.join(home, _HISTORY)
+    if readline is not None:
+        _remembered(readline, history)
+    is_first = True
+    try:
+        while True:
+            try:
+                line = input(PROMPT if is_first else MORE)
+            except EOFError:
+                sys.stdout.write("\n")
+                return
+            except KeyboardInterrupt:
+                sys.stdout.write("\n")
+                line = ";"
+            yield line
+            is_first = not line.strip() or line.rstrip().endswith(";")
+    finally:
+        if readline is not None:
+            _remember(readline, history)
+
+
+def _remembered(readline: Any, path: str) -> None:
+    with suppress(OSError):
+        readline.read_history_file(path)
+    readline.set_history_length(_HISTORY_LINES)
+
+
+def _remember(readline: Any, path: str) -> None:
+    from sprocket.base.disk import RealDisk
+    from sprocket.base.errors import StoreError
+
+    with suppress(OSError, StoreError):  # a history that cannot be kept harms nobody
+        RealDisk().make_folder(os.path.dirname(path))
+        readline.write_history_file(path)
