@@ -16,6 +16,7 @@ from sprocket.rocketmq.client.consumer import (
 )
 from sprocket.rocketmq.client.network import Client, PullResult, PullStatus
 from sprocket.rocketmq.client.producer import (
+    PackedBatch,
     Producer,
     SendResult,
     SendStatus,
@@ -38,6 +39,7 @@ __all__ = [
     "LitePullConsumer",
     "Message",
     "MessageQueue",
+    "PackedBatch",
     "Producer",
     "ProducerSettings",
     "PullResult",

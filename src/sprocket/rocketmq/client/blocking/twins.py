@@ -13,7 +13,7 @@ from sprocket.rocketmq.client.consumer import (
     PushOptions,
 )
 from sprocket.rocketmq.client.network import ClientOptions
-from sprocket.rocketmq.client.producer import Producer, Selector, SendResult
+from sprocket.rocketmq.client.producer import PackedBatch, Producer, Selector, SendResult
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.model.message import Message
@@ -66,6 +66,7 @@ class BlockingProducer(OpenedTwin[Producer]):
     send_oneway = calling(Producer.send_oneway)
     request = calling(Producer.request)
     drain = calling(Producer.drain)
+    queues = calling(Producer.queues)
     flush = calling(Producer.flush)
 
     def send_soon(
@@ -93,6 +94,23 @@ class BlockingProducer(OpenedTwin[Producer]):
                     selector=selector,
                     timeout_ms=timeout_ms,
                 )
+            )
+
+        return self._run.call(accept)
+
+    def send_packed(
+        self,
+        packed: PackedBatch,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> ThreadFuture[list[SendResult]]:
+        """Accept messages that are a batch body already; waits for room as `send_soon` does."""
+
+        async def accept() -> ThreadFuture[list[SendResult]]:
+            await self._awaited.drain()
+            return for_threads(
+                self._awaited.send_packed(packed, queue=queue, timeout_ms=timeout_ms)
             )
 
         return self._run.call(accept)

@@ -5,23 +5,26 @@ that wait, `send_request` speaks with the broker, `broker_faults` avoids one tha
 """
 
 from sprocket.rocketmq.client.producer.outgoing import (
+    PackedBatch,
     SendResult,
     SendStatus,
     check_group,
     check_topic,
     split_batch,
 )
-from sprocket.rocketmq.client.producer.place import Selector
+from sprocket.rocketmq.client.producer.place import Selector, queue_of_key
 from sprocket.rocketmq.client.producer.producer import Producer
 from sprocket.rocketmq.client.producer.requests import reply_to
 
 __all__ = [
+    "PackedBatch",
     "Producer",
     "Selector",
     "SendResult",
     "SendStatus",
     "check_group",
     "check_topic",
+    "queue_of_key",
     "reply_to",
     "split_batch",
 ]

@@ -78,6 +78,20 @@ class SendResult(Struct, frozen=True, gc=False):
 Reply: TypeAlias = asyncio.Future[SendResult] | asyncio.Future[list[SendResult]]
 
 
+class PackedBatch(Struct, frozen=True, gc=False):
+    """Messages of one topic whose batch body their sender has made itself.
+
+    Attributes:
+        topic: Where they go.
+        body: What `codec.record.batch.join` would make of them; each has a UNIQ_KEY of its own.
+        first_key: The UNIQ_KEY of the first, by which errors and the result name the batch.
+    """
+
+    topic: str
+    body: bytes
+    first_key: str
+
+
 class Outgoing(Struct, eq=False, gc=False):
     """One message, or one batch that its sender wants stored together, on its way.
 
@@ -235,6 +249,22 @@ def prepare_batch(
             f" split it to at most {settings.body_bytes_max} (setting body_bytes_max)"
         )
     return Outgoing(topic, joined, b"", 0, 0, born_at_ms, tuple(keys), True, True)
+
+
+def prepare_packed(packed: PackedBatch, born_at_ms: int, settings: ProducerSettings) -> Outgoing:
+    """Make a batch ready that is a body already.
+
+    Raises:
+        InvalidMessage: Its topic is no user's, or it is empty or exceeds `body_bytes_max`.
+    """
+    topic = check_topic(packed.topic)
+    if not packed.body or len(packed.body) > settings.body_bytes_max:
+        raise InvalidMessage(
+            f"a batch to {topic} has {len(packed.body)} bytes;"
+            f" expected 1 to {settings.body_bytes_max} (setting body_bytes_max)"
+        )
+    ids = (packed.first_key,)
+    return Outgoing(topic, packed.body, b"", 0, 0, born_at_ms, ids, True, True)
 
 
 def split_batch(

@@ -7,26 +7,34 @@ from typing import Self, Unpack, cast
 
 from msgspec import Struct
 
-from sprocket.base.errors import ClientBusy, ClientError, NotConnected, RequestTimeout
+from sprocket.base.errors import (
+    ClientBusy,
+    ClientError,
+    InvalidMessage,
+    NotConnected,
+    RequestTimeout,
+)
 from sprocket.rocketmq.client.network import Backoff, ClientInstance, ClientOptions, Lease, Where
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, probe
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import (
     Outgoing,
+    PackedBatch,
     SendResult,
     check_group,
     prepare,
     prepare_batch,
+    prepare_packed,
 )
 from sprocket.rocketmq.client.producer.place import Selector, place_of, queue_at
 from sprocket.rocketmq.client.producer.requests import Requests
 from sprocket.rocketmq.client.producer.send_lanes import TopicLanes
 from sprocket.rocketmq.client.producer.send_request import SendRequests
-from sprocket.rocketmq.client.producer.validation import check_message, check_timeout
+from sprocket.rocketmq.client.producer.validation import check_message, check_place, check_timeout
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.record import UniqueIds, ids
-from sprocket.rocketmq.errors import NoRoute, ReplyTimeout
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic, ReplyTimeout
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -190,11 +198,7 @@ class Producer:
             InvalidMessage: It breaks a rule and was not sent.
             ClientBusy: As many messages or bytes are unanswered as the settings allow.
         """
-        if self.is_full:
-            raise ClientBusy(
-                f"{self._unanswered} messages of {self._unanswered_bytes} bytes are unanswered;"
-                " await drain() before send_soon, or raise unanswered_messages_max"
-            )
+        self._refuse_if_full()
         return self._accept(self._prepared(message, sharding_key, queue, selector), timeout_ms)
 
     async def send_batch(
@@ -217,6 +221,50 @@ class Producer:
         one = prepare_batch(messages, parts.ids, now_ms, self._settings)
         one.place = place_of(messages[0], sharding_key, queue, selector)
         return await cast("asyncio.Future[list[SendResult]]", self._accept(one, timeout_ms))
+
+    def send_packed(
+        self,
+        packed: PackedBatch,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> "asyncio.Future[list[SendResult]]":
+        """Accept messages that are a batch body already; return a future of the first's result.
+
+        For senders of many messages at once, which make their bytes by columns. Nothing in the
+        body is looked at. Otherwise as `send_soon`; batches to one `queue` keep their order.
+
+        Raises:
+            InvalidMessage: As `send_batch`.
+            ClientBusy: As `send_soon`.
+        """
+        self._refuse_if_full()
+        now_ms = self._started().instance.clock.now_ms()
+        one = prepare_packed(packed, now_ms, self._settings)
+        check_place(None, queue, None)
+        if queue is not None and queue.topic != packed.topic:
+            raise InvalidMessage(f"queue {queue} is none of topic {packed.topic}")
+        one.place = queue
+        return cast("asyncio.Future[list[SendResult]]", self._accept(one, timeout_ms))
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic that take messages, in the order in which keys choose them.
+
+        Of one that does not exist yet, and that brokers would create, those that it will have.
+
+        Raises:
+            NoSuchTopic: It is not there; the text names the nearest that is.
+            NoRoute: No NameServer answered, or no queue takes messages.
+        """
+        routes = self._started().instance.routes
+        try:
+            await routes.find_for_sending(topic, self._settings.topic_queues)
+        except NoSuchTopic:
+            raise await routes.no_such(topic) from None
+        queues = routes.publish_queues(topic)
+        if not queues:
+            raise NoRoute(f"topic {topic} has no queue that takes messages")
+        return queues
 
     async def send_oneway(
         self,
@@ -311,6 +359,13 @@ class Producer:
         while self._unanswered:
             self._quiet.clear()
             await self._quiet.wait()
+
+    def _refuse_if_full(self) -> None:
+        if self.is_full:
+            raise ClientBusy(
+                f"{self._unanswered} messages of {self._unanswered_bytes} bytes are unanswered;"
+                " await drain() before sending on, or raise unanswered_messages_max"
+            )
 
     async def _room_within(self, timeout_ms: int | None) -> int:
         """Wait for room; return what is left of the time.

@@ -1,9 +1,11 @@
 """Many records at once, as columns: needs numpy, which the light install lacks.
 
-`columns` decodes what Spark and the queues need; `RecordBatch` is what queues and index take.
+`columns` decodes what Spark and the queues need; `RecordBatch` is what queues and index take;
+`batch_heads` makes what a batch send has beside bodies and properties.
 """
 
 from sprocket.rocketmq.codec.columns import columns
+from sprocket.rocketmq.codec.columns.batch_heads import HEAD_BYTES, LENGTH_BYTES, batch_heads
 from sprocket.rocketmq.codec.columns.columns import (
     Buffer,
     Ints,
@@ -17,6 +19,8 @@ from sprocket.rocketmq.codec.columns.columns import (
 from sprocket.rocketmq.codec.columns.record_batch import ByQueue, QueueRun, RecordBatch
 
 __all__ = [
+    "HEAD_BYTES",
+    "LENGTH_BYTES",
     "Buffer",
     "ByQueue",
     "Ints",
@@ -25,6 +29,7 @@ __all__ = [
     "RecordBatch",
     "Records",
     "Stop",
+    "batch_heads",
     "columns",
     "gather",
     "records",

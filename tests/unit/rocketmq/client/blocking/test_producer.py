@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import InvalidMessage, NotConnected
-from sprocket.rocketmq.client import ProducerSettings
+from sprocket.rocketmq.client import PackedBatch, ProducerSettings
 from sprocket.rocketmq.client.blocking import Producer
 from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.record.batch import join
 from sprocket.rocketmq.model.message import Message
 
 
@@ -22,6 +23,12 @@ def test_sends_of_every_kind(world: Any, names: str) -> None:
         assert [one.result(10).queue_offset for one in futures] == list(range(1, 21))
         batch = sender.send_batch([Message("t", b"a"), Message("t", b"b")], sharding_key="k")
         assert [one.queue_offset for one in batch] == [21, 22]
+        body = join([(0, b"c", b"UNIQ_KEY\x01K\x02")])
+        packed = [
+            sender.send_packed(PackedBatch("t", body, "K"), queue=batch[0].queue) for _ in range(9)
+        ]
+        assert [one.result(10)[0].queue_offset for one in packed] == list(range(23, 32))
+        assert sender.queues("t") == [batch[0].queue]
         sender.send_oneway(Message("t", b"last"))
         with pytest.raises(InvalidMessage):
             sender.send(Message("t", b""))

@@ -3,7 +3,8 @@
 import pytest
 
 from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client.producer.place import Selection, queue_of_key
+from sprocket.rocketmq.client.producer import queue_of_key
+from sprocket.rocketmq.client.producer.place import Selection
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue

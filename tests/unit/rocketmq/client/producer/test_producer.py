@@ -13,12 +13,14 @@ from sprocket.base.errors import (
     NotConnected,
     RequestTimeout,
 )
-from sprocket.rocketmq.client import ProducerSettings
+from sprocket.rocketmq.client import PackedBatch, ProducerSettings
 from sprocket.rocketmq.client.producer import Producer, SendStatus
 from sprocket.rocketmq.codec import headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
+from sprocket.rocketmq.codec.record import batch
 from sprocket.rocketmq.codec.record.record import decode
+from sprocket.rocketmq.errors import NoSuchTopic
 from sprocket.rocketmq.model.message import Message
 from sprocket.runtime.driver import Peer
 
@@ -127,6 +129,68 @@ def test_a_batch_is_one_request_with_a_result_for_each(world: Any) -> None:
         assert [one.queue_offset for one in results] == [0, 1]
         assert results[0].queue == results[1].queue
         assert results[0].message_id != results[1].message_id
+
+    world.run(main)
+
+
+def packed(*bodies: bytes, topic: str = "t") -> PackedBatch:
+    """Return messages as their sender has made a batch of them."""
+    parts = [(0, body, b"UNIQ_KEY\x01K%s\x02" % body) for body in bodies]
+    return PackedBatch(topic, batch.join(parts), f"K{bodies[0].decode()}")
+
+
+def test_batches_that_are_packed_already(world: Any) -> None:
+    """Many are under way at once; those to one queue are stored in their order."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 4
+        async with producer(world) as sender:
+            free = [sender.send_packed(packed(b"a", b"b")) for _ in range(3)]
+            kept = [
+                sender.send_packed(packed(b"%d" % n, b"+"), queue=world.queue(2)) for n in range(9)
+            ]
+            results = [await one for one in (*free, *kept)]
+        assert [one[0].message_id for one in results[:3]] == ["Ka"] * 3
+        assert [one[0].queue for one in results[3:]] == [world.queue(2)] * 9
+        stored = [one for one in world.cluster.bodies("t", 2) if one not in (b"a", b"b")]
+        assert stored == [one for n in range(9) for one in (b"%d" % n, b"+")]
+        assert sum(len(bodies) for _, bodies in world.cluster.sends) == 24
+
+    world.run(main)
+
+
+def test_packed_batches_that_are_refused(world: Any) -> None:
+    """Too long, empty, to a queue of another topic, or while too much is unanswered."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        async with producer(world, body_bytes_max=100, unanswered_messages_max=1) as sender:
+            with pytest.raises(InvalidMessage, match="expected 1 to 100"):
+                sender.send_packed(packed(b"x" * 100))
+            with pytest.raises(InvalidMessage, match="0 bytes"):
+                sender.send_packed(PackedBatch("t", b"", "K"))
+            with pytest.raises(InvalidMessage, match="none of topic"):
+                sender.send_packed(packed(b"a", topic="u"), queue=world.queue(0))
+            under_way = sender.send_packed(packed(b"a"))
+            with pytest.raises(ClientBusy):
+                sender.send_packed(packed(b"b"))
+            await under_way
+            assert sender.unanswered == 0
+
+    world.run(main)
+
+
+def test_the_queues_that_take_messages(world: Any) -> None:
+    """Those of the topic, or those that it will have; or an error that names the nearest."""
+
+    async def main() -> None:
+        world.cluster.topics["orders"] = 2
+        async with producer(world, topic_queues=3) as sender:
+            assert [one.queue_id for one in await sender.queues("orders")] == [0, 1]
+            assert [one.queue_id for one in await sender.queues("new")] == [0, 1, 2]
+            world.cluster.creates_topics = False
+            with pytest.raises(NoSuchTopic, match="did you mean orders"):
+                await sender.queues("order")
 
     world.run(main)
 
