@@ -1,7 +1,7 @@
 """The data source `rocketmq`: a store's folder as a DataFrame, topics as streams.
 
 `source` is what Spark calls, `plan` cuts a folder into slices, `scan` and `decode` turn each into
-Arrow batches; `live` and `stream` read topics over the wire.
+Arrow batches; `live` and `stream` read topics over the wire, `sink` writes to them.
 """
 
 from sprocket.spark.rocketmq.folder.known_topics import topics_of

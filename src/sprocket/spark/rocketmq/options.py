@@ -42,6 +42,8 @@ class Where(Flag):
     LIVE = LIVE_BATCH | LIVE_STREAM
     STREAM = DIRECTORY_STREAM | LIVE_STREAM
     BOTH = DIRECTORY | LIVE
+    SINK = auto()
+    WIRE = LIVE | SINK
 
 
 _CALLED = {
@@ -51,6 +53,7 @@ _CALLED = {
     Where.LIVE_BATCH: "spark.read of live topics",
     Where.LIVE_STREAM: "spark.readStream of live topics",
     Where.LIVE: "live topics",
+    Where.SINK: "writing to topics",
 }
 
 _OPTION = "option"
@@ -168,6 +171,8 @@ def _option(where: Where, name: str, read: Callable[[str], Any], default: Any, n
 _both = partial(_option, Where.BOTH)
 _of_directories = partial(_option, Where.DIRECTORY)
 _live = partial(_option, Where.LIVE)
+_wire = partial(_option, Where.WIRE)
+_of_sinks = partial(_option, Where.SINK)
 _streams = partial(_option, Where.STREAM)
 
 
@@ -176,24 +181,24 @@ class Options:
     """All options, read. Those of the other source have their defaults."""
 
     path: str = _of_directories("path", _path, "", "the store directory; what `load` is given")
-    name_server: str = _live(
+    name_server: str = _wire(
         "nameServer", str, "", "`host:port` of the NameServer, several with `;` between"
     )
-    tls: bool = _live(
+    tls: bool = _wire(
         "tls", _bool, False, "encrypt every connection; so does each of the files below"
     )
-    tls_trust_path: str = _live(
+    tls_trust_path: str = _wire(
         "tlsTrustPath",
         str,
         "",
         "PEM file of the authorities that servers must be signed by, on every machine that runs a "
         "task, as the other files; without it servers are not checked",
     )
-    tls_cert_path: str = _live(
+    tls_cert_path: str = _wire(
         "tlsCertPath", str, "", "PEM file of our own certificate, where one is asked for"
     )
-    tls_key_path: str = _live("tlsKeyPath", str, "", "PEM file of its key")
-    tls_key_password: str = _live("tlsKeyPassword", str, "", "of the key; Spark hides it in its UI")
+    tls_key_path: str = _wire("tlsKeyPath", str, "", "PEM file of its key")
+    tls_key_password: str = _wire("tlsKeyPassword", str, "", "of the key; Spark hides it in its UI")
     topics: tuple[str, ...] = _both(
         "subscribe", _names, (), "topics, commas between; a directory gives all without it"
     )
@@ -283,9 +288,47 @@ class Options:
         500,
         "wait between two tries; with 120 tries a minute in all",
     )
-    pull_timeout_ms: int = _live("pullTimeoutMs", _count, 10_000, "how long one request may take")
+    pull_timeout_ms: int = _wire("pullTimeoutMs", _count, 10_000, "how long one request may take")
     pull_count_max: int = _live(
         "pullBatchSize", _count, 1024, "messages asked for at once; a broker may give fewer"
+    )
+    target_topic: str = _of_sinks("topic", str, "", "the topic of all rows, whatever a column says")
+    key_column: str = _of_sinks(
+        "keyColumn",
+        str,
+        "",
+        "column whose value makes the unique key of a row, the same whenever it is written",
+    )
+    app_id: str = _of_sinks(
+        "txnAppId",
+        str,
+        "",
+        "name of what is written: repeats of it have the same unique keys; by default the query of "
+        "a stream, and each write of a DataFrame is its own",
+    )
+    app_version: str = _of_sinks(
+        "txnVersion",
+        str,
+        "",
+        "with `txnAppId`, the number of a batch, as `foreachBatch` gives it; streams know theirs",
+    )
+    messages_per_second_max: int = _of_sinks(
+        "maxMessagesPerSecond",
+        _count,
+        0,
+        "for the whole write, divided by the tasks that run at a time; no limit without it",
+    )
+    tasks_at_once: int = _of_sinks(
+        "concurrentTasks", _count, 0, "how many these are, where Spark's settings do not say"
+    )
+    send_timeout_ms: int = _of_sinks(
+        "sendTimeoutMs",
+        _count,
+        60_000,
+        "how long a message is tried; a broker may be started again meanwhile",
+    )
+    message_bytes_max: int = _of_sinks(
+        "maxMessageBytes", _bytes, 4 * MIB, "refuse a longer body; brokers have a limit, too"
     )
 
 
@@ -293,7 +336,10 @@ OPTIONS: dict[str, Option] = {
     field.metadata[_OPTION].name: field.metadata[_OPTION] for field in dataclasses.fields(Options)
 }
 ALIASES = {"topic": "subscribe"}
-"""Names that the old connector had, in lower case."""
+"""Names that the old connector had, in lower case; a sink's `topic` is its own."""
+
+_OF_SPARK = frozenset({"checkpointlocation"})
+"""What Spark gives a sink beside its own options."""
 
 
 def read_directory(given: Mapping[str, str], *, is_stream: bool = False) -> Options:
@@ -332,13 +378,28 @@ def is_live(given: Mapping[str, str]) -> bool:
     return "nameserver" in {name.lower() for name in given}
 
 
+def read_sink(given: Mapping[str, str]) -> Options:
+    """Read the options of `df.write` and `df.writeStream` with `.format("rocketmq")`.
+
+    Raises:
+        SettingsError: One is unknown, unreadable, missing, or belongs to a source.
+    """
+    options = _read(given, Where.SINK)
+    if not options.name_server:
+        raise SettingsError("say where the cluster is: .option('nameServer', 'host:port')")
+    return options
+
+
 def _read(given: Mapping[str, str], where: Where) -> Options:
     values: dict[str, Any] = {}
     declared = {
         field.metadata[_OPTION].name.lower(): field for field in dataclasses.fields(Options)
     }
     for lower, text in given.items():
-        field = declared.get(ALIASES.get(lower.lower(), lower.lower()))
+        if where is Where.SINK and lower.lower() in _OF_SPARK:
+            continue
+        known = lower.lower() if where is Where.SINK else ALIASES.get(lower.lower(), lower.lower())
+        field = declared.get(known)
         if field is None:
             meant = hint(lower, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
             raise SettingsError(f"unknown option {lower!r}{meant}")

@@ -40,3 +40,15 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         from sprocket.spark.rocketmq.live.stream import LiveReader
 
         return LiveReader(schema, option_table.read_live(self.options))
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        """Return the writer of a DataFrame to live topics."""
+        from sprocket.spark.rocketmq.sink.writer import BatchWriter
+
+        return BatchWriter(schema, option_table.read_sink(self.options), overwrite=overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
+        """Return the writer of a stream to live topics."""
+        from sprocket.spark.rocketmq.sink.writer import StreamWriter
+
+        return StreamWriter(schema, option_table.read_sink(self.options), overwrite=overwrite)

@@ -13,6 +13,7 @@ from sprocket.spark.rocketmq.options import (
     Mode,
     read_directory,
     read_live,
+    read_sink,
 )
 
 LIVE = {"nameserver": "127.0.0.1:9876", "subscribe": "orders"}
@@ -129,7 +130,8 @@ def test_the_guide_lists_every_option() -> None:
     text = guide.read_text(encoding="utf-8")
     listed = dict(
         re.findall(
-            r"^\| `([\w.]+)` \| (?:both|directory|live|stream|directory stream) \|.*\| (.+) \|$",
+            r"^\| `([\w.]+)` \| "
+            r"(?:both|directory|live|live, sink|sink|stream|directory stream) \|.*\| (.+) \|$",
             text,
             re.M,
         )
@@ -153,3 +155,20 @@ def test_tls_of_the_stream() -> None:
     assert (found.tls, files) == (True, ("ca", "c", "k", "p"))
     with pytest.raises(SettingsError, match="does not go with"):
         read_directory({"path": "/s", "tls": "true"})
+
+
+def test_options_of_a_sink() -> None:
+    """`topic` is its own there; what Spark adds is let pass, and what a source has is refused."""
+    given = {"nameserver": "n:1", "checkpointlocation": "/c"}
+    options = read_sink({**given, "topic": "orders", "maxmessagespersecond": "100"})
+    assert (options.target_topic, options.topics) == ("orders", ())
+    assert options.messages_per_second_max == 100
+    for wrong, said in (
+        ({**given, "subscribe": "orders"}, "'subscribe' does not go with writing to topics"),
+        ({"topic": "orders"}, "say where the cluster is"),
+        ({**given, "topics": "orders"}, "unknown option 'topics'; did you mean topic"),
+    ):
+        with pytest.raises(SettingsError, match=said):
+            read_sink(wrong)
+    with pytest.raises(SettingsError, match="'txnAppId' does not go with"):
+        read_live(LIVE | {"txnappid": "a"})

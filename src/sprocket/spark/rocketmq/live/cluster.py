@@ -109,8 +109,8 @@ class Live:
             cluster.close()
 
 
-def open_live(options: Options) -> Live:
-    """Return the cluster that the options name; connections are opened when they are needed.
+def client_settings(options: Options) -> ClientSettings:
+    """Return how a client reaches the cluster of the options.
 
     Raises:
         SettingsError: A file for TLS cannot be used.
@@ -124,11 +124,20 @@ def open_live(options: Options) -> Live:
             key_password=options.tls_key_password,
         )
     timeout_ms = options.pull_timeout_ms
-    client = ClientSettings(
+    return ClientSettings(
         tls=tls,
         request_timeout_ms=timeout_ms,
         connect_timeout_ms=min(timeout_ms, _CONNECT_MS_MAX),
     )
+
+
+def open_live(options: Options) -> Live:
+    """Return the cluster that the options name; connections are opened when they are needed.
+
+    Raises:
+        SettingsError: A file for TLS cannot be used.
+    """
+    client = client_settings(options)
 
     def connect() -> Puller:
         # It asks once: how often to ask again is for `Live` to say.
