@@ -2,11 +2,13 @@
 
 import json
 import lzma
+import zlib
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 from pyspark.sql import types
 from tests.recorded import unpack_archive
@@ -16,7 +18,7 @@ from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.columns import Records, records, walk
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import NoRoute
-from sprocket.rocketmq.model.message import NewRecord, StoredMessage
+from sprocket.rocketmq.model.message import COMPRESSED, NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.options import Options, read_directory
 from sprocket.spark.rocketmq.rows.batches import column_names
@@ -167,7 +169,10 @@ def expected(case: str) -> list[dict[str, Any]]:
 
 
 _text = st.text(st.characters(exclude_characters="\x02", exclude_categories=["Cs"]), min_size=1)
-_names = st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "größe"]) | st.text("abc", min_size=1)
+_names = st.sampled_from(
+    ["TAGS", "KEYS", "UNIQ_KEY", "a", "größe", "TAGS\0", "CONSUMER_A", "CONSUMER_B"]
+) | st.text("abc", min_size=1)
+"""Some differ in their length alone, or behind the first eight bytes alone."""
 
 
 @st.composite
@@ -182,30 +187,60 @@ def property_strings(draw: st.DrawFn) -> bytes:
     return closed if draw(st.booleans()) else closed[:-1]
 
 
+_new_records = st.builds(
+    NewRecord,
+    st.sampled_from(["a", "orders", "ü" * 70, "t" * 200, "", "%RETRY%g"]),
+    st.integers(-(2**31), 2**31 - 1),
+    st.binary(max_size=40),
+    property_strings(),
+    born_host=st.sampled_from([NARROW, WIDE]),
+    store_host=st.sampled_from([NARROW, WIDE]),
+    flag=st.integers(-5, 5),
+    sys_flag=st.sampled_from([0, 1, 4, 8, 12, 0x700]),
+    born_at_ms=st.sampled_from([0, -1, 1_700_000_000_000, 2**63 - 1]),
+    reconsume_times=st.integers(0, 3),
+    prepared_transaction_offset=st.integers(-1, 2**62),
+)
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> bytes:
     """Draw records back to back, of both versions, with hosts of both widths."""
     data = b""
     for _ in range(draw(st.integers(1, 8))):
-        new = NewRecord(
-            draw(st.sampled_from(["a", "orders", "ü" * 70, "t" * 200, ""])),
-            draw(st.integers(-(2**31), 2**31 - 1)),
-            draw(st.binary(max_size=40)),
-            draw(property_strings()),
-            born_host=draw(st.sampled_from([NARROW, WIDE])),
-            store_host=draw(st.sampled_from([NARROW, WIDE])),
-            flag=draw(st.integers(-5, 5)),
-            sys_flag=draw(st.sampled_from([0, 1, 4, 8, 12, 0x700])),
-            born_at_ms=draw(st.sampled_from([0, -1, 1_700_000_000_000, 2**63 - 1])),
-            reconsume_times=draw(st.integers(0, 3)),
-            prepared_transaction_offset=draw(st.integers(-1, 2**62)),
-        )
         data += record.encode(
-            new,
+            draw(_new_records),
             queue_offset=draw(st.integers(0, 2**62)),
             physical_offset=len(data),
             stored_at_ms=1_700_000_000_123,
             crc_tail=draw(st.booleans()),
+        )
+    return data
+
+
+@st.composite
+def similar_logs(draw: st.DrawFn) -> bytes:
+    """Draw records of one kind or of a few, in any order, bodies packed or not.
+
+    Most of a log is like that; what is made of many records at once has shorter ways for it.
+    """
+    kinds = draw(st.lists(_new_records, min_size=1, max_size=3))
+    bodies = draw(st.lists(st.binary(max_size=40), min_size=1, max_size=3))
+    crc_tail = draw(st.booleans())
+    data = b""
+    for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=90))):
+        body = bodies[number % len(bodies)]
+        packed = kind.sys_flag & COMPRESSED and number % 3
+        data += record.encode(
+            msgspec.structs.replace(
+                kind,
+                body=zlib.compress(body) if packed else body,
+                sys_flag=kind.sys_flag if packed else kind.sys_flag & ~COMPRESSED,
+            ),
+            queue_offset=number,
+            physical_offset=len(data),
+            stored_at_ms=1_700_000_000_123 + number,
+            crc_tail=crc_tail,
         )
     return data
 

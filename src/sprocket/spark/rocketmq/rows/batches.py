@@ -14,7 +14,7 @@ from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED, unpacked
 from sprocket.spark.rocketmq.options import Mode, Options
 from sprocket.spark.rocketmq.rows.columns import COLUMNS, VIEWS, RecordRows
-from sprocket.spark.rocketmq.rows.decode import cut
+from sprocket.spark.rocketmq.rows.decode import cut, numbers
 
 BATCH_BYTES_MAX = 16 * MIB
 """Unpacked bodies per batch; Arrow's offsets have 32 bits and the JVM holds several batches."""
@@ -195,12 +195,12 @@ class Batches:
         part = records.part(first, stop)
         bodies = None
         if unpacked:
-            numbers = np.array(sorted(unpacked)) - first
+            places = np.array(sorted(unpacked))
             order = np.arange(len(part))
-            order[numbers] = len(part) + np.arange(len(numbers))
+            order[places - first] = len(part) + np.arange(len(places))
             plain = cut(part.data, part.body_start, part.body_end)
-            loose = pa.array([unpacked[number + first] for number in numbers.tolist()], pa.binary())
-            bodies = pa.concat_arrays([plain, loose]).take(pa.array(order))
+            loose = pa.array([unpacked[number] for number in places.tolist()], pa.binary())
+            bodies = pa.concat_arrays([plain, loose]).take(numbers(order, pa.int64()))
         texts = {number - first: text for number, text in corruption.items() if first <= number}
         if damaged and self._options.mode is Mode.DROPMALFORMED:
             keep = np.array([number not in damaged for number in range(first, stop)])

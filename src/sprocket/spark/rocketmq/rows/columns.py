@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sprocket.rocketmq.codec.columns import Ints, Mask, Records, gather
+from sprocket.rocketmq.codec.columns import Ints, Mask, Records, are_same, gather
 from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.codec.record_layout import (
     BORN_HOST_AT,
@@ -18,16 +18,13 @@ from sprocket.rocketmq.codec.record_layout import (
     PHYSICAL_OFFSET_AT,
 )
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from sprocket.spark.rocketmq.rows.decode import cut, topics
+from sprocket.spark.rocketmq.rows.decode import cut, in_hex, numbers, of_width, repeated, topics
 from sprocket.spark.rocketmq.rows.properties import Properties
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999, which is what Spark and Python can show."""
-_HEX = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.uint8).reshape(
-    -1, 2
-)
-_TRANSACTIONS = pa.array(["none", "prepared", "commit", "rollback"])
+_TRANSACTIONS = ["none", "prepared", "commit", "rollback"]
 """By bits 2 and 3 of the system flag."""
 
 
@@ -82,7 +79,7 @@ class RecordRows:
             flag, lambda size, chosen: _hosts(self.records.data, size, start[chosen])
         )
 
-    def _by_width(self, flag: int, make: Callable[[int, Mask], Any]) -> Any:
+    def _by_width(self, flag: int, make: Callable[[int, Mask | slice], Any]) -> Any:
         """Return what `make` gives for the hosts of either width, in the order of the records.
 
         Args:
@@ -90,20 +87,28 @@ class RecordRows:
             make: Gets the bytes of a host, and which records have one of so many.
         """
         wide = self.records.is_wide(flag)
-        narrow = make(HOST_V4_BYTES, ~wide)
         if not wide.any():
-            return narrow
+            return make(HOST_V4_BYTES, slice(None))
+        narrow = make(HOST_V4_BYTES, ~wide)
         both = pa.concat_arrays([narrow, make(HOST_V6_BYTES, wide)])
         order = np.where(wide, len(narrow) + np.cumsum(wide) - 1, np.cumsum(~wide) - 1)
-        return both.take(pa.array(order))
+        return both.take(numbers(order, pa.int64()))
 
     def message_ids(self) -> Any:
         """Return what users know the messages by: the producer's unique key, else the offset id."""
         unique = self.properties.value(properties.UNIQ_KEY)
         return pc.coalesce(unique, self.offset_ids) if unique.null_count else unique
 
+    def broker_names(self) -> Any:
+        """Return the broker's name for each record, null if it is not known."""
+        count = len(self.records)
+        known = self.broker_name
+        return repeated(known, count) if known else pa.nulls(count, pa.string())
+
     def corruption_texts(self) -> Any:
         """Return what is wrong with each record, null for nothing."""
+        if not self.corruption:
+            return pa.nulls(len(self.records), pa.string())
         texts = [self.corruption.get(number) for number in range(len(self.records))]
         return pa.array(texts, pa.string())
 
@@ -125,7 +130,8 @@ class SourceColumn:
 
 def _number(kind: str, name: str, note: str) -> SourceColumn:
     """Return a column that is a field of the records' header."""
-    return SourceColumn(kind, lambda rows: pa.array(rows.records.number(name)), note)
+    stored = {"int": pa.int32(), "bigint": pa.int64()}[kind]
+    return SourceColumn(kind, lambda rows: numbers(rows.records.number(name), stored), note)
 
 
 COLUMNS: dict[str, SourceColumn] = {
@@ -155,7 +161,7 @@ COLUMNS: dict[str, SourceColumn] = {
     ),
     "brokerName": SourceColumn(
         "string",
-        lambda rows: pa.repeat(pa.scalar(rows.broker_name or None, pa.string()), len(rows.records)),
+        RecordRows.broker_names,
         "null when a directory is read",
     ),
     "bornHost": SourceColumn(
@@ -179,9 +185,7 @@ COLUMNS: dict[str, SourceColumn] = {
     ),
     "transactionState": SourceColumn(
         "string",
-        lambda rows: _TRANSACTIONS.take(
-            pa.array((rows.records.number("sys_flag") & TRANSACTION_MASK) >> 2)
-        ),
+        lambda rows: _transactions(rows.records.number("sys_flag")),
         "`none`, `prepared`, `commit` or `rollback`",
     ),
     "physicalOffset": _number("bigint", "physical_offset", "bytes from the log's beginning"),
@@ -207,18 +211,30 @@ VIEWS = {"full": FULL, "meta": META, "raw": RAW}
 """Columns by `view`: everything, what costs little, or the stored bytes."""
 
 
+def _transactions(sys_flag: Any) -> Any:
+    """Return what each record is of a transaction."""
+    states = (sys_flag & TRANSACTION_MASK) >> 2
+    if not states.any():
+        return repeated(_TRANSACTIONS[0], len(states))
+    return pa.array(_TRANSACTIONS).take(numbers(states, pa.int32()))
+
+
 def _times(at_ms: Ints) -> Any:
     """Return milliseconds since 1970 as timestamps, null where Spark could not show the year."""
     odd = (at_ms < _FIRST_MS) | (at_ms > _LAST_MS)
     if odd.any():
-        return pa.array(np.where(odd, 0, at_ms) * 1000, pa.int64(), mask=odd).cast(_TIMESTAMP)
-    return pa.array(at_ms * 1000).cast(_TIMESTAMP)
+        return numbers(np.where(odd, 0, at_ms) * 1000, _TIMESTAMP, is_known=~odd)
+    return numbers(at_ms * 1000, _TIMESTAMP)
 
 
 def _hosts(data: Any, size: int, start: Ints) -> Any:
     """Return the addresses of `size` bytes as text; each distinct one is written out once."""
-    raw = gather(data, f"V{size}", start).tobytes()
-    stored = pa.Array.from_buffers(pa.binary(size), len(start), [None, pa.py_buffer(raw)])
+    hosts = gather(data, f"V{size}", start)
+    if len(hosts) and are_same(hosts):
+        return repeated(ids.host_text(bytes(hosts[0])), len(hosts))
+    stored = pa.Array.from_buffers(
+        pa.binary(size), len(start), [None, pa.py_buffer(hosts.tobytes())]
+    )
     coded = stored.dictionary_encode()
     texts = [ids.host_text(host) for host in coded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(coded.indices)
@@ -226,12 +242,6 @@ def _hosts(data: Any, size: int, start: Ints) -> Any:
 
 def _offset_ids(data: Any, host_size: int, host: Ints, place: Ints) -> Any:
     """Return host and physical offset in hex; `host` and `place` say where they lie."""
-    count, size = len(host), host_size + 8
-    raw = np.empty((count, size), np.uint8)
-    raw[:, :host_size] = (
-        gather(data, f"V{host_size}", host).view(np.uint8).reshape(count, host_size)
-    )
-    raw[:, host_size:] = gather(data, "V8", place).view(np.uint8).reshape(count, 8)
-    offsets = np.arange(count + 1, dtype=np.int32) * (2 * size)
-    texts = [None, pa.py_buffer(offsets), pa.py_buffer(_HEX[raw].tobytes())]
-    return pa.Array.from_buffers(pa.string(), count, texts)
+    words = [gather(data, ">u4", host + at) for at in range(0, host_size, 4)]
+    words += [gather(data, ">u4", place + at) for at in (0, 4)]
+    return of_width(in_hex(words), 8 * len(words), len(host))

@@ -1,30 +1,111 @@
-"""Pieces of a buffer of records as Arrow arrays, cut out by columns and never one by one."""
+"""Pieces of a buffer of records as Arrow arrays, cut out by columns and never one by one.
 
+Arrays are made from buffers: `pa.array` would ask whether it is given something of pandas, and for
+that import pandas, which takes a worker 0.3 s.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sprocket.rocketmq.codec.columns import Buffer, Ints, Records
+from sprocket.rocketmq.codec.columns import Buffer, Ints, Mask, Records
 
 
-def cut(data: Buffer, start: Ints, end: Ints) -> Any:
+def cut(data: Buffer | pa.Buffer, start: Ints, end: Ints) -> Any:
     """Return `data[start[i]:end[i]]` for every i as a binary Arrow array, by one copy.
 
     Every second piece of the buffer is wanted; Arrow takes them at the speed of memory.
     """
     count = len(start)
-    offsets = np.empty(2 * count, np.int32)
-    offsets[0::2] = start
+    offsets = np.empty(max(2 * count, 1), np.int32)
+    offsets[0:-1:2] = start
     offsets[1::2] = end
-    if not count:
-        return pa.array([], pa.binary())
-    every = pa.Array.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
-    return every.take(pa.array(np.arange(0, 2 * count - 1, 2, dtype=np.int32)))
+    pieces = max(2 * count - 1, 0)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    every = pa.Array.from_buffers(pa.binary(), pieces, buffers)
+    return every.take(numbers(np.arange(0, pieces, 2, dtype=np.int32), pa.int32()))
+
+
+def numbers(values: Any, kind: Any, *, is_known: Mask | None = None) -> Any:
+    """Return a numpy array, which lies in one piece, as an Arrow array without copying it.
+
+    Args:
+        values: As wide as what `kind` stores.
+        kind: The Arrow type.
+        is_known: Which are not null.
+    """
+    nulls = None
+    if is_known is not None:
+        nulls = pa.py_buffer(np.packbits(is_known, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [nulls, pa.py_buffer(values)])
+
+
+def of_width(values: Any, width: int, count: int) -> Any:
+    """Return texts that are equally long and lie one behind the other, as a buffer."""
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
+def repeated(text: str, count: int) -> Any:
+    """Return so many times one text."""
+    stored = text.encode()
+    return of_width(stored * count, len(stored), count)
 
 
 def topics(records: Records) -> Any:
     """Return the topic of each record as text."""
-    return pa.array(records.topic_names, pa.string()).take(pa.array(records.topic_number))
+    if len(records.topic_names) == 1:
+        return repeated(records.topic_names[0], len(records))
+    names = pa.array(records.topic_names, pa.string())
+    return names.take(numbers(records.topic_number, pa.int64()))
+
+
+def is_ascii(data: Any) -> bool:
+    """Tell whether an array of bytes has none beyond 0x7F, so that all of it is UTF-8."""
+    return not len(data) or int(data.max()) < 0x80
+
+
+def text(stored: Any, *, is_sure: bool = False) -> Any:
+    """Return a binary Arrow array as text; what is not UTF-8 becomes U+FFFD, as in Java.
+
+    Args:
+        stored: The values.
+        is_sure: They are known to be UTF-8, and nobody looks.
+    """
+    if is_sure:
+        return pa.Array.from_buffers(
+            pa.string(), len(stored), stored.buffers(), stored.null_count, stored.offset
+        )
+    try:
+        return stored.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([value.decode("utf-8", "replace") for value in stored.to_pylist()])
+
+
+def in_hex(words: Sequence[Any]) -> Any:
+    """Return rows of words in hex, in capitals: an array of bytes, one row behind the other.
+
+    Args:
+        words: For each word of a row the numbers of 32 bits of all rows.
+    """
+    digits = np.empty((len(words[0]), len(words)), np.uint64)
+    for number, word in enumerate(words):
+        digits[:, number] = word
+    for shift, mask in _SPREAD:  # the eight digits of a word become bytes of their own
+        digits = (digits << shift | digits) & mask
+    beyond_9 = (digits + _SIXES) >> np.uint64(4) & _ONES
+    return (digits + _ZEROS + beyond_9 * _TO_LETTERS).astype(">u8")
+
+
+_SPREAD = [
+    (np.uint64(16), np.uint64(0x0000FFFF0000FFFF)),
+    (np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),
+    (np.uint64(4), np.uint64(0x0F0F0F0F0F0F0F0F)),
+]
+_ONES = np.uint64(0x0101010101010101)
+_SIXES = np.uint64(6) * _ONES
+_ZEROS = np.uint64(ord("0")) * _ONES
+_TO_LETTERS = np.uint64(ord("A") - ord("9") - 1)

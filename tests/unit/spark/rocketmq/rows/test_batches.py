@@ -4,13 +4,25 @@ import zlib
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql.types import StructType
-from tests.unit.spark.samples import directory, encoded, found, plain_rows, schema
+from tests.unit.spark.samples import (
+    directory,
+    encoded,
+    found,
+    plain,
+    plain_rows,
+    row_of,
+    schema,
+    similar_logs,
+)
 
 from sprocket.base.errors import CorruptRecord, SettingsError
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark.rocketmq.rows import batches as module
 from sprocket.spark.rocketmq.rows.batches import Batches, column_names, spark_schema
+from sprocket.spark.rocketmq.rows.columns import FULL
 
 
 def rows(data: bytes, **given: str) -> list[dict[str, Any]]:
@@ -118,3 +130,27 @@ def test_long_slices_are_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> No
     options = directory(columns="queueOffset")
     made = list(Batches(schema(options), options).of(found(encoded(5)), "here"))
     assert [batch.num_rows for batch in made] == [2, 2, 1]
+
+
+@pytest.mark.slow
+@given(similar_logs(), st.permutations(FULL), st.integers(1, len(FULL)), st.integers(1, 100))
+@settings(max_examples=60, deadline=None)
+def test_rows_are_those_of_the_plain_decoder(
+    data: bytes, names: list[str], count: int, rows_max: int
+) -> None:
+    """Any columns in any order, of records that are alike and of odd ones, in batches of any size.
+
+    Bodies are unpacked; what is in no queue of a user's topic is left out.
+    """
+    options = directory(columns=",".join(names[:count]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BATCH_ROWS_MAX", rows_max)
+        made = list(Batches(schema(options), options).of(found(data), "here"))
+    wanted = []
+    for message in plain(data):
+        if not message.sys_flag & 4 and not is_internal_topic(message.topic):
+            row = {**row_of(message), "body": message.body}
+            row["bornTimestamp"] = row["bornTimestamp"] if row["bornTimestamp"] < 2**62 else None
+            wanted.append({name: row[name] for name in names[:count]})
+    assert plain_rows(made) == wanted
+    assert all(batch.num_rows <= rows_max for batch in made)
