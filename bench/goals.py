@@ -122,34 +122,32 @@ def compare(medians: Mapping[Key, Figures]) -> list[Goal]:
             continue
         name = f"{row} {flush}"
         goals += [
-            _at_most(
-                f"{name}: CPU", ours.cpu_us_per_message / theirs.cpu_us_per_message, limit.cpu
-            ),
-            _at_least(
+            at_most(f"{name}: CPU", ours.cpu_us_per_message / theirs.cpu_us_per_message, limit.cpu),
+            at_least(
                 f"{name}: messages/s", ours.messages_per_s / theirs.messages_per_s, limit.rate
             ),
         ]
         if limit.p99 is not None:
-            goals.append(_at_most(f"{name}: p99", ours.p99_ms / theirs.p99_ms, limit.p99))
+            goals.append(at_most(f"{name}: p99", ours.p99_ms / theirs.p99_ms, limit.p99))
     for row, ratio in SYNC_AGAINST_ASYNC.items():
         ours = medians.get(Key(row=row, flush=SYNC, broker=OURS))
         theirs = medians.get(Key(row=row, flush=ASYNC, broker=THEIRS))
         if ours is not None and theirs is not None:
             found = ours.messages_per_s / theirs.messages_per_s
-            goals.append(_at_least(f"{row} sync to their async: messages/s", found, ratio))
+            goals.append(at_least(f"{row} sync to their async: messages/s", found, ratio))
     return goals
 
 
 def anonymous_memory(flush: str, mib: float) -> Goal:
     """Hold what our broker has of memory that is no file's against its limit."""
-    return _at_most(f"{flush}: anonymous memory, MiB", mib, ANONYMOUS_MIB_MAX)
+    return at_most(f"{flush}: anonymous memory, MiB", mib, ANONYMOUS_MIB_MAX)
 
 
 def ready(*, empty_seconds: float, killed_seconds: float) -> list[Goal]:
     """Hold the times from the start of our process to its line `ready` against their limits."""
     return [
-        _at_most("ready on an empty store, s", empty_seconds, EMPTY_READY_SECONDS_MAX),
-        _at_most("ready after 1 GiB and a kill, s", killed_seconds, KILLED_READY_SECONDS_MAX),
+        at_most("ready on an empty store, s", empty_seconds, EMPTY_READY_SECONDS_MAX),
+        at_most("ready after 1 GiB and a kill, s", killed_seconds, KILLED_READY_SECONDS_MAX),
     ]
 
 
@@ -158,16 +156,18 @@ def clients(
 ) -> list[Goal]:
     """Hold the Python client against its limits, its sync sends against Java's."""
     return [
-        _at_most("sync send: p50, ratio to Java's", p50_us / java_p50_us, CLIENT_P50_RATIO_MAX),
-        _at_most("async send: client CPU, µs/message", send_cpu_us, CLIENT_SEND_CPU_US_MAX),
-        _at_least("async send: messages/s", send_rate, CLIENT_SEND_RATE_MIN),
-        _at_most("push consumer: CPU, µs/message", push_cpu_us, CLIENT_PUSH_CPU_US_MAX),
+        at_most("sync send: p50, ratio to Java's", p50_us / java_p50_us, CLIENT_P50_RATIO_MAX),
+        at_most("async send: client CPU, µs/message", send_cpu_us, CLIENT_SEND_CPU_US_MAX),
+        at_least("async send: messages/s", send_rate, CLIENT_SEND_RATE_MIN),
+        at_most("push consumer: CPU, µs/message", push_cpu_us, CLIENT_PUSH_CPU_US_MAX),
     ]
 
 
-def _at_most(what: str, figure: float, limit: float) -> Goal:
+def at_most(what: str, figure: float, limit: float) -> Goal:
+    """Return a figure that may have a limit at most."""
     return Goal(what=what, figure=figure, limit=limit, is_at_most=True)
 
 
-def _at_least(what: str, figure: float, limit: float) -> Goal:
+def at_least(what: str, figure: float, limit: float) -> Goal:
+    """Return a figure that must have a limit at least."""
     return Goal(what=what, figure=figure, limit=limit, is_at_most=False)

@@ -1,6 +1,6 @@
 # The store by itself, compared with its goals; needs a quiet machine.
 
-.PHONY: bench bench-alternation
+.PHONY: bench bench-alternation bench-spark
 
 bench: $(STAMP) ## figures of the store and the broker for tests, and their goals (a few minutes, 6 GB of disk, all removed)
 	@code=0; for part in fixture descriptors tables store slow_disk opening; do \
@@ -11,3 +11,6 @@ OLD ?= HEAD
 
 bench-alternation: $(STAMP) ## this folder against the commit OLD, in turns under the load of bench-rocketmq (10 minutes); 1 if a row is slower
 	@$(BIN)/python -m bench.alternation $(OLD)
+
+bench-spark: $(STAMP) ## figures of the pipeline on Spark, and their goals (3 minutes, Java 17, 4 GB of disk, all removed)
+	@$(BIN)/python -m bench.spark

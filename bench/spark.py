@@ -1,0 +1,216 @@
+"""The pipeline on Spark beside what Spark itself can carry: `python -m bench.spark`.
+
+What each figure stands for: `bench/README.md`. Rows are functions, all named in `ROWS`; in each
+round every one runs once, and beside it, as the ceiling, a query that only sends the rows of such
+a store again and again. A goal is a ratio to that ceiling in the same run, or a limit of its own.
+
+Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not run.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.goals import Goal, at_least, at_most
+from bench.spark_resent import FORMAT as RESENT
+from bench.spark_resent import ResentSource
+
+from bench import spark_samples
+from sprocket.base.errors import StoreError
+
+ROUNDS = 5
+RESULTS = Path("build/bench-spark.json")
+PLAN_SECONDS_MAX = 3.0
+PLAN_MIB_MAX = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What the rows work with: a session, the stores by the size of a body, a folder for output."""
+
+    spark: Any
+    stores: dict[int, spark_samples.Store]
+    folder: Path
+
+    def log(self, body_bytes: int, source: str = "rocketmq", **options: str) -> Any:
+        """Return the DataFrame of the store with such bodies."""
+        reader = self.spark.read.format(source).options(**options)
+        return reader.load(self.stores[body_bytes].folder)
+
+    def count(self, body_bytes: int, **options: str) -> None:
+        """Count the rows of a store, every column of which Spark is sent."""
+        found, wanted = self.log(body_bytes, **options).count(), self.stores[body_bytes].count
+        if found != wanted:
+            raise BenchError(f"{found} rows, there are {wanted} messages")
+
+
+class BenchError(Exception):
+    """What was measured is not what should have been."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure: what is done with the store whose bodies have so many bytes.
+
+    Args:
+        name: What it is, without the size of the bodies.
+        body_bytes: Which store.
+        run: Does it once; raises BenchError if the result is wrong.
+        ratio: Bytes of the log per second to those of the ceiling, at least; None for no goal.
+    """
+
+    name: str
+    body_bytes: int
+    run: Callable[[Bench, int], None]
+    ratio: float | None = None
+
+    def __str__(self) -> str:
+        """Name it whole."""
+        size = "1 KiB" if self.body_bytes == 1024 else f"{self.body_bytes} B"
+        return f"{self.name}, {size}"
+
+
+def _all_columns(bench: Bench, body_bytes: int) -> None:
+    bench.count(body_bytes)
+
+
+def _metadata(bench: Bench, body_bytes: int) -> None:
+    bench.count(body_bytes, view="meta")
+
+
+def _parquet(bench: Bench, body_bytes: int) -> None:
+    target = str(bench.folder / "parquet")
+    frame = bench.log(body_bytes).write.option("compression", "zstd")
+    frame.mode("overwrite").parquet(target)
+
+
+ROWS = (
+    Row("all columns", 1024, _all_columns, 0.6),
+    Row("all columns", 100, _all_columns, 0.5),
+    Row("metadata", 1024, _metadata, 1.3),
+    Row("metadata", 100, _metadata),
+    Row("Parquet by Spark's writer", 1024, _parquet),
+    Row("Parquet by Spark's writer", 100, _parquet),
+)
+
+
+def main() -> int:
+    """Measure, print, and return the exit code."""
+    arguments = _arguments()
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    folder = Path(tempfile.mkdtemp(prefix="bench-spark-", dir=arguments.folder))
+    try:
+        goals = _jobs(folder, arguments.rounds, arguments.row)
+        if not arguments.row:
+            goals += _planning(folder / "large")
+    except (BenchError, StoreError, OSError, subprocess.SubprocessError) as error:
+        print(f"bench could not run: {error}", file=sys.stderr)
+        return 2
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for goal in goals:
+        print(goal)
+    return 0 if all(goal.is_met for goal in goals) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each row runs")
+    parser.add_argument("--row", default="", help="only rows whose name begins so, no planning")
+    parser.add_argument("--folder", default="build", help="on which disk; everything is removed")
+    found = parser.parse_args()
+    Path(found.folder).mkdir(exist_ok=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    return found
+
+
+def _jobs(folder: Path, rounds: int, wanted: str) -> list[Goal]:
+    """Run the rows in turns, and print what each came to."""
+    from sprocket.spark import session
+
+    rows = [row for row in ROWS if row.name.startswith(wanted)]
+    sizes = sorted({row.body_bytes for row in rows}, reverse=True)
+    ceilings = [Row("ceiling", size, _resent) for size in sizes]
+    stores = {size: spark_samples.store(folder / f"store-{size}", size) for size in sizes}
+    spark = session("bench", folder=str(folder / "spark"))
+    try:
+        spark.dataSource.register(ResentSource)
+        bench = Bench(spark, stores, folder)
+        seconds = _seconds(bench, [*ceilings, *rows], rounds)
+    finally:
+        spark.stop()
+    speeds = {
+        row: statistics.median(stores[row.body_bytes].size / one for one in took)
+        for row, took in seconds.items()
+    }
+    _show(speeds, seconds, stores)
+    by_size = {row.body_bytes: speed for row, speed in speeds.items() if row in ceilings}
+    return [
+        at_least(f"{row}: to the ceiling", speeds[row] / by_size[row.body_bytes], row.ratio)
+        for row in rows
+        if row.ratio is not None
+    ]
+
+
+def _resent(bench: Bench, body_bytes: int) -> None:
+    """Do what costs nothing but the transport: all columns, each batch sent again and again."""
+    bench.log(body_bytes, RESENT).count()
+
+
+def _seconds(bench: Bench, rows: Sequence[Row], rounds: int) -> dict[Row, list[float]]:
+    """Return how long each row took, after one time to warm up the JVM and the page cache."""
+    took: dict[Row, list[float]] = {row: [] for row in rows}
+    for number in range(rounds + 1):
+        for row in rows:
+            began = time.perf_counter()
+            row.run(bench, row.body_bytes)
+            if number:
+                took[row].append(time.perf_counter() - began)
+    return took
+
+
+def _show(
+    speeds: dict[Row, float],
+    seconds: dict[Row, list[float]],
+    stores: dict[int, spark_samples.Store],
+) -> None:
+    """Print the medians, and write them with all runs to a file."""
+    ceilings = {row.body_bytes: speed for row, speed in speeds.items() if row.run is _resent}
+    for row, speed in speeds.items():
+        store = stores[row.body_bytes]
+        rate = speed / store.size * store.count
+        ratio = speed / ceilings[row.body_bytes]
+        print(f"{row!s:36} {speed / 1e9:6.2f} GB/s {rate / 1e6:6.2f} M/s  {ratio:5.2f}")
+    RESULTS.write_text(json.dumps({str(row): took for row, took in seconds.items()}, indent=1))
+
+
+# Growth: a log of 64 GiB, planned by a process of its own.
+
+
+def _planning(folder: Path) -> list[Goal]:
+    """Plan a large log, and hold time and memory against their limits."""
+    store = spark_samples.large_store(folder)
+    command = [sys.executable, "-m", "bench.spark_plan", store.folder]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = json.loads(answer)
+    if found["records_end"] != store.size:
+        raise BenchError(f"the log was planned to {found['records_end']}, not to {store.size}")
+    print(f"{store.size / 2**30:.0f} GiB are {found['tasks']} tasks")
+    return [
+        at_most("64 GiB planned, s", found["seconds"], PLAN_SECONDS_MAX),
+        at_most("64 GiB planned, MiB of memory", found["mib"], PLAN_MIB_MAX),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
