@@ -17,6 +17,7 @@ STORE_FILE = ".rdq"
 COMPACTED_FILE = ".rdt"
 """What a compaction that is under way, or that was cut short, has written so far."""
 
+_WRITE_AHEAD = "sprocket.wal."
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -92,6 +93,17 @@ def numbers(names: Iterable[str], suffix: str) -> list[int]:
     """Return, in ascending order, the N of those names that are `<N><suffix>`."""
     stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
     return sorted(int(stem) for stem in stems if _NUMBER.fullmatch(stem))
+
+
+def write_ahead_file(root: str, number: int) -> str:
+    """Return the path of a file of the write-ahead log, ours, of the virtual host in `root`."""
+    return f"{root}/{_WRITE_AHEAD}{number}"
+
+
+def write_ahead_files(names: Iterable[str]) -> list[int]:
+    """Return, in ascending order, the numbers of those names that are its files'."""
+    ends = (name.removeprefix(_WRITE_AHEAD) for name in names if name.startswith(_WRITE_AHEAD))
+    return sorted(int(end) for end in ends if _NUMBER.fullmatch(end))
 
 
 def vhost_folder(vhost: str) -> str:

@@ -1,0 +1,512 @@
+"""The log that the records of all queues go to, and its files.
+
+Theory of operation
+
+A queue's index appends records for its `Origin`. `write` makes one batch of what all origins have
+and hands it to the file system with one call; one sync makes it durable. So a turn in which ten
+thousand queues get a message costs as many syncs as one in which one does.
+
+An origin's records are needed until a flush has brought them into its segments. The flush says so
+before (`begin_flush`) and, once the segments are durable, after it (`end_flush`). A file that no
+origin needs any more is used again: a sync of blocks that were written before need not write
+metadata, too.
+
+Invariants
+
+1. The files are numbered without a gap; only the newest is written. They are given up from the
+   oldest on, each durably before the next, and one that is used again begins with zeros then.
+2. A batch lies in one file. Its number is one more than that of the batch before.
+3. What was appended is never dropped. After a failed `write` it goes down with the next one: who
+   refuses a message for that acknowledges it, and the two cancel out.
+4. After a failed sync nothing more is written.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from sprocket.base.disk import Disk, File, PendingSync, Steps, StepsTo, remove_if_there, steps
+from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.base.units import KIB
+from sprocket.rabbitmq.codec import write_ahead
+from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
+from sprocket.rabbitmq.store.layout import write_ahead_file, write_ahead_files
+
+_ZERO_CHUNK = bytes(256 * KIB)
+
+
+class Origin:
+    """A queue whose records lie in the log.
+
+    Attributes:
+        folder: What the queue's folder is called.
+        journal_bytes: How long its journal.jif is, whose records come before those in the log.
+    """
+
+    __slots__ = (
+        "_file",
+        "_flush_file",
+        "_has_records_since",
+        "_named_in",
+        "_number",
+        "_parts",
+        "_sealed",
+        "folder",
+        "journal_bytes",
+    )
+
+    def __init__(self, folder: str, journal_bytes: int = 0) -> None:
+        self.folder = folder
+        self.journal_bytes = journal_bytes
+        self._parts: list[bytes] = []
+        self._sealed: list[tuple[EntryKind, bytes]] = []
+        self._named_in = self._number = -1
+        self._file: int | None = None
+        """The oldest file with a record that is needed."""
+        self._flush_file: int | None = None
+        """The file that has the flush that is under way."""
+        self._has_records_since = False
+        """Whether there are records behind that flush."""
+
+
+class WriteAheadSync:
+    """Makes durable what was written before it was begun; see `group_commit.Sync`."""
+
+    def __init__(self, log: "WriteAheadLog", files: Sequence[File], written: int) -> None:
+        self._log = log
+        self._files = files
+        self._written = written
+
+    def start(self) -> PendingSync | None:
+        """Have the system sync by itself; None where it cannot, or there are several files."""
+        return self._files[0].start_sync() if len(self._files) == 1 else None
+
+    def run(self) -> None:
+        """Sync.
+
+        Raises:
+            DiskFailed: What reached the disk is unknown.
+        Threads: any.
+        """
+        for file in self._files:
+            file.sync()
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how it ended."""
+        self._log._note_sync(self._files, self._written, error)
+
+
+class NextWriteAheadFile:
+    """Makes the next file of the log; see `group_commit.Job`."""
+
+    def __init__(self, log: "WriteAheadLog", number: int, used: str | None) -> None:
+        self._log = log
+        self._number = number
+        self._used = used
+        self._made: File | None = None
+
+    def run(self) -> None:
+        """Take a file that is not needed any more, else make one, full of zeros.
+
+        Threads: any.
+        """
+        log = self._log
+        path = write_ahead_file(log.folder, self._number)
+        if self._used is not None:
+            file = log.disk.open(self._used, write=True)
+            try:
+                file.write([bytes(write_ahead.HEAD_BYTES)], 0)
+                file.sync()
+            finally:
+                file.close()
+            log.disk.rename(self._used, path)
+            self._used = None
+            file = log.disk.open(path, write=True)
+        else:
+            file = log.disk.open(path, write=True, create=True)
+            try:
+                for position in range(0, log.file_bytes, len(_ZERO_CHUNK)):
+                    size = min(len(_ZERO_CHUNK), log.file_bytes - position)
+                    file.write([_ZERO_CHUNK[:size]], position)
+                file.sync()
+            except BaseException:
+                file.close()
+                raise
+        log.disk.sync_folder(log.folder)
+        self._made = file
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how it ended."""
+        self._log._note_file(self._number, self._made if error is None else None)
+
+
+class WriteAheadLog:
+    """Appends records of all queues, and says when which file is needed no more.
+
+    Args:
+        disk: Where it lies.
+        folder: Its folder, which exists and has none of its files with this number or a later one.
+        file_bytes: From which size on a next file is begun.
+        number: Of the first file.
+        sequence: Of the first batch.
+
+    Attributes:
+        pending_bytes: What was appended and is not written.
+        failure: Why nothing is written any more.
+    Threads: one at a time; jobs and steps may run elsewhere.
+    """
+
+    def __init__(
+        self, disk: Disk, folder: str, file_bytes: int, number: int = 0, sequence: int = 0
+    ) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.file_bytes = file_bytes
+        self.pending_bytes = 0
+        self.failure: str | None = None
+        self._dirty: list[Origin] = []
+        self._file: File | None = None
+        self._number = number - 1
+        self._next: File | None = None
+        self._is_making = False
+        self._ending: EntryKind | None = None
+        self._end = file_bytes
+        self._sequence = sequence
+        self._names = 0
+        self._holders: dict[int, int] = {}
+        self._unsynced: dict[File, int] = {}
+        """The files with something that is not durable, and what was written up to their ends."""
+        self._to_close: list[File] = []
+        self._syncs_out = 0
+        self._written = self._synced = 0
+
+    def append(self, origin: Origin, record: bytes) -> None:
+        """Take up a record of a queue's journal, or some.
+
+        Durability: none before `write` and a sync.
+        """
+        parts = origin._parts
+        if not parts and not origin._sealed:
+            self._dirty.append(origin)
+        parts.append(record)
+        self.pending_bytes += len(record)
+
+    def begin_flush(self, origin: Origin, appends: Sequence[SegmentAppend]) -> None:
+        """Say what a flush will append; `end_flush` says that all up to here is in the segments.
+
+        Before a byte of it is appended this must be durable.
+        """
+        self._seal(origin, EntryKind.FLUSH, write_ahead.flush_content(appends))
+
+    def note_appends(self, origin: Origin, appends: Sequence[SegmentAppend]) -> None:
+        """Say what recovery will append, durable before it does; more may follow."""
+        self._seal(origin, EntryKind.APPENDS, write_ahead.flush_content(appends))
+
+    def end_flush(self, origin: Origin) -> None:
+        """Say that the last flush of a queue is durable, and its journal.jif empty."""
+        origin.journal_bytes = 0
+        self._seal(origin, EntryKind.FLUSHED, b"")
+        self._let_go(origin)
+        if origin._has_records_since:
+            origin._file, origin._flush_file = origin._flush_file, None
+        self._let_go_of_flush(origin)
+
+    def forget(self, origin: Origin) -> None:
+        """Say that a queue was deleted or purged: all that came before is void, its files, too.
+
+        Before the first of them is removed this must be durable.
+        """
+        origin.journal_bytes = 0
+        self._seal(origin, EntryKind.GONE, b"")
+
+    def _seal(self, origin: Origin, kind: EntryKind, content: bytes) -> None:
+        """Put another entry than records behind what an origin has."""
+        if not origin._parts and not origin._sealed:
+            self._dirty.append(origin)
+        if origin._parts:
+            origin._sealed.append((EntryKind.RECORDS, b"".join(origin._parts)))
+            origin._parts = []
+        origin._sealed.append((kind, content))
+        self.pending_bytes += len(content)
+
+    def _let_go(self, origin: Origin) -> None:
+        """Note that the oldest file that an origin needs is not needed by it any more."""
+        if origin._file is not None:
+            self._holders[origin._file] -= 1
+            origin._file = None
+
+    def _let_go_of_flush(self, origin: Origin) -> None:
+        """Note that the flush that was under way is not."""
+        origin._has_records_since = False
+        if origin._flush_file is not None:
+            self._holders[origin._flush_file] -= 1
+            origin._flush_file = None
+
+    # -- group_commit.Log
+
+    def write(self) -> int:
+        """Hand all that was appended to the file system, as one batch; return its end.
+
+        Raises:
+            DiskFull, DiskFailed: It is kept and goes down with the next `write`.
+            StoreFailed: A sync failed before.
+        Durability: none before a sync.
+        """
+        self._check()
+        if not self._dirty and self._ending is None:
+            return self._written
+        if self._end >= self.file_bytes:
+            self._roll()
+        file = self._file
+        assert file is not None
+        number, names = self._number, self._names
+        named: list[tuple[Origin, int]] = []
+        parts: list[bytes] = []
+        pack = write_ahead.ENTRY_HEAD.pack
+        for origin in self._dirty:
+            known = origin._number
+            if origin._named_in != number:
+                known, names = names, names + 1
+                named.append((origin, known))
+                parts.append(write_ahead.name(known, origin.folder, origin.journal_bytes))
+            for kind, content in origin._sealed:
+                parts += (pack(kind, known, len(content)), content)
+            if origin._parts:
+                size = sum(map(len, origin._parts))
+                parts.append(pack(EntryKind.RECORDS, known, size))
+                parts += origin._parts
+        if self._ending is not None:
+            parts.append(pack(self._ending, 0, 0))
+        payload = b"".join(parts)
+        head = write_ahead.batch_head(self._sequence, payload)
+        file.write([head, payload], self._end)
+        self._note_write(file, named, len(head) + len(payload))
+        return self._written
+
+    def _note_write(self, file: File, named: list[tuple[Origin, int]], size: int) -> None:
+        """Note that all is written."""
+        number = self._number
+        for origin, known in named:
+            origin._named_in, origin._number = number, known
+        self._names += len(named)
+        for origin in self._dirty:
+            for kind, _ in origin._sealed:
+                if kind == EntryKind.RECORDS:
+                    self._hold(origin)
+                elif kind == EntryKind.GONE:
+                    self._let_go(origin)
+                    self._let_go_of_flush(origin)
+                elif kind == EntryKind.FLUSH:
+                    assert origin._flush_file is None
+                    origin._flush_file = number
+                    self._holders[number] += 1
+            origin._sealed = []
+            if origin._parts:
+                origin._parts = []
+                self._hold(origin)
+        self._dirty = []
+        self.pending_bytes = 0
+        self._end += size
+        self._written += size
+        self._sequence += 1
+        self._unsynced[file] = self._written
+
+    def _hold(self, origin: Origin) -> None:
+        """Note that the newest file has records of a queue."""
+        if origin._flush_file is not None:
+            origin._has_records_since = True
+        elif origin._file is None:
+            origin._file = self._number
+            self._holders[self._number] += 1
+
+    def give_up_unwritten(self) -> None:
+        """Keep what was appended and not written: see invariant 3."""
+
+    def begin_sync(self) -> WriteAheadSync | None:
+        """Return what makes durable all that is written; None if it is.
+
+        Raises:
+            StoreFailed: A sync failed before.
+        """
+        self._check()
+        if self.is_synced:
+            return None
+        self._syncs_out += 1
+        return WriteAheadSync(self, [*self._unsynced], self._written)
+
+    begin_due_sync = begin_sync
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all that was written is durable."""
+        return self._synced == self._written
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much was appended and is not durable; 0 if that is past hope."""
+        return 0 if self.failure else self.pending_bytes + self._written - self._synced
+
+    def begin_fill(self) -> NextWriteAheadFile | None:
+        """Return what makes the next file, in the second half of this one."""
+        is_early = self._end * 2 < self.file_bytes
+        if self._next is not None or self._is_making or is_early or self.failure:
+            return None
+        return self._make_next()
+
+    def begin_file(self) -> NextWriteAheadFile | None:
+        """Return what makes the file that `write` needs next; None if it is there."""
+        if self._end < self.file_bytes or self._next is not None or self._is_making:
+            return None
+        return self._make_next()
+
+    def fill_blocks_write(self) -> bool:
+        """Say whether `write` must wait for the end of such a job."""
+        return self._is_making and self._end >= self.file_bytes
+
+    # -- its files
+
+    def commit_steps(self) -> Steps:
+        """Write and sync what was appended.
+
+        Raises:
+            DiskFull, DiskFailed, StoreFailed: See `write` and `WriteAheadSync.run`.
+        """
+        self.write()
+        job = self.begin_sync()
+        if job is None:
+            return
+        try:
+            yield job.run
+        except StoreError as error:
+            job.finish(error)
+            raise
+        job.finish(None)
+
+    def commit(self) -> None:
+        """Do so here and now: for those who have no loop."""
+        steps.run(self.commit_steps())
+
+    def end_steps(self, kind: EntryKind) -> Steps:
+        """Say that all that was ever appended is in the files of queues, durably.
+
+        Args:
+            kind: RECOVERED or CLOSED. What is appended later begins a file.
+
+        Raises:
+            DiskFull, DiskFailed, StoreFailed: As with `commit_steps`.
+        """
+        self._ending = kind
+        try:
+            yield from self.commit_steps()
+        finally:
+            self._ending = None
+        self._end = max(self._end, self.file_bytes)
+
+    def retire_steps(self) -> StepsTo[int]:
+        """Remove the files that no queue needs, but for one, which will be used again.
+
+        Returns:
+            How many.
+
+        Raises:
+            DiskFailed: Some are still there, which does no harm.
+        """
+        count = 0
+        while len(unused := self._unused()) > 1:
+            yield partial(self._remove, write_ahead_file(self.folder, unused[0]))
+            del self._holders[unused[0]]
+            count += 1
+        return count
+
+    def _remove(self, path: str) -> None:
+        remove_if_there(self.disk, path)
+        self.disk.sync_folder(self.folder)
+
+    @property
+    def file_count(self) -> int:
+        """How many files it has."""
+        return len(self._holders)
+
+    @property
+    def oldest_file(self) -> int:
+        """The number of its oldest file."""
+        return min(self._holders, default=self._number)
+
+    def needs(self, origin: Origin, number: int) -> bool:
+        """Say whether a queue has unflushed records in a file, or an older one."""
+        return origin._file is not None and origin._file <= number
+
+    def remove_all(self) -> None:
+        """Remove every file, the oldest first, after `end_steps`.
+
+        Raises:
+            DiskFailed: The newest ones are still there.
+        """
+        self.close()
+        for number in write_ahead_files(self.disk.list(self.folder)):
+            self._remove(write_ahead_file(self.folder, number))
+
+    def close(self) -> None:
+        """Give the files up."""
+        for file in (self._file, self._next, *self._unsynced, *self._to_close):
+            if file is not None:
+                file.close()
+
+    def _unused(self) -> list[int]:
+        """Return the files that nobody needs, from the oldest on."""
+        found: list[int] = []
+        for number in sorted(self._holders):
+            if self._holders[number] or number == self._number:
+                break
+            found.append(number)
+        return found
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise StoreFailed(self.failure)
+
+    def _roll(self) -> None:
+        """Go on in the next file, which is made here if nobody has made it."""
+        if self._next is None:
+            assert not self._is_making, "the next file is being made"
+            job = self._make_next()
+            try:
+                job.run()
+            except StoreError as error:
+                job.finish(error)
+                raise
+            job.finish(None)
+        if self._file is not None and self._file not in self._unsynced:
+            self._to_close.append(self._file)
+        self._file, self._next = self._next, None
+        self._number += 1
+        self._holders[self._number] = 0
+        self._end = self._names = 0
+
+    def _make_next(self) -> NextWriteAheadFile:
+        self._is_making = True
+        used = None
+        if unused := self._unused():
+            used = write_ahead_file(self.folder, unused[0])
+            del self._holders[unused[0]]
+        return NextWriteAheadFile(self, self._number + 1, used)
+
+    def _note_file(self, number: int, file: File | None) -> None:
+        assert number == self._number + 1
+        self._is_making = False
+        self._next = file
+
+    def _note_sync(self, files: Sequence[File], written: int, error: StoreError | None) -> None:
+        self._syncs_out -= 1
+        if error is not None:
+            self.failure = f"a sync failed: {error}"
+            return
+        self._synced = max(self._synced, written)
+        for file in files:
+            if self._unsynced.get(file, written + 1) <= written:
+                del self._unsynced[file]
+                if file is not self._file:
+                    self._to_close.append(file)
+        if not self._syncs_out:  # none that uses one of them
+            for file in self._to_close:
+                file.close()
+            self._to_close = []

@@ -1,0 +1,220 @@
+"""The log of all queues: what is written is found again, files come and go, nothing is lost."""
+
+import errno
+from collections.abc import Sequence
+
+import pytest
+
+from sprocket.base.disk import steps
+from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
+from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
+from sprocket.rabbitmq.store.layout import write_ahead_files
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log
+from sprocket.testing.disk import SimulatedDisk
+
+FILE_BYTES = 300
+ROOT = "/v"
+
+
+def new(disk: SimulatedDisk) -> WriteAheadLog:
+    """Return a log with small files."""
+    disk.make_folder(ROOT)
+    return WriteAheadLog(disk, ROOT, FILE_BYTES)
+
+
+def records(disk: SimulatedDisk) -> dict[str, bytes]:
+    """Return what the log has of each queue."""
+    return {name: b"".join(tail.records) for name, tail in read_log(disk, ROOT).tails.items()}
+
+
+def files(disk: SimulatedDisk) -> list[int]:
+    """Return the numbers of its files."""
+    return write_ahead_files(disk.list(ROOT))
+
+
+def fill(log: WriteAheadLog, origin: Origin, parts: Sequence[bytes]) -> None:
+    """Commit each part by itself."""
+    for part in parts:
+        log.append(origin, part)
+        log.commit()
+
+
+def test_what_is_committed_is_found_after_a_power_loss() -> None:
+    """Of each queue by itself, in order; what was not committed is not."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a, b = Origin("A"), Origin("B", journal_bytes=7)
+    log.append(a, b"1")
+    log.append(b, b"x")
+    log.append(a, b"2")
+    log.commit()
+    log.append(b, b"y")
+    found = disk.crash(lambda _: 0)
+    assert records(found) == {"A": b"12", "B": b"x"}
+    assert read_log(found, ROOT).tails["B"].journal_bytes == 7
+    log.commit()
+    assert records(disk.crash(lambda _: 0)) == {"A": b"12", "B": b"xy"}
+
+
+def test_a_batch_is_there_whole_or_not_at_all() -> None:
+    """Cut anywhere, or with any byte changed, it does not count, and what came before does."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    fill(log, Origin("A"), [b"first"])
+    start = len(disk.contents()["/v/sprocket.wal.0"].rstrip(b"\0"))
+    fill(log, Origin("B"), [b"second"])
+    end = len(disk.contents()["/v/sprocket.wal.0"].rstrip(b"\0"))
+    for position in range(start, end):
+        torn = disk.kill()
+        file = torn.open("/v/sprocket.wal.0", write=True)
+        file.write([bytes((file.read(position, 1)[0] ^ 0x10,))], position)
+        assert records(torn) == {"A": b"first"}
+
+
+def test_files_that_no_queue_needs_go_or_are_used_again() -> None:
+    """A queue needs them until its flush is done; one is kept, and is the next but one."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a, b = Origin("A"), Origin("B")
+    for number in range(5):
+        fill(log, a, [b"%d" % number * FILE_BYTES])
+    fill(log, b, [b"b"])
+    assert files(disk) == [0, 1, 2, 3, 4, 5]
+    assert steps.run(log.retire_steps()) == 0
+    log.begin_flush(a, [])
+    log.commit()
+    fill(log, a, [b"later"])
+    log.end_flush(a)
+    log.commit()
+    assert steps.run(log.retire_steps()) == 4
+    assert files(disk) == [4, 5]
+    assert records(disk.crash(lambda _: 0)) == {"A": b"later", "B": b"b"}
+    fill(log, b, [FILE_BYTES * b"c", b"d"])
+    assert files(disk) == [5, 6]
+    assert records(disk) == {"A": b"later", "B": b"b" + FILE_BYTES * b"c" + b"d"}
+
+
+def test_a_file_that_is_used_again_does_not_speak_of_its_past() -> None:
+    """Before anything is written to it, too."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [FILE_BYTES * b"a", b"1"])
+    log.begin_flush(a, [])
+    log.commit()
+    log.end_flush(a)
+    log.commit()
+    fill(log, a, [FILE_BYTES * b"b"])
+    job = log.begin_fill()
+    assert job is not None
+    job.run()
+    job.finish(None)
+    assert files(disk) == [1, 2]
+    assert records(disk) == {"A": FILE_BYTES * b"b"}
+
+
+def test_flushes_and_removals() -> None:
+    """What they make void, and what recovery must look at."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a, b = Origin("A", 50), Origin("B", 60)
+    appends = [SegmentAppend(3, 100, 20, 0xFFFFFFFF)]
+    log.append(a, b"1")
+    log.begin_flush(a, appends)
+    log.append(a, b"2")
+    log.append(b, b"3")
+    log.forget(b)
+    log.append(b, b"4")
+    log.commit()
+    tails = read_log(disk, ROOT).tails
+    assert (tails["A"].appends, tails["A"].records) == (appends, [b"1", b"2"])
+    assert (tails["A"].journal_bytes, tails["A"].is_gone) == (50, False)
+    assert (tails["B"].records, tails["B"].journal_bytes, tails["B"].is_gone) == ([b"4"], 0, True)
+    log.end_flush(a)
+    log.commit()
+    tail = read_log(disk, ROOT).tails["A"]
+    assert (tail.appends, tail.records, tail.journal_bytes) == ([], [b"2"], 0)
+
+
+@pytest.mark.parametrize("kind", [EntryKind.RECOVERED, EntryKind.CLOSED])
+def test_the_end_makes_all_void(kind: EntryKind) -> None:
+    """It is the last of its file, and says whether journals count."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [b"1"])
+    steps.run(log.end_steps(kind))
+    assert read_log(disk, ROOT).tails == {}
+    assert read_log(disk, ROOT).are_journals_void == (kind == EntryKind.RECOVERED)
+    fill(log, a, [b"2"])
+    assert files(disk) == [0, 1]
+    assert records(disk) == {"A": b"2"}
+
+
+def test_a_write_that_fails_goes_down_with_the_next() -> None:
+    """Nothing of it counts before that, even if a part has reached the file."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [b"1"])
+    log.append(a, b"2")
+    disk.fail("write", error=errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        log.write()
+    assert records(disk) == {"A": b"1"}
+    assert log.waiting_bytes == 1
+    fill(log, a, [b"3"])
+    assert records(disk) == {"A": b"123"}
+    assert log.waiting_bytes == 0
+
+
+def test_after_a_failed_sync_nothing_is_written() -> None:
+    """What reached the disk is unknown."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [b"1"])
+    log.append(a, b"2")
+    disk.fail("sync")
+    with pytest.raises(DiskFailed):
+        log.commit()
+    log.append(a, b"3")
+    with pytest.raises(StoreFailed, match="a sync failed"):
+        log.write()
+    with pytest.raises(StoreFailed, match="a sync failed"):
+        log.begin_sync()
+
+
+def test_a_sync_covers_only_what_was_written_before_it() -> None:
+    """Though the log goes on in another file before it ends."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    log.append(a, FILE_BYTES // 2 * b"1")
+    log.write()
+    job = log.begin_sync()
+    assert job is not None
+    job.run()
+    log.append(a, FILE_BYTES * b"2")
+    log.write()
+    log.append(a, b"3")
+    log.write()
+    job.finish(None)
+    assert not log.is_synced
+    log.commit()
+    assert log.is_synced
+    expected = FILE_BYTES // 2 * b"1" + FILE_BYTES * b"2" + b"3"
+    assert records(disk.crash(lambda _: 0)) == {"A": expected}
+
+
+def test_a_batch_that_is_lost_in_the_middle_is_told() -> None:
+    """What comes in later files counts."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [b"1", FILE_BYTES * b"2", b"3"])
+    file = disk.open("/v/sprocket.wal.0", write=True)
+    file.write([b"x"], len(disk.contents()["/v/sprocket.wal.0"]) - 1)
+    contents = read_log(disk, ROOT)
+    assert b"".join(contents.tails["A"].records) == b"13"
+    assert contents.findings == ("/v/sprocket.wal.1: 1 batches before it are lost",)
