@@ -1,0 +1,38 @@
+"""The index of each queue: written, flushed, closed, and recovered.
+
+`QueueIndex` is one queue's while we run, `flush_steps` brings what some of them have into their
+segment files, `close_steps` is a clean stop, `IndexRecovery` what follows after any other end.
+"""
+
+from sprocket.rabbitmq.store.queue_index.closing import close_steps
+from sprocket.rabbitmq.store.queue_index.loading import (
+    IndexDamage,
+    LoadedIndex,
+    LoadedSegment,
+    load,
+)
+from sprocket.rabbitmq.store.queue_index.queue_index import (
+    IndexEntry,
+    IndexLimits,
+    KnownSegment,
+    QueueIndex,
+    flush_steps,
+    remove_steps,
+)
+from sprocket.rabbitmq.store.queue_index.recovery import IndexRecovery, RecoveredIndex
+
+__all__ = [
+    "IndexDamage",
+    "IndexEntry",
+    "IndexLimits",
+    "IndexRecovery",
+    "KnownSegment",
+    "LoadedIndex",
+    "LoadedSegment",
+    "QueueIndex",
+    "RecoveredIndex",
+    "close_steps",
+    "flush_steps",
+    "load",
+    "remove_steps",
+]

@@ -1,0 +1,542 @@
+"""The index of one queue: which messages it has, in order, and the small ones whole.
+
+Theory of operation
+
+Each publish, deliver and ack is a record. It goes to the write-ahead log (`store/write_ahead`),
+which makes it durable with those of all other queues, and changes the message's slot here. A flush
+brings the slots into the segment files, in RabbitMQ's order and form:
+
+1. `begin_flush` takes the slots away, says in the log what will be appended to which segment, and
+   finds the segments without messages. The log is synced.
+2. The appends are written, then synced. Until they are written `read` sees the slots that were
+   taken.
+3. The journal.jif of the last clean stop is emptied, segments without messages are removed, and
+   the log is told that the flush is done.
+
+A message that is published, delivered and acknowledged between two flushes comes into no segment.
+A failed flush is tried again as it was begun. After a crash `recovery` finds in the log what the
+segments may lack, and cuts what the crash has left of an append.
+
+`journal.jif` is written at a clean stop only (`close_steps`), and then holds what RabbitMQ's would:
+the records since the last flush.
+
+Invariants
+
+1. `unacked` of a segment is the number of its messages without an ack, in its file or in slots.
+2. A slot changes as `slots.TRANSITIONS` says.
+3. One flush is under way at a time.
+
+Source: RabbitMQ 3.10.8 `rabbit_queue_index`; docs/formats/rabbitmq-queue-index.md.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from sprocket.base.checksum import crc32
+from sprocket.base.disk import Buffer, Disk, Steps, StepsTo, read_file, remove_if_there, sync_file
+from sprocket.base.errors import CorruptRecord, FileMissing
+from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.codec.index import IndexStop, PublishRecord, RecordKind
+from sprocket.rabbitmq.codec.write_ahead import SegmentAppend
+from sprocket.rabbitmq.store.layout import QueueLayout
+from sprocket.rabbitmq.store.queue_index.slots import Slot, SlotEvent, after
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
+
+_PUBLISH, _DELIVER, _ACK = SlotEvent.PUBLISH, SlotEvent.DELIVER, SlotEvent.ACK
+_EVENTS = (_PUBLISH, _PUBLISH, _DELIVER, _ACK)
+"""By kind of a record."""
+
+
+@dataclass(slots=True)
+class SegmentSlots:
+    """What the journal has of the messages of one segment, by relative id."""
+
+    slots: dict[int, Slot] = field(default_factory=dict)
+    records: dict[int, bytes] = field(default_factory=dict)
+    """The journal's publish records."""
+
+    def encode(self) -> bytes:
+        """Return what a flush appends: relative ids descending; publish, deliver, ack of each."""
+        parts: list[bytes] = []
+        for relative_id in sorted(self.slots, reverse=True):
+            slot = self.slots[relative_id]
+            if slot & _PUBLISH:
+                parts.append(index.segment_publish(relative_id, self.records[relative_id]))
+            if slot & _DELIVER:
+                parts.append(index.segment_mark(relative_id))
+            if slot & _ACK:
+                parts.append(index.segment_mark(relative_id))
+        return b"".join(parts)
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A segment of which something is known.
+
+    Attributes:
+        unacked: Messages without an ack.
+        file_bytes: Length of its file; 0 if there is none.
+        journal: Its slots.
+    """
+
+    unacked: int = 0
+    file_bytes: int = 0
+    journal: SegmentSlots = field(default_factory=SegmentSlots)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A message of a queue.
+
+    Attributes:
+        seq_id: Its sequence id.
+        record: What its publish record says.
+        is_delivered: There is a deliver record.
+    """
+
+    seq_id: int
+    record: PublishRecord
+    is_delivered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegment:
+    """What recovery or a clean stop says of a segment.
+
+    Attributes:
+        unacked: Messages of its file without an ack there.
+        file_bytes: Length of its file.
+    """
+
+    unacked: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    segment: int
+    position: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Flush:
+    """A flush that is under way."""
+
+    appends: list[_Append]
+    removed: list[int]
+    taken: dict[int, SegmentSlots]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLimits:
+    """What is the same for all queues of a virtual host.
+
+    Attributes:
+        entry_count: Entries of a segment; RabbitMQ's segment_entry_count.
+        journal_records_max: Records after which a flush is due; queue_index_max_journal_entries.
+    """
+
+    entry_count: int
+    journal_records_max: int = 32768
+
+
+class QueueIndex:
+    """See the head of the module.
+
+    Args:
+        disk: Where its files lie.
+        layout: Their paths.
+        log: What makes its records durable.
+        origin: Its name in the log.
+        limits: When it begins a segment, and flushes.
+        segments: What there is already, by number.
+
+    Attributes:
+        origin: Its name in the log.
+        dirty_count: Records since the last flush, those that cancelled out included.
+        journal_bytes: Size of the publish records that slots hold, in memory.
+    Threads: one at a time; calls that steps give may run elsewhere.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        layout: QueueLayout,
+        log: WriteAheadLog,
+        origin: Origin,
+        limits: IndexLimits,
+        segments: dict[int, KnownSegment],
+    ) -> None:
+        self.origin = origin
+        self.dirty_count = 0
+        self.journal_bytes = 0
+        self._disk = disk
+        self._layout = layout
+        self._log = log
+        self._entry_count = limits.entry_count
+        self._journal_records_max = limits.journal_records_max
+        self._segments = {n: _Segment(one.unacked, one.file_bytes) for n, one in segments.items()}
+        self._flush: _Flush | None = None
+        self._is_written = True
+
+    # -- what happens to messages
+
+    def publish(self, seq_id: int, record: bytes) -> None:
+        """Note a new message.
+
+        Args:
+            seq_id: Its sequence id, which no message of the queue has had.
+            record: Its publish record, as `codec.index.publish` makes it.
+
+        Durability: none before the log is synced, as with `deliver` and `ack`.
+        """
+        number, relative_id = divmod(seq_id, self._entry_count)
+        segment = self._segments.get(number)
+        if segment is None:
+            segment = self._segments[number] = _Segment()
+        journal = segment.journal
+        slots = journal.slots
+        slots[relative_id] = after(slots.get(relative_id, Slot.ABSENT), _PUBLISH, seq_id)
+        journal.records[relative_id] = record
+        segment.unacked += 1
+        self.journal_bytes += len(record)
+        self.dirty_count += 1
+        self._log.append(self.origin, record)
+
+    def deliver(self, seq_id: int) -> None:
+        """Note that a message was delivered; RabbitMQ does so right after its publish."""
+        number, relative_id = divmod(seq_id, self._entry_count)
+        slots = self._segments[number].journal.slots
+        slots[relative_id] = after(slots.get(relative_id, Slot.ABSENT), _DELIVER, seq_id)
+        self.dirty_count += 1
+        self._log.append(self.origin, index.deliver(seq_id))
+
+    def ack(self, seq_ids: Iterable[int]) -> None:
+        """Note that the queue does not have some messages any more, in this order."""
+        for seq_id in seq_ids:
+            number, relative_id = divmod(seq_id, self._entry_count)
+            segment = self._segments[number]
+            journal = segment.journal
+            slot = after(journal.slots.get(relative_id, Slot.ABSENT), _ACK, seq_id)
+            if slot is Slot.ABSENT:
+                del journal.slots[relative_id]
+                self.journal_bytes -= len(journal.records.pop(relative_id))
+            else:
+                journal.slots[relative_id] = slot
+            segment.unacked -= 1
+            self.dirty_count += 1
+            self._log.append(self.origin, index.ack(seq_id))
+
+    def replay_journal(self, data: bytes) -> None:
+        """Take up the journal.jif of a clean stop; called once, before anything else happens.
+
+        What `segments` said of messages left includes it.
+
+        Raises:
+            CorruptRecord: Something is wrong with it, so that the stop was not a clean one.
+        """
+        records = index.read_journal(data)
+        if records.stop != IndexStop.END:
+            raise CorruptRecord(f"{self._layout.journal}: {records.stop.value}")
+        ends = [*records.starts[1:].tolist(), records.stopped_at]
+        columns = (records.kinds.tolist(), records.ids.tolist(), records.starts.tolist(), ends)
+        for kind, seq_id, start, end in zip(*columns, strict=True):
+            number, relative_id = divmod(seq_id, self._entry_count)
+            segment = self._segments.setdefault(number, _Segment())
+            journal = segment.journal
+            slot = after(journal.slots.get(relative_id, Slot.ABSENT), _EVENTS[kind], seq_id)
+            if slot is Slot.ABSENT:
+                del journal.slots[relative_id]
+                self.journal_bytes -= len(journal.records.pop(relative_id))
+                continue
+            journal.slots[relative_id] = slot
+            if kind <= RecordKind.PUBLISH_TRANSIENT:
+                journal.records[relative_id] = data[start:end]
+                self.journal_bytes += end - start
+        self.dirty_count = len(records)
+        self.origin.journal_bytes = len(data)
+
+    # -- what it has
+
+    @property
+    def unacked(self) -> dict[int, int]:
+        """Messages without an ack, by segment number, as recovery terms have them."""
+        return {number: one.unacked for number, one in sorted(self._segments.items())}
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether the journal has more records than it may; RabbitMQ asks after each call."""
+        return self.dirty_count > self._journal_records_max
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is under way, or has failed and is to be tried again."""
+        return self._flush is not None
+
+    def bounds(self) -> tuple[int, int]:
+        """Return from which sequence id on, and up to which, messages can be; segments' bounds."""
+        if not self._segments:
+            return 0, 0
+        return min(self._segments) * self._entry_count, self.next_boundary
+
+    @property
+    def next_boundary(self) -> int:
+        """The first sequence id behind all segments; RabbitMQ goes on there after a crash."""
+        return (max(self._segments, default=-1) + 1) * self._entry_count
+
+    def read_steps(self, start: int, end: int) -> StepsTo[list[IndexEntry]]:
+        """Return the messages from one sequence id up to another that have no ack, in order.
+
+        Raises:
+            DiskFailed: A segment cannot be read.
+        """
+        found: list[IndexEntry] = []
+        for number in range(start // self._entry_count, -(-end // self._entry_count)):
+            segment = self._segments.get(number)
+            if segment is None:
+                continue
+            data = b""
+            if segment.file_bytes:
+                path = self._layout.segment(number)
+                data = yield partial(_read_segment_file, self._disk, path)
+            overlays = [segment.journal]
+            if self._flush is not None and not self._is_written and number in self._flush.taken:
+                overlays.insert(0, self._flush.taken[number])
+                data = data[: segment.file_bytes - self._appended(number)]
+            first = number * self._entry_count
+            for entry in _entries(data, overlays, self._entry_count, first):
+                if start <= entry.seq_id < end:
+                    found.append(entry)
+        return found
+
+    def _appended(self, number: int) -> int:
+        assert self._flush is not None
+        return sum(len(one.data) for one in self._flush.appends if one.segment == number)
+
+    def forget(self) -> None:
+        """Have no message; `remove_steps` also removes the files."""
+        self._segments.clear()
+        self._flush, self._is_written = None, True
+        self.dirty_count = self.journal_bytes = 0
+        self._log.forget(self.origin)
+
+    def remove_files(self) -> None:
+        """Remove the queue's folder, durably.
+
+        Threads: any.
+        """
+        root = self._layout.root
+        for name in self._disk.list(root):
+            self._disk.remove(f"{root}/{name}")
+        if self._disk.is_folder(root):
+            self._disk.sync_folder(root)
+            self._disk.remove_tree(root)
+            self._disk.sync_folder(root.rpartition("/")[0])
+
+    # -- flush
+
+    def begin_flush(self) -> None:
+        """Take the slots, and say in the log where they go; nothing changes if a flush is begun.
+
+        The log must be synced before the next step.
+        """
+        if self._flush is not None:
+            return
+        appends: list[_Append] = []
+        removed: list[int] = []
+        taken: dict[int, SegmentSlots] = {}
+        for number, segment in [*self._segments.items()]:
+            if not segment.unacked:
+                del self._segments[number]
+                if segment.file_bytes:
+                    removed.append(number)
+            elif segment.journal.slots:
+                data = segment.journal.encode()
+                appends.append(_Append(number, segment.file_bytes, data))
+                segment.file_bytes += len(data)
+                taken[number] = segment.journal
+                segment.journal = SegmentSlots()
+        self._flush = _Flush(appends, removed, taken)
+        self._is_written = False
+        self.dirty_count = self.journal_bytes = 0
+        self._log.begin_flush(
+            self.origin,
+            [
+                SegmentAppend(one.segment, one.position, len(one.data), crc32(one.data))
+                for one in appends
+            ],
+        )
+
+    def write_flush(self) -> None:
+        """Append to the segments what was begun.
+
+        Raises:
+            DiskFull, DiskFailed: It is to be tried again.
+        Durability: none before a sync of the queue's files.
+        Threads: any.
+        """
+        assert self._flush is not None
+        if self._flush.appends:
+            self._disk.make_folder(self._layout.root)
+        for one in self._flush.appends:
+            file = self._disk.open(self._layout.segment(one.segment), write=True, create=True)
+            try:
+                file.write([one.data], one.position)
+            finally:
+                file.close()
+
+    def note_written(self) -> None:
+        """Note that `write_flush` is done."""
+        self._is_written = True
+
+    def sync_flush(self) -> None:
+        """Make durable what was appended.
+
+        Raises:
+            DiskFailed: It is to be written and synced again.
+        Threads: any.
+        """
+        assert self._flush is not None
+        for one in self._flush.appends:
+            sync_file(self._disk, self._layout.segment(one.segment))
+        if self._flush.appends:
+            self._disk.sync_folder(self._layout.root)
+
+    def clean_up_flush(self) -> bool:
+        """Empty the journal.jif, whose records are in the segments, and remove dead segments.
+
+        Returns:
+            Whether there was something to do.
+
+        Raises:
+            DiskFailed: It is to be tried again.
+        Durability: an empty journal.jif may still come back; see `sync_clean_up`.
+        Threads: any.
+        """
+        assert self._flush is not None
+        if self.origin.journal_bytes:
+            cut_file(self._disk, self._layout.journal, 0)
+        for number in self._flush.removed:
+            remove_if_there(self._disk, self._layout.segment(number))
+        return bool(self.origin.journal_bytes or self._flush.removed)
+
+    def sync_clean_up(self) -> None:
+        """Make durable what `clean_up_flush` did.
+
+        Threads: any.
+        """
+        if self.origin.journal_bytes:
+            sync_file(self._disk, self._layout.journal)
+        self._disk.sync_folder(self._layout.root)
+
+    def end_flush(self) -> None:
+        """Tell the log that the flush is done."""
+        assert self._flush is not None
+        self._log.end_flush(self.origin)
+        self._flush = None
+
+
+def remove_steps(log: WriteAheadLog, one: QueueIndex) -> Steps:
+    """Forget all that a queue has, its files, too: it is deleted, or purged; no flush is running.
+
+    Raises:
+        DiskFull, DiskFailed, StoreFailed: It may be called again.
+    Durability: when this is done none of it comes back.
+    """
+    one.forget()
+    yield from log.commit_steps()
+    yield one.remove_files
+
+
+def _read_segment_file(disk: Disk, path: str) -> bytes:
+    try:
+        return read_file(disk, path)
+    except FileMissing:
+        return b""
+
+
+def _entries(
+    data: bytes, overlays: Sequence[SegmentSlots], entry_count: int, first: int
+) -> list[IndexEntry]:
+    """Return the messages of a segment that have no ack, ascending."""
+    records = index.read_segment(data)
+    found = index.states(records, entry_count)
+    live = ~found.is_acked & (found.published_at >= 0)
+    columns = (found.ids[live], found.published_at[live], found.is_delivered[live])
+    entries: dict[int, tuple[Buffer, int, bool]] = {
+        relative_id: (data, at, is_delivered)
+        for relative_id, at, is_delivered in zip(*(c.tolist() for c in columns), strict=True)
+    }
+    for overlay in overlays:
+        for relative_id, slot in overlay.slots.items():
+            if slot & _ACK:
+                entries.pop(relative_id, None)
+            elif slot & _PUBLISH:
+                record = overlay.records[relative_id]
+                entries[relative_id] = (record, -1, bool(slot & _DELIVER))
+            elif relative_id in entries:
+                source, at, _ = entries[relative_id]
+                entries[relative_id] = (source, at, True)
+    return [
+        IndexEntry(
+            first + relative_id,
+            index.decode_publish(source, max(at, 0), is_segment=at >= 0),
+            is_delivered,
+        )
+        for relative_id, (source, at, is_delivered) in sorted(entries.items())
+    ]
+
+
+def cut_file(disk: Disk, path: str, size: int) -> None:
+    """Cut a file, or leave it alone if it is not longer, or not there. Durable after its sync."""
+    with contextlib.suppress(FileMissing):
+        if disk.size(path) > size:
+            file = disk.open(path, write=True)
+            try:
+                file.resize(size)
+            finally:
+                file.close()
+
+
+def flush_steps(log: WriteAheadLog, indexes: Sequence[QueueIndex]) -> Steps:
+    """Bring the slots of some queues into their segments; see the head of the module.
+
+    For few queues it syncs each file, for many it has one sync of all below the log's folder.
+
+    Raises:
+        DiskFull, DiskFailed, StoreFailed: Nothing is lost; called again it goes on where it was.
+    """
+    for one in indexes:
+        one.begin_flush()
+    yield from log.commit_steps()
+    yield partial(_each, indexes, QueueIndex.write_flush)
+    for one in indexes:
+        one.note_written()
+    yield partial(_sync, log, indexes, QueueIndex.sync_flush)
+    cleaned = yield lambda: [one for one in indexes if one.clean_up_flush()]
+    if cleaned:
+        yield partial(_sync, log, cleaned, QueueIndex.sync_clean_up)
+    for one in indexes:
+        one.end_flush()
+
+
+def _each(indexes: Sequence[QueueIndex], call: Callable[[QueueIndex], None]) -> None:
+    for one in indexes:
+        call(one)
+
+
+def _sync(
+    log: WriteAheadLog, indexes: Sequence[QueueIndex], call: Callable[[QueueIndex], None]
+) -> None:
+    """Sync the files of each, or all at once."""
+    if len(indexes) > SYNC_EACH_MAX:
+        log.disk.sync_tree(log.folder)
+    else:
+        _each(indexes, call)
+
+
+SYNC_EACH_MAX = 16
+"""Queues whose files are synced one by one; from some ten files on, one sync of all costs less."""

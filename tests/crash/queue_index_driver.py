@@ -1,0 +1,201 @@
+"""Queues' indexes under random operations and crashes, beside a list of what must be true."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from sprocket.base.disk import Call, Steps, steps
+from sprocket.base.errors import StoreError
+from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.store.layout import VhostLayout
+from sprocket.rabbitmq.store.queue_index import (
+    IndexEntry,
+    IndexLimits,
+    IndexRecovery,
+    KnownSegment,
+    QueueIndex,
+    close_steps,
+    flush_steps,
+    remove_steps,
+)
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log
+from sprocket.testing.disk import SimulatedDisk
+
+ROOT = "/v"
+QUEUES = ("A", "B", "C")
+LIMITS = IndexLimits(entry_count=4, journal_records_max=9)
+LOG_FILE_BYTES = 1500
+
+
+class LostMessage(AssertionError):
+    """A promise was broken."""
+
+
+def record(queue: str, seq_id: int, size: int) -> bytes:
+    """Return a publish record that says whose it is."""
+    term = b"\x83" + f"{queue}{seq_id}".encode() * (1 + size) + b"d\0\4true"
+    return index.publish(seq_id, bytes(16), 0, size, term, is_persistent=True)
+
+
+@dataclass
+class QueueHistory:
+    """What was done to one queue.
+
+    Attributes:
+        published: Each message's record; those that were removed with the queue are not here.
+        durable: Those that must be there unless an ack was at least asked for.
+        acking: Those for which one was.
+        acked: Those that must be gone.
+        is_removing: Everything may be gone, or nothing.
+        next_id: The next sequence id.
+    """
+
+    published: dict[int, bytes] = field(default_factory=dict)
+    durable: set[int] = field(default_factory=set)
+    acking: set[int] = field(default_factory=set)
+    acked: set[int] = field(default_factory=set)
+    is_removing: bool = False
+    next_id: int = 0
+
+    def commit(self) -> None:
+        """Note that all is durable."""
+        self.durable = set(self.published)
+        self.acked = set(self.acking)
+
+    def check(self, found: Sequence[IndexEntry]) -> None:
+        """Compare what is left with what must be and what may be."""
+        ids = [one.seq_id for one in found]
+        if ids != sorted(set(ids)):
+            raise LostMessage(f"out of order: {ids}")
+        for one in found:
+            mine = self.published.get(one.seq_id)
+            if mine is None or index.decode_publish(mine, 0, is_segment=False) != one.record:
+                raise LostMessage(f"message {one.seq_id} is not what was published")
+        if forgotten := self.acked & set(ids):
+            raise LostMessage(f"acknowledged, and there again: {sorted(forgotten)}")
+        missing = self.durable - self.acking - set(ids)
+        if missing and not (self.is_removing and not ids):
+            raise LostMessage(f"lost: {sorted(missing)}; found {ids}")
+
+
+class IndexLife:
+    """The indexes of one process, from opening to its end."""
+
+    def __init__(self, disk: SimulatedDisk, histories: dict[str, QueueHistory]) -> None:
+        self.disk = disk
+        self.histories = histories
+        self.paths = VhostLayout(ROOT)
+        disk.make_folder(self.paths.queues)
+        self.indexes: dict[str, QueueIndex] = {}
+        self._flushing: Steps | None = None
+        self._call: Call | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Recover, and compare."""
+        contents = read_log(self.disk, ROOT)
+        folders = sorted({*QUEUES, *self.disk.folders(self.paths.queues)})
+        recovery = IndexRecovery(self.disk, self.paths, LIMITS.entry_count, contents, folders)
+        found = recovery.run(lambda _: False)
+        number = max(contents.numbers, default=-1) + 100
+        self.log = WriteAheadLog(
+            self.disk, ROOT, LOG_FILE_BYTES, number, contents.next_sequence + 100
+        )
+        for name, one in found.items():
+            if one.damage:
+                raise LostMessage(f"damage: {one.damage}")
+            self._begin(name, one.segments)
+            history, mine = self.histories[name], self.indexes[name]
+            entries = steps.run(mine.read_steps(*mine.bounds()))
+            history.check(entries)
+            if one.message_count != len(entries):
+                raise LostMessage(f"counted {one.message_count} of {len(entries)}")
+            left = {entry.seq_id for entry in entries}
+            history.published = {seq: history.published[seq] for seq in left}
+            history.acking = set()
+            history.is_removing = False
+            history.commit()
+            history.next_id = mine.next_boundary
+
+    def _begin(self, name: str, segments: dict[int, KnownSegment]) -> None:
+        paths = self.paths.queue(name)
+        self.indexes[name] = QueueIndex(self.disk, paths, self.log, Origin(name), LIMITS, segments)
+
+    def commit(self) -> None:
+        """Make durable what was done."""
+        self.log.commit()
+        for history in self.histories.values():
+            history.commit()
+
+    def step(self, random: Random) -> None:
+        """Do something."""
+        name = random.choice(QUEUES)
+        mine, history = self.indexes[name], self.histories[name]
+        match random.choices(
+            ["publish", "ack", "commit", "flush", "flush all", "go on", "retire", "remove", "read"],
+            [8, 8, 6, 3, 1, 9, 2, 0.5, 1],
+        )[0]:
+            case "publish":
+                seq_id = history.next_id
+                history.next_id += 1 + random.choice([0, 0, 0, 5])
+                one = record(name, seq_id, random.choice([0, 3, 200]))
+                history.published[seq_id] = one
+                mine.publish(seq_id, one)
+                mine.deliver(seq_id)
+            case "ack":
+                left = sorted(set(history.published) - history.acking)
+                some = random.sample(left, min(len(left), random.choice([1, 1, 2, 9])))
+                history.acking |= set(some)
+                mine.ack(some)
+            case "commit":
+                self.commit()
+            case "flush":
+                self.flush([mine])
+            case "flush all":
+                self.flush([*self.indexes.values()])
+            case "go on":
+                self.go_on()
+            case "retire":
+                steps.run(self.log.retire_steps())
+            case "remove":
+                self.end_flush()
+                history.is_removing = True
+                steps.run(remove_steps(self.log, mine))
+                for other in self.histories.values():
+                    other.commit()
+                next_id = history.next_id if random.random() < 0.5 else 0
+                self.histories[name] = QueueHistory(next_id=next_id)
+            case "read":
+                entries = steps.run(mine.read_steps(*mine.bounds()))
+                expected = sorted(set(history.published) - history.acking)
+                if [one.seq_id for one in entries] != expected:
+                    raise LostMessage(f"read {entries}, expected {expected}")
+
+    def flush(self, indexes: Sequence[QueueIndex]) -> None:
+        """Begin a flush, after the end of the one that is under way; `go_on` does its steps."""
+        self.end_flush()
+        self._flushing = flush_steps(self.log, indexes)
+
+    def go_on(self) -> None:
+        """Do one step of the flush that is under way."""
+        if self._flushing is not None:
+            try:
+                result = self._call() if self._call is not None else None
+                self._call = self._flushing.send(result)
+            except StopIteration:
+                self._flushing = self._call = None
+
+    def end_flush(self) -> None:
+        """Do the rest of it."""
+        while self._flushing is not None:
+            self.go_on()
+
+    def close(self) -> None:
+        """Stop cleanly."""
+        self.end_flush()
+        steps.run(close_steps(self.log, self.paths, [*self.indexes.values()]))
+        for history in self.histories.values():
+            history.commit()
+
+
+__all__ = ["QUEUES", "IndexLife", "LostMessage", "QueueHistory", "StoreError", "record"]

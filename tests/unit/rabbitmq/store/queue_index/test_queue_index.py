@@ -1,0 +1,199 @@
+"""One queue's index: slots, reading at any moment, flushes that fail, clean stops."""
+
+import errno
+from itertools import count, product
+
+import pytest
+
+from sprocket.base.disk import steps
+from sprocket.base.errors import CorruptRecord, StoreError
+from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.store.layout import VhostLayout
+from sprocket.rabbitmq.store.queue_index import (
+    IndexLimits,
+    IndexRecovery,
+    KnownSegment,
+    QueueIndex,
+    close_steps,
+    flush_steps,
+    remove_steps,
+)
+from sprocket.rabbitmq.store.queue_index.slots import TRANSITIONS, Slot, SlotEvent, after
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log
+from sprocket.testing.disk import SimulatedDisk
+
+PATHS = VhostLayout("/v")
+Q = PATHS.queue("Q")
+LIMITS = IndexLimits(entry_count=4, journal_records_max=10)
+
+
+def record(seq_id: int) -> bytes:
+    """Return a publish record."""
+    return index.publish(seq_id, b"%16d" % seq_id, 0, 9, b"\x83 d\0\4true", is_persistent=True)
+
+
+class Life:
+    """An index and its log."""
+
+    def __init__(
+        self, disk: SimulatedDisk, segments: dict[int, KnownSegment] | None = None
+    ) -> None:
+        disk.make_folder(PATHS.queues)
+        self.disk = disk
+        self.log = WriteAheadLog(disk, PATHS.root, 1 << 12)
+        self.index = QueueIndex(disk, Q, self.log, Origin("Q"), LIMITS, segments or {})
+
+    def publish(self, *seq_ids: int) -> None:
+        """Publish messages, with their deliver records."""
+        for seq_id in seq_ids:
+            self.index.publish(seq_id, record(seq_id))
+            self.index.deliver(seq_id)
+
+    def read(self, start: int = 0, end: int = 100) -> list[int]:
+        """Return the sequence ids that the queue has."""
+        return [one.seq_id for one in steps.run(self.index.read_steps(start, end))]
+
+    def flush(self) -> None:
+        """Flush."""
+        steps.run(flush_steps(self.log, [self.index]))
+
+
+def test_slots_change_as_the_table_says() -> None:
+    """Any other pair is an error that names the message."""
+    for slot, event in product(Slot, SlotEvent):
+        if (slot, event) in TRANSITIONS:
+            assert after(slot, event, 7) == TRANSITIONS[slot, event]
+        else:
+            with pytest.raises(CorruptRecord, match=f"message 7: {event.name} cannot"):
+                after(slot, event, 7)
+
+
+def test_messages_are_there_at_each_step_of_a_flush() -> None:
+    """From the slots, from those that are being flushed, from the segments."""
+    life = Life(SimulatedDisk())
+    life.publish(0, 1, 2, 5)
+    life.flush()
+    life.publish(6, 9)
+    life.index.ack([1, 6])
+    flushing = flush_steps(life.log, [life.index])
+    call = next(flushing)
+    expected = [0, 2, 5, 9]
+    while True:
+        assert life.read() == expected
+        if 10 not in expected:
+            life.publish(10)
+            life.index.ack([9])
+            expected = [0, 2, 5, 10]
+        try:
+            call = flushing.send(call())
+        except StopIteration:
+            break
+    assert life.read() == expected
+    assert life.read(1, 6) == [2, 5]
+    assert life.index.unacked == {0: 2, 1: 1, 2: 1}
+    life.flush()
+    assert life.read() == expected
+
+
+def test_a_flush_is_due_by_the_count_of_records() -> None:
+    """Those that cancel out count, too."""
+    life = Life(SimulatedDisk())
+    life.publish(0, 1, 2)
+    life.index.ack([0, 1, 2])
+    life.publish(3)
+    assert (life.index.dirty_count, life.index.is_flush_due) == (11, True)
+    life.flush()
+    assert (life.index.dirty_count, life.index.is_flush_due, life.index.journal_bytes) == (
+        0,
+        False,
+        0,
+    )
+
+
+def test_a_segment_without_messages_goes() -> None:
+    """At the next flush, wherever it is."""
+    life = Life(SimulatedDisk())
+    life.publish(*range(12))
+    life.flush()
+    life.index.ack([4, 5, 6, 7])
+    life.flush()
+    assert sorted(life.index.unacked) == [0, 2]
+    assert life.disk.list(Q.root) == ["0.idx", "2.idx"]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_whatever_call_fails_a_flush_loses_nothing(code: int) -> None:
+    """Tried again it goes on; only a failed sync of the log ends all."""
+    for nth in count(1):
+        disk = SimulatedDisk()
+        life = Life(disk)
+        life.publish(0, 1, 4)
+        life.flush()
+        life.publish(2, 5)
+        life.index.ack([0, 1, 2, 5])
+        life.publish(8)
+        disk.fail("any", nth, code)
+        try:
+            life.flush()
+        except StoreError:
+            if life.log.failure is None:
+                assert life.index.is_flushing
+                assert life.read() == [4, 8]
+                life.flush()
+        else:
+            assert nth >= 10
+            break
+        if life.log.failure is None:
+            assert life.read() == [4, 8]
+            assert disk.list(Q.root) == ["1.idx", "2.idx"]
+        found = IndexRecovery(
+            disk, PATHS, LIMITS.entry_count, read_log(disk, PATHS.root), ["Q"]
+        ).run(lambda _: False)["Q"]
+        assert Life(disk, found.segments).read() == [4, 8]
+
+
+def test_a_clean_stop_and_the_next_start() -> None:
+    """The journal has what was not flushed; the first flush after that empties it."""
+    life = Life(SimulatedDisk())
+    life.publish(0, 1)
+    life.flush()
+    life.publish(2)
+    life.index.ack([0])
+    steps.run(close_steps(life.log, PATHS, [life.index]))
+    journal = life.disk.contents()[Q.journal]
+    assert journal == record(2) + index.deliver(2) + index.ack(0)
+    unacked = life.index.unacked
+    size = life.disk.size(Q.segment(0))
+    life = Life(life.disk.crash(lambda _: 0), {0: KnownSegment(unacked[0], size)})
+    life.index.replay_journal(journal)
+    assert (life.read(), life.index.dirty_count) == ([1, 2], 3)
+    life.index.ack([1])
+    steps.run(close_steps(life.log, PATHS, [life.index]))
+    assert life.disk.contents()[Q.journal] == journal + index.ack(1)
+    life = Life(life.disk, {0: KnownSegment(1, size)})
+    life.index.replay_journal(journal + index.ack(1))
+    life.flush()
+    assert (life.disk.contents()[Q.journal], life.read()) == (b"", [2])
+
+
+def test_a_journal_that_is_cut_was_no_clean_stop() -> None:
+    """So who opens it recovers."""
+    life = Life(SimulatedDisk())
+    with pytest.raises(CorruptRecord, match="goes on beyond the end"):
+        life.index.replay_journal(record(0)[:-1])
+
+
+def test_a_queue_that_is_removed_begins_anew() -> None:
+    """Nothing of it comes back, though the log has it."""
+    life = Life(SimulatedDisk())
+    life.publish(0, 1, 2)
+    life.flush()
+    life.publish(3)
+    steps.run(remove_steps(life.log, life.index))
+    assert not life.disk.exists(Q.root)
+    life.publish(0)
+    life.log.commit()
+    found = IndexRecovery(
+        life.disk, PATHS, LIMITS.entry_count, read_log(life.disk, PATHS.root), ["Q"]
+    ).run(lambda _: False)["Q"]
+    assert found.message_count == 1
