@@ -29,3 +29,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[Any]:
+    """An S3 server for all tests that need one."""
+    from tests.unit.spark.object_store import serving
+
+    with serving() as store:
+        yield store
