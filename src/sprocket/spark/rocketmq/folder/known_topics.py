@@ -5,20 +5,21 @@ topics and its journal name the others. A folder that holds a log alone tells no
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from sprocket.base import log
-from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import SettingsError, StoreError, WireError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.spark.files import Files, read_whole
 
 _log = log.get_logger(__name__)
 
 
-def require_topics(disk: Disk, folder: str, topics: Sequence[str]) -> None:
+def require_topics(disk: Files, folder: str, topics: Sequence[str]) -> None:
     """Check that topics which were asked for are there.
 
     Raises:
@@ -41,14 +42,32 @@ def require_topics(disk: Disk, folder: str, topics: Sequence[str]) -> None:
             )
 
 
-def topics_of(disk: Disk, folder: str) -> set[str]:
+def require_pattern(files: Files, folder: str, pattern: "re.Pattern[str] | None") -> None:
+    """Check that a pattern of topics which was given has any.
+
+    Raises:
+        SettingsError: It has none.
+    """
+    if pattern is None:
+        return
+    known = topics_of(files, folder)
+    if not known:
+        _log.warning("nothing tells which topics this folder has", folder=folder)
+    elif not any(pattern.fullmatch(topic) for topic in known):
+        raise SettingsError(
+            f"no topic in {folder} fits subscribePattern {pattern.pattern!r}; there are"
+            f" {len(known)}"
+        )
+
+
+def topics_of(disk: Files, folder: str) -> set[str]:
     """Return every topic that a store's folder names, internal ones and some deleted ones, too."""
     layout = StoreLayout(folder)
     named = {*disk.list(layout.consumequeue), *disk.list(layout.batch_queues)}
     return named | _configured(disk, folder)
 
 
-def _configured(disk: Disk, folder: str) -> set[str]:
+def _configured(disk: Files, folder: str) -> set[str]:
     """Return the names in the table of topics and in its journal, some deleted ones among them."""
     layout = StoreLayout(folder)
     found: set[str] = set()
@@ -56,10 +75,10 @@ def _configured(disk: Disk, folder: str) -> set[str]:
         path = f"{layout.config}/{name}"
         try:
             if path in (layout.topics, f"{layout.topics}.bak"):
-                table = fastjson.read_large(read_file(disk, path))
+                table = fastjson.read_large(read_whole(disk, path))
                 found.update(_names(table, "topicConfigTable"))
             elif path.startswith(layout.topic_journal):
-                for line in read_file(disk, path).split(b"\n"):
+                for line in read_whole(disk, path).split(b"\n"):
                     entry = _json(line.partition(b"\t")[2])
                     found.update(_names(entry, 3))
         except (StoreError, WireError) as error:

@@ -8,9 +8,10 @@ How a cut is found, and why it can be trusted
   (`splitMode=chain` finds cuts by walking instead).
 * No cut is made in the last bytes of a sealed file: behind its blank record lie remains of what
   was there before, self-offsets and all.
-* The newest file is walked from its start to the first break, by the very checks that readers
-  make. After an unclean stop, or while a broker runs, its last part is compared with its
-  checksums as well, since a record may be there in part.
+* The newest file is walked to the first break, by the very checks that readers make: from a record
+  that belongs to the log for certain (see `settled`), or else from the file's start. After an
+  unclean stop, or while a broker runs, its last part is compared with its checksums as well, since
+  a record may be there in part.
 * Behind the end of the newest file may lie whole records from before the broker was last started,
   in their own place. One that is older than that start, behind one that is younger, is none.
 * The end of the log is fixed here once; what comes later is for the next query.
@@ -25,14 +26,15 @@ from contextlib import closing
 import numpy as np
 
 from sprocket.base import log
-from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
-from sprocket.base.units import MIB
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
+from sprocket.spark.files import Files
+from sprocket.spark.rocketmq.folder.settled import settled_place
+from sprocket.spark.rocketmq.folder.slices import MAGICS, SLICE_BYTES, resync, slices
 
 _log = log.get_logger(__name__)
 
@@ -43,6 +45,8 @@ NO_CUT_BYTES = 8 * MIB
 """At the end of a sealed file: the largest record (4 MiB and 64 KiB by default), and slack."""
 DOUBTED_BYTES = 32 * MIB
 """At the end of a log that was not closed: what may be there in part after a loss of power."""
+NEAR_BYTES = 256 * KIB
+"""How much is read at once to find the end of the log, where little is left of it."""
 
 _NAME_DIGITS = 20
 _DLEDGER_HEADER_BYTES = 48
@@ -77,11 +81,12 @@ class LogFile:
 
 
 def plan(
-    disk: Disk,
+    disk: Files,
     folder: str,
     partition_bytes: int = 0,
     *,
     by_chain: bool = False,
+    partitions_min: int = 0,
     no_cut_bytes: int = NO_CUT_BYTES,
 ) -> list[list[Span]]:
     """Return the spans that each task is to read, in the order of the log.
@@ -91,6 +96,7 @@ def plan(
         folder: The store's root.
         partition_bytes: Bytes per task; 0 chooses by size of the log and number of cores.
         by_chain: Find cuts by walking every record.
+        partitions_min: Tasks wanted at least; how many there are depends on where records end.
         no_cut_bytes: At the end of each sealed file; small for tests with small files.
 
     Raises:
@@ -101,17 +107,25 @@ def plan(
     files = log_files(disk, layout)
     if not files:
         return []
-    end, cuts = newest(disk, layout, files[-1])
+    last = files[-1]
+    settled = last.start
+    if not by_chain:
+        settled = settled_place(disk, layout, last.path, last.start, last.end)
+    end, cuts = newest(disk, layout, last, settled)
     target = partition_bytes or _partition_bytes(end - files[0].start)
+    if partitions_min:
+        target = max(1, min(target, (end - files[0].start) // partitions_min))
     spans: list[Span] = []
     for file in files[:-1]:
         spans += _divided(disk, file, _span(file, 0, file.end), target, by_chain, no_cut_bytes)
-    spans += _spans(_span(files[-1], 0, end), cuts, target)
+    if settled > last.start:
+        spans += _divided(disk, last, _span(last, 0, settled), target, by_chain, no_cut_bytes)
+    spans += _spans(_span(last, settled, end), cuts, target)
     return _grouped(spans, target)
 
 
 def between(
-    disk: Disk,
+    disk: Files,
     files: Sequence[LogFile],
     start: int,
     end: int,
@@ -140,20 +154,19 @@ def between(
     return _grouped(spans, target)
 
 
-def log_files(disk: Disk, layout: StoreLayout) -> list[LogFile]:
+def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
     """Return the files of the log that hold something, in order.
 
     Raises:
         ForeignStore: There is no log, or it is not RocketMQ's plain one.
         CorruptRecord: A file is missing between others.
     """
-    if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{layout.root} is no store directory: it has no folder commitlog")
-    names = [name for name in disk.list(layout.commitlog) if len(name) == _NAME_DIGITS]
-    files: list[LogFile] = []
-    for name in filter(str.isdecimal, names):
-        path, start = f"{layout.commitlog}/{name}", int(name)
-        files.append(LogFile(path, start, start + disk.size(path)))
+    _refuse_other_logs(disk, layout)
+    files = [
+        LogFile(f"{layout.commitlog}/{name}", int(name), int(name) + size)
+        for name, size in disk.sizes(layout.commitlog).items()
+        if len(name) == _NAME_DIGITS and name.isdecimal()
+    ]
     # Files are made ahead of need; what begins with zeros was not written yet.
     while files and not any(_head(disk, files[-1], BLANK_BYTES)):
         files.pop()
@@ -165,12 +178,29 @@ def log_files(disk: Disk, layout: StoreLayout) -> list[LogFile]:
     return files
 
 
-def _head(disk: Disk, file: LogFile, size: int) -> bytes:
+def _refuse_other_logs(disk: Files, layout: StoreLayout) -> None:
+    """Raise if a folder holds no log, or one of another format."""
+    names = disk.list(layout.root)
+    if any(name.startswith("dledger-") for name in names):
+        raise ForeignStore(
+            f"{layout.root} holds a log of DLedger (dledger-…), which is not read: its records are"
+            " wrapped in entries"
+        )
+    if {"compactionLog", "compactionCq"}.intersection(names):
+        raise ForeignStore(
+            f"{layout.root} holds what compaction left of topics, which is not read; the log beside"
+            " it has all of their messages"
+        )
+    if not disk.is_folder(layout.commitlog):
+        raise ForeignStore(f"{layout.root} is no store directory: it has no folder commitlog")
+
+
+def _head(disk: Files, file: LogFile, size: int) -> bytes:
     with closing(disk.open(file.path)) as opened:
         return opened.read(0, size)
 
 
-def _refuse_foreign(disk: Disk, file: LogFile) -> None:
+def _refuse_foreign(disk: Files, file: LogFile) -> None:
     """Raise if the log's records are wrapped in entries of DLedger."""
     head = _head(disk, file, _DLEDGER_HEADER_BYTES + BLANK_BYTES)
     own, wrapped = head[MAGIC_AT : MAGIC_AT + 4], head[_DLEDGER_HEADER_BYTES + MAGIC_AT :]
@@ -185,7 +215,7 @@ def _partition_bytes(total: int) -> int:
 
 
 def newest(
-    disk: Disk, layout: StoreLayout, file: LogFile, start: int | None = None
+    disk: Files, layout: StoreLayout, file: LogFile, start: int | None = None
 ) -> tuple[int, list[int]]:
     """Return where the log ends, and places to cut before that.
 
@@ -198,13 +228,21 @@ def newest(
     """
     first = file.start if start is None else start
     if not disk.exists(layout.abort):
-        return _chain(disk, file, first, file.end)
-    end, cuts = _chain(disk, file, first, file.end, disk.modified_at_ms(layout.abort))
+        near = NEAR_BYTES if first > file.start else SLICE_BYTES
+        return _chain(disk, file, first, file.end, slice_bytes=near)
+    opened_at_ms = disk.modified_at_ms(layout.abort)
+    end, cuts = _chain(disk, file, first, file.end, opened_at_ms=opened_at_ms)
     return _trusted_end(disk, file, first, end, cuts), cuts
 
 
 def _chain(
-    disk: Disk, file: LogFile, start: int, end: int, opened_at_ms: int | None = None
+    disk: Files,
+    file: LogFile,
+    start: int,
+    end: int,
+    *,
+    slice_bytes: int = SLICE_BYTES,
+    opened_at_ms: int | None = None,
 ) -> tuple[int, list[int]]:
     """Walk a part of a file; return where its records end, and places to cut.
 
@@ -212,7 +250,7 @@ def _chain(
     """
     cuts, reached, has_new = [], start - file.start, False
     with closing(disk.open(file.path)) as opened:
-        for piece in slices(opened, file.start, reached, end - file.start):
+        for piece in slices(opened, file.start, reached, end - file.start, slice_bytes):
             cuts.append(file.start + piece.start)
             reached = piece.end
             if opened_at_ms is None or not len(piece.records):
@@ -227,7 +265,7 @@ def _chain(
     return file.start + reached, cuts[1:]
 
 
-def _trusted_end(disk: Disk, file: LogFile, first: int, end: int, cuts: list[int]) -> int:
+def _trusted_end(disk: Files, file: LogFile, first: int, end: int, cuts: list[int]) -> int:
     """Return where the records from `first` on end that are whole, looking at the last part."""
     start = max((cut for cut in cuts if cut <= end - DOUBTED_BYTES), default=first)
     last: Records | None = None
@@ -258,7 +296,7 @@ def _span(file: LogFile, start: int, end: int) -> Span:
 
 
 def _divided(
-    disk: Disk, file: LogFile, part: Span, target: int, by_chain: bool, no_cut_bytes: int
+    disk: Files, file: LogFile, part: Span, target: int, by_chain: bool, no_cut_bytes: int
 ) -> list[Span]:
     """Divide a part of a file at places found by walking, or by what records say."""
     if by_chain:
@@ -267,12 +305,16 @@ def _divided(
     return _spans(part, _resynced(disk, part, bound, target), target)
 
 
-def _resynced(disk: Disk, part: Span, bound: int, target: int) -> list[int]:
+def _resynced(disk: Files, part: Span, bound: int, target: int) -> list[int]:
     """Return places before `bound` to cut at, a target apart, found by what records say."""
     cuts: list[int] = []
+    wanted = range(part.start + target, bound, target)
+    if not wanted:
+        return cuts
     with closing(disk.open(part.path)) as opened:
-        for wished in range(part.start + target, bound, target):
-            found = resync(opened, part.base, wished - part.base, bound - part.base)
+        for wished in wanted:
+            at, end = wished - part.base, bound - part.base
+            found = resync(opened, part.base, at, end)
             if found >= 0 and part.base + found not in cuts:
                 cuts.append(part.base + found)
     return cuts

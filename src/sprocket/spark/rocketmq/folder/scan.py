@@ -5,9 +5,9 @@ from contextlib import closing
 from typing import Any
 
 from sprocket.base import log
-from sprocket.base.disk import Disk, File
 from sprocket.base.errors import FileMissing
 from sprocket.rocketmq.codec.columns import Stop
+from sprocket.spark.files import Files, ReadableFile
 from sprocket.spark.rocketmq.folder.plan import Span
 from sprocket.spark.rocketmq.folder.slices import resync, slices
 from sprocket.spark.rocketmq.rows.batches import Batches
@@ -16,7 +16,7 @@ _log = log.get_logger(__name__)
 
 
 def scan(
-    disk: Disk, spans: Sequence[Span], batches: Batches, *, fail_on_data_loss: bool
+    disk: Files, spans: Sequence[Span], batches: Batches, *, fail_on_data_loss: bool
 ) -> Iterator[Any]:
     """Give the Arrow batches of some spans.
 
@@ -40,7 +40,7 @@ def scan(
             yield from _scan(file, span, batches)
 
 
-def _scan(file: File, span: Span, batches: Batches) -> Iterator[Any]:
+def _scan(file: ReadableFile, span: Span, batches: Batches) -> Iterator[Any]:
     at, end = span.start - span.base, span.end - span.base
     while at < end:
         stop, why = None, ""

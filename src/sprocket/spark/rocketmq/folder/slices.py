@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator
 
-from sprocket.base.disk import File
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
@@ -12,6 +11,7 @@ from sprocket.rocketmq.codec.record_layout import (
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
 )
+from sprocket.spark.files import ReadableFile
 
 SLICE_BYTES = 4 * MIB
 """How much of a file is read at once at most; a longer record is read whole."""
@@ -46,7 +46,7 @@ class Slice:
 
 
 def slices(
-    file: File, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES
+    file: ReadableFile, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES
 ) -> Iterator[Slice]:
     """Give the records from `start` on, up to `end` or the first place where none begins.
 
@@ -88,7 +88,9 @@ def _slice_bytes(record_bytes: int, most: int) -> int:
     return min(most, max(SLICE_BYTES_MIN, SLICE_RECORDS * record_bytes))
 
 
-def resync(file: File, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES) -> int:
+def resync(
+    file: ReadableFile, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES
+) -> int:
     """Return the first position from `start` on where a record says that it lies; −1 for none.
 
     The parameters are those of `slices`; the record's header must stand before `end`. Little is

@@ -60,6 +60,17 @@ def test_every_record_once(tmp_path: Path, target: int, by_chain: bool) -> None:
         assert len(groups) == 1
 
 
+def test_tasks_at_least(tmp_path: Path) -> None:
+    """`partitions_min` makes them smaller, as far as there are records."""
+    write_log(tmp_path, [8, 8, 1])
+    found = {
+        wanted: plan(RealDisk(), str(tmp_path), partitions_min=wanted, no_cut_bytes=0)
+        for wanted in (1, 3, 10, 1000)
+    }
+    assert [len(groups) for groups in found.values()] == [1, 3, 9, 17]
+    assert len({tuple(offsets(groups)) for groups in found.values()}) == 1
+
+
 def test_a_cut_at_every_byte_gives_the_same_rows(tmp_path: Path) -> None:
     """Resync from any position finds the next record, so each cut gives the same records."""
     write_log(tmp_path, [8])
@@ -145,6 +156,19 @@ def test_what_is_no_plain_log_is_refused(tmp_path: Path) -> None:
     (log / f"{2 * FILE_BYTES:020d}").unlink()
     with pytest.raises(ForeignStore, match="DLedger"):
         plan(RealDisk(), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [("dledger-n0/data", "a log of DLedger"), ("compactionLog/t/0", "compaction left of topics")],
+)
+def test_logs_of_other_formats_are_named(tmp_path: Path, inside: str, said: str) -> None:
+    """A broker with DLedger may have a folder commitlog as well, with nothing in it."""
+    (tmp_path / inside).mkdir(parents=True)
+    for _ in range(2):
+        with pytest.raises(ForeignStore, match=said):
+            plan(RealDisk(), str(tmp_path))
+        (tmp_path / "commitlog").mkdir(exist_ok=True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""What the queue files of a store's folder say, read by ranges: where a queue begins and ends.
+
+They are there where queues are kept in files; of queues in RocksDB, of batch queues, and in a
+folder that holds a log alone, nothing is known.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import closing
+
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.queue import FILLER_SIZE, QUEUE_UNIT, UNIT_BYTES
+from sprocket.spark.files import Files
+
+_NAME_DIGITS = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnitPlace:
+    """Where a unit says that its record lies: physical offset and size."""
+
+    start: int
+    size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueBounds:
+    """The offset of the first message that a queue still has, and the one behind its last."""
+
+    first: int
+    end: int
+
+
+class QueueFilesRead:
+    """The files of one queue, as a reader of the folder finds them.
+
+    Args:
+        files: Where.
+        folder: The queue's folder.
+    """
+
+    def __init__(self, files: Files, folder: str) -> None:
+        self._files = files
+        self._folder = folder
+        self._sizes = {
+            int(name): size
+            for name, size in files.sizes(folder).items()
+            if len(name) == _NAME_DIGITS and name.isdecimal()
+        }
+
+    def unit(self, offset: int) -> UnitPlace | None:
+        """Return the unit of a queue offset, None if there is none."""
+        place = offset * UNIT_BYTES
+        for start, size in self._sizes.items():
+            if start <= place <= start + size - UNIT_BYTES:
+                path = f"{self._folder}/{start:020d}"
+                with closing(self._files.open(path)) as file:
+                    data = file.read(place - start, UNIT_BYTES)
+                found, found_size, _ = QUEUE_UNIT.unpack(data)
+                return UnitPlace(found, found_size) if found >= 0 and found_size > 0 else None
+        return None
+
+    def offsets(self, log_start: int) -> QueueBounds | None:
+        """Return where the queue begins and ends; None if nothing is known.
+
+        A unit whose record was cleaned away from the log, before `log_start`, does not count; one
+        that stands for a damaged message does.
+        """
+        if not self._sizes:
+            return None
+        low = min(self._sizes) // UNIT_BYTES
+        last = max(self._sizes)
+        end = _first(
+            last // UNIT_BYTES,
+            (last + self._sizes[last]) // UNIT_BYTES,
+            lambda offset: self.unit(offset) is None,
+        )
+        first = _first(low, end, lambda offset: self._is_kept(offset, log_start))
+        return QueueBounds(first, end)
+
+    def _is_kept(self, offset: int, log_start: int) -> bool:
+        unit = self.unit(offset)
+        return unit is not None and (unit.size == FILLER_SIZE or unit.start >= log_start)
+
+
+def queue_files(files: Files, layout: StoreLayout, topic: str, queue_id: int) -> QueueFilesRead:
+    """Return the files of a queue; there may be none."""
+    return QueueFilesRead(files, layout.queue(topic, queue_id))
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Return the first number from `low` on for which something holds, `high` for none.
+
+    From there on it holds for all.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
