@@ -28,7 +28,7 @@ class ResentSource(DataSource):  # type: ignore[misc]
         """Return what `format` is given."""
         return FORMAT
 
-    def schema(self) -> str:
+    def schema(self) -> Any:
         """Return the columns."""
         return RocketMQSource(self.options).schema()
 

@@ -21,21 +21,12 @@ from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.message import COMPRESSED, NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.options import Options, read_directory
-from sprocket.spark.rocketmq.rows.batches import column_names
+from sprocket.spark.rocketmq.rows.batches import schema_of
 from sprocket.spark.rocketmq.rows.columns import COLUMNS, FULL, RecordRows
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
 """Stores that a real RocketMQ 5.3.3 wrote."""
 NARROW, WIDE = bytes((127, 0, 0, 1, 0, 0, 42, 159)), bytes(range(16)) + bytes((0, 0, 42, 159))
-
-_KINDS = {
-    "string": types.StringType(),
-    "int": types.IntegerType(),
-    "bigint": types.LongType(),
-    "binary": types.BinaryType(),
-    "timestamp": types.TimestampType(),
-    "map<string,string>": types.MapType(types.StringType(), types.StringType()),
-}
 
 
 def encoded(
@@ -146,14 +137,12 @@ def _plain_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def schema(options: Options) -> types.StructType:
     """Return the schema that Spark makes of what the options ask for."""
-    return types.StructType(
-        [types.StructField(n, _KINDS[COLUMNS[n].kind]) for n in column_names(options)]
-    )
+    return schema_of(options, {})
 
 
 def directory(**given: str) -> Options:
     """Return the options of a query on a directory."""
-    return read_directory({"path": "store", **given})
+    return read_directory({"path": "store"} | given)
 
 
 def unpack(case: str, folder: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.spark.rocketmq.folder.test_reader import numbered
 from tests.unit.spark.samples import expected, unpack
 
 import sprocket.spark
@@ -22,6 +23,13 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "spark.md"
 def examples() -> list[str]:
     """Return the guide's examples."""
     return re.findall(r"^```python\n(.+?)^```", GUIDE.read_text(encoding="utf-8"), re.S | re.M)
+
+
+def example(word: str) -> str:
+    """Return the one example that has a word."""
+    found = [one for one in examples() if word in one]
+    assert len(found) == 1, word
+    return found[0]
 
 
 class Broker:
@@ -77,11 +85,38 @@ def test_examples_of_the_table(
     """The first two examples read a real store."""
     monkeypatch.setattr(sprocket.spark, "session", lambda: spark)
     names: dict[str, Any] = {"store": unpack("05-long-topic", tmp_path)}
-    for example in examples()[:2]:
-        exec(example, names)  # noqa: S102
+    for one in examples()[:2]:
+        exec(one, names)  # noqa: S102
     users = [line for line in expected("05-long-topic") if not is_internal_topic(line["topic"])]
     assert names["sizes"].count() == len(users)
     assert "Plain" in capsys.readouterr().out
+
+
+def test_example_of_a_directory_elsewhere(spark: Any, tmp_path: Path, object_store: Any) -> None:
+    """The guide's options lead to the store, here on a server of this machine."""
+    address = object_store.put(unpack("05-long-topic", tmp_path), "guide")
+    settings = object_store.settings
+    text = example("fs.access_key").replace("s3://stores/broker-a", address)
+    text = text.replace("http://127.0.0.1:9000", settings["endpoint_override"])
+    names = {"spark": spark, "key": settings["access_key"], "secret": settings["secret_key"]}
+    exec(text, names)  # noqa: S102
+    users = [line for line in expected("05-long-topic") if not is_internal_topic(line["topic"])]
+    assert names["far"].count() == len(users)
+
+
+def test_examples_of_parts_and_of_sql(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part by time; a table that is made, and asked."""
+    store = numbered(tmp_path, [("orders", 0, 3), ("refunds", 0, 4)])
+    names: dict[str, Any] = {"spark": spark, "store": store}
+    exec(example("morning"), names)  # noqa: S102
+    assert names["morning"].count() == 0
+    try:
+        exec(example("CREATE TABLE"), names)  # noqa: S102
+    finally:
+        spark.sql("DROP TABLE IF EXISTS orders")
+    assert re.findall(r"^\| +(\d+)\|$", capsys.readouterr().out, re.M) == ["3", "0"]
 
 
 def test_the_example_of_a_job(

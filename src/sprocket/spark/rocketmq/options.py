@@ -8,19 +8,33 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from enum import Enum, Flag, auto
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from sprocket.base.errors import SettingsError
+from sprocket.base.errors import InvalidMessage, SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.units import GIB, KIB, MIB
+from sprocket.rocketmq.model.group import Subscription
+from sprocket.spark.files import local_path
 
 EARLIEST, LATEST = -2, -1
-"""Stand for a queue offset in `startingOffsets`."""
+"""Stand for a queue offset in `startingOffsets` and `endingOffsets`."""
 
-StartingOffsets = int | dict[str, dict[str, dict[int, int]]]
+Pattern: TypeAlias = re.Pattern[str]
+
+QueueNumbers: TypeAlias = dict[str, dict[str, dict[int, int]]]
+"""A number by topic, broker and queue: an offset, or a time in ms since 1970."""
+
+OffsetsWanted: TypeAlias = int | QueueNumbers
 """EARLIEST, LATEST, or a queue offset by topic, broker and queue."""
+
+Assigned: TypeAlias = dict[str, dict[str, tuple[int, ...]]]
+"""Queues by topic and broker."""
+
+FILE_SYSTEM = "fs."
+"""Begins the names of options that go to the file system of `path` as they are."""
 
 
 class Mode(Enum):
@@ -40,6 +54,7 @@ class Where(Flag):
     LIVE_STREAM = auto()
     DIRECTORY = DIRECTORY_BATCH | DIRECTORY_STREAM
     LIVE = LIVE_BATCH | LIVE_STREAM
+    BATCH = DIRECTORY_BATCH | LIVE_BATCH
     STREAM = DIRECTORY_STREAM | LIVE_STREAM
     BOTH = DIRECTORY | LIVE
     SINK = auto()
@@ -138,34 +153,114 @@ def _mode(text: str) -> Mode:
 def _path(text: str) -> str:
     if not text:
         raise ValueError("must name a directory")
-    return text.removeprefix("file://")
+    return local_path(text) or text
 
 
-def _offsets(text: str) -> StartingOffsets:
-    if text.lower() in ("earliest", "latest"):
-        return EARLIEST if text.lower() == "earliest" else LATEST
-    expected = 'must be earliest, latest or JSON such as {"topic":{"broker":{"0":23}}}'
+def _paths(text: str) -> tuple[str, ...]:
+    expected = "must be a JSON list of directories"
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError(expected)
+    return tuple(_path(one) for one in found)
+
+
+def _pattern(text: str) -> Pattern:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression: {error}") from error
+
+
+def _time(text: str) -> int:
+    """Return a time in ms since 1970."""
+    if re.fullmatch(r"\d{1,15}", text):
+        return int(text)
+    expected = "must be ms since 1970, or a time with its zone such as 2026-01-31T12:00:00Z"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if found.tzinfo is None or found.timestamp() < 0:
+        raise ValueError(expected)
+    return round(found.timestamp() * 1000)
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    """Return the tags of an expression, none for all messages."""
+    # The client is not loaded where nobody needs it.
+    from sprocket.rocketmq.client.consumer import check_tags
+
+    try:
+        return Subscription.parse("", check_tags(text).strip()).tag_names
+    except InvalidMessage as error:
+        raise ValueError(f"must be tags with || between them: {error}") from error
+
+
+def _queue_numbers(text: str, expected: str, least: int) -> QueueNumbers:
     try:
         found = json.loads(text)
         queues = {
             topic: {
-                broker: {int(queue): offset for queue, offset in offsets.items()}
-                for broker, offsets in brokers.items()
+                broker: {int(queue): number for queue, number in numbers.items()}
+                for broker, numbers in brokers.items()
             }
             for topic, brokers in found.items()
         }
     except (ValueError, AttributeError) as error:
         raise ValueError(expected) from error
     for brokers in queues.values():
-        for offsets in brokers.values():
-            if any(type(offset) is not int or offset < EARLIEST for offset in offsets.values()):
-                raise ValueError(expected + ", offsets from 0, or -2 earliest, -1 latest")
+        for numbers in brokers.values():
+            if any(queue < 0 for queue in numbers):
+                raise ValueError(expected)
+            if any(type(number) is not int or number < least for number in numbers.values()):
+                note = ", offsets from 0, or -2 earliest, -1 latest" if least < 0 else ""
+                raise ValueError(expected + note)
     return queues
 
 
-def _option(where: Where, name: str, read: Callable[[str], Any], default: Any, note: str) -> Any:
+def _offsets(text: str) -> OffsetsWanted:
+    if text.lower() in ("earliest", "latest"):
+        return EARLIEST if text.lower() == "earliest" else LATEST
+    expected = 'must be earliest, latest or JSON such as {"topic":{"broker":{"0":23}}}'
+    return _queue_numbers(text, expected, EARLIEST)
+
+
+def _times(text: str) -> QueueNumbers:
+    expected = 'must be ms since 1970 as JSON such as {"topic":{"broker":{"0":1700000000000}}}'
+    return _queue_numbers(text, expected, 0)
+
+
+def _assign(text: str) -> Assigned:
+    expected = 'must be JSON such as {"topic":{"broker":[0,1]}}'
+    try:
+        found = json.loads(text)
+        queues = {
+            topic: {broker: tuple(numbers) for broker, numbers in brokers.items()}
+            for topic, brokers in found.items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(expected) from error
+    numbers = [one for brokers in queues.values() for some in brokers.values() for one in some]
+    if not numbers or any(type(one) is not int or one < 0 for one in numbers):
+        raise ValueError(expected)
+    return queues
+
+
+def _option(
+    where: Where,
+    name: str,
+    read: Callable[[str], Any],
+    default: Any,
+    note: str,
+    *,
+    is_secret: bool = False,
+) -> Any:
     """Declare an option of `Options`; `default` is its value when it is not given."""
-    return dataclasses.field(default=default, metadata={_OPTION: Option(name, where, read, note)})
+    option = Option(name, where, read, note)
+    return dataclasses.field(default=default, repr=not is_secret, metadata={_OPTION: option})
 
 
 _both = partial(_option, Where.BOTH)
@@ -174,13 +269,35 @@ _live = partial(_option, Where.LIVE)
 _wire = partial(_option, Where.WIRE)
 _of_sinks = partial(_option, Where.SINK)
 _streams = partial(_option, Where.STREAM)
+_of_batches = partial(_option, Where.BATCH)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """All options, read. Those of the other source have their defaults."""
 
-    path: str = _of_directories("path", _path, "", "the store directory; what `load` is given")
+    path: str = _of_directories(
+        "path",
+        _path,
+        "",
+        "the store directory; what `load` is given: on the local disk, or `s3://`, `hdfs://` and"
+        " the like",
+    )
+    paths: tuple[str, ...] = _option(
+        Where.DIRECTORY_BATCH,
+        "paths",
+        _paths,
+        (),
+        "several of them, as a JSON list; what `load` is given a list of",
+    )
+    file_system: tuple[tuple[str, str], ...] = _of_directories(
+        "fs.*",
+        str,
+        (),
+        "settings of the file system that `path` is on, such as `fs.endpoint_override`,"
+        " `fs.access_key` and `fs.secret_key`",
+        is_secret=True,
+    )
     name_server: str = _wire(
         "nameServer", str, "", "`host:port` of the NameServer, several with `;` between"
     )
@@ -198,9 +315,17 @@ class Options:
         "tlsCertPath", str, "", "PEM file of our own certificate, where one is asked for"
     )
     tls_key_path: str = _wire("tlsKeyPath", str, "", "PEM file of its key")
-    tls_key_password: str = _wire("tlsKeyPassword", str, "", "of the key; Spark hides it in its UI")
+    tls_key_password: str = _wire(
+        "tlsKeyPassword", str, "", "of the key; Spark hides it in its UI", is_secret=True
+    )
     topics: tuple[str, ...] = _both(
         "subscribe", _names, (), "topics, commas between; a directory gives all without it"
+    )
+    topic_pattern: Pattern | None = _both(  # noqa: RUF009 - a field, and no value that all share
+        "subscribePattern", _pattern, None, "instead: a regular expression of their whole names"
+    )
+    assigned: Assigned | None = _both(  # noqa: RUF009 - as above
+        "assign", _assign, None, 'instead: queues, such as `{"topic":{"broker":[0,1]}}`'
     )
     columns: tuple[str, ...] = _both(
         "columns", _names, (), "names of the columns wanted, commas between"
@@ -211,11 +336,23 @@ class Options:
         "full",
         "`meta` leaves out body and properties, `raw` gives the stored bytes",
     )
+    include_properties: bool = _both(
+        "includeProperties", _bool, True, "false leaves out the column `properties`"
+    )
+    properties_format: str = _both(
+        "propertiesFormat",
+        _one_of("map", "json"),
+        "map",
+        "`json` makes `properties` text, as the old connector had it",
+    )
+    tags: tuple[str, ...] = _both(
+        "subExpression", _tags, (), "only messages with one of these tags, `||` between; `*` is all"
+    )
     decompress: bool = _both("decompress", _bool, True, "unpack bodies that the producer packed")
     verify_crc: bool = _both(
         "verifyCrc", _bool, False, "compare each body with its checksum, 0.3 to 0.5 µs each"
     )
-    mode: Mode = _both(  # noqa: RUF009 - a field, and no value that all share
+    mode: Mode = _both(  # noqa: RUF009 - as above
         "mode",
         _mode,
         Mode.FAILFAST,
@@ -237,11 +374,54 @@ class Options:
     partition_bytes_max: int = _of_directories(
         "maxPartitionBytes", _bytes, 0, "bytes of the log per task; by default 64 to 256 MiB"
     )
-    starting_offsets: StartingOffsets = _both(  # noqa: RUF009 - as above
+    starting_offsets: OffsetsWanted = _both(  # noqa: RUF009 - as above
         "startingOffsets",
         _offsets,
         EARLIEST,
         'where a new query starts: `earliest`, `latest` or `{"topic":{"broker":{"0":23}}}`',
+    )
+    ending_offsets: OffsetsWanted = _of_batches(  # noqa: RUF009 - as above
+        "endingOffsets", _offsets, LATEST, "where a batch ends, before that offset; like this"
+    )
+    starting_at_ms: int | None = _both(
+        "startingTimestamp",
+        _time,
+        None,
+        "first store time wanted, in ms since 1970 or as `2026-01-31T12:00:00Z`; wins over the"
+        " options of offsets",
+    )
+    ending_at_ms: int | None = _of_batches(
+        "endingTimestamp", _time, None, "first store time that a batch does not want; like this"
+    )
+    starting_times: QueueNumbers | None = _both(  # noqa: RUF009 - as above
+        "startingOffsetsByTimestamp",
+        _times,
+        None,
+        'first store time wanted by queue, `{"topic":{"broker":{"0":1700000000000}}}`; wins over'
+        " `startingOffsets`",
+    )
+    ending_times: QueueNumbers | None = _of_batches(  # noqa: RUF009 - as above
+        "endingOffsetsByTimestamp", _times, None, "first store time not wanted by queue; like this"
+    )
+    time_strategy: str = _live(
+        "startingOffsetsByTimestampStrategy",
+        _one_of("latest", "error"),
+        "latest",
+        "where a queue has nothing from its starting time on: start at its end, or fail",
+    )
+    partitions_min: int = _both(
+        "minPartitions",
+        _count,
+        0,
+        "tasks wanted at least; how many there are depends on where messages end. By default one a"
+        " queue, or one for `maxPartitionBytes`",
+    )
+    push_filters: bool = _of_batches(
+        "pushFilters",
+        _bool,
+        False,
+        "read less for filters on topic, queueId, queueOffset, physicalOffset and storeTimestamp;"
+        " needs `spark.sql.python.filterPushdown.enabled=true`",
     )
     starting_place: int | None = _option(
         Where.DIRECTORY_STREAM,
@@ -331,11 +511,52 @@ class Options:
         "maxMessageBytes", _bytes, 4 * MIB, "refuse a longer body; brokers have a limit, too"
     )
 
+    @property
+    def first_offsets(self) -> OffsetsWanted:
+        """Where queues begin, unless times say so."""
+        by_time = self.starting_at_ms is not None or self.starting_times is not None
+        return EARLIEST if by_time else self.starting_offsets
+
+    @property
+    def last_offsets(self) -> OffsetsWanted:
+        """Where queues end, unless times say so."""
+        by_time = self.ending_at_ms is not None or self.ending_times is not None
+        return LATEST if by_time else self.ending_offsets
+
+    @property
+    def first_times(self) -> QueueNumbers | None:
+        """The first store times wanted by queue, unless there is one for all."""
+        return self.starting_times if self.starting_at_ms is None else None
+
+    @property
+    def last_times(self) -> QueueNumbers | None:
+        """The first store times not wanted by queue, unless there is one for all."""
+        return self.ending_times if self.ending_at_ms is None else None
+
+    @property
+    def queue_tables(self) -> "Mapping[str, QueueNumbers]":
+        """The options that say something of single queues, by name."""
+        tables = {
+            "startingOffsets": self.first_offsets,
+            "endingOffsets": self.last_offsets,
+            "startingOffsetsByTimestamp": self.first_times,
+            "endingOffsetsByTimestamp": self.last_times,
+        }
+        return {name: table for name, table in tables.items() if isinstance(table, dict)}
+
+    def names_topic(self, topic: str) -> bool:
+        """Tell whether a topic is among those named; all are if none is."""
+        if self.topics:
+            return topic in self.topics
+        if self.assigned is not None:
+            return topic in self.assigned
+        return self.topic_pattern is None or bool(self.topic_pattern.fullmatch(topic))
+
 
 OPTIONS: dict[str, Option] = {
     field.metadata[_OPTION].name: field.metadata[_OPTION] for field in dataclasses.fields(Options)
 }
-ALIASES = {"topic": "subscribe"}
+ALIASES = {"topic": "subscribe", "pulltimeout": "pulltimeoutms"}
 """Names that the old connector had, in lower case; a sink's `topic` is its own."""
 
 _OF_SPARK = frozenset({"checkpointlocation"})
@@ -349,9 +570,24 @@ def read_directory(given: Mapping[str, str], *, is_stream: bool = False) -> Opti
         SettingsError: One is unknown, unreadable, or does not belong there.
     """
     options = _read(given, Where.DIRECTORY_STREAM if is_stream else Where.DIRECTORY_BATCH)
-    if not options.path:
+    if bool(options.path) == bool(options.paths):
         raise SettingsError("say which store to read: .load('<store directory>')")
+    brokers = {broker for one in (options.assigned or {}).values() for broker in one}
+    for table in options.queue_tables.values():
+        brokers |= {broker for one in table.values() for broker in one}
+    if len(brokers) > 1:
+        names = " and ".join(sorted(brokers))
+        raise SettingsError(f"a store directory is of one broker; the options name {names}")
     return options
+
+
+def read_live_batch(given: Mapping[str, str]) -> Options:
+    """Read the options of `spark.read.format("rocketmq")` over topics.
+
+    Raises:
+        SettingsError: One is unknown, unreadable, missing, or does not belong there.
+    """
+    return _of_a_cluster(_read(given, Where.LIVE_BATCH))
 
 
 def read_live(given: Mapping[str, str]) -> Options:
@@ -360,12 +596,7 @@ def read_live(given: Mapping[str, str]) -> Options:
     Raises:
         SettingsError: One is unknown, unreadable, missing, or does not belong there.
     """
-    options = _read(given, Where.LIVE_STREAM)
-    if not options.name_server:
-        raise SettingsError("say where the cluster is: .option('nameServer', 'host:port')")
-    if not options.topics:
-        raise SettingsError("say what to read: .option('subscribe', 'topic')")
-    return options
+    return _of_a_cluster(_read(given, Where.LIVE_STREAM))
 
 
 def read_any(given: Mapping[str, str]) -> Options:
@@ -390,12 +621,63 @@ def read_sink(given: Mapping[str, str]) -> Options:
     return options
 
 
+def _of_a_cluster(options: Options) -> Options:
+    if not options.name_server:
+        raise SettingsError("say where the cluster is: .option('nameServer', 'host:port')")
+    if not (options.topics or options.topic_pattern or options.assigned):
+        raise SettingsError("say what to read: .option('subscribe', 'topic')")
+    return options
+
+
+def _check_batch(options: Options, called: str) -> None:
+    """Raise if a batch is asked to begin at the end, or to end at the beginning."""
+    for name, wanted, refused, word in (
+        ("startingOffsets", options.starting_offsets, LATEST, "latest"),
+        ("endingOffsets", options.ending_offsets, EARLIEST, "earliest"),
+    ):
+        if wanted == refused or (isinstance(wanted, dict) and refused in _numbers(wanted)):
+            raise SettingsError(f"option {name!r} must not be {word} ({refused}) in {called}")
+
+
+def _check_topics(options: Options, given: Collection[str]) -> None:
+    """Raise if topics are named in several ways, or queues that are not read."""
+    ways = {"topics": "subscribe", "topic_pattern": "subscribePattern", "assigned": "assign"}
+    named = [name for field, name in ways.items() if field in given]
+    if len(named) > 1:
+        raise SettingsError(f"options {' and '.join(named)} exclude each other; give one")
+    for name, table in options.queue_tables.items():
+        for topic, brokers in table.items():
+            for broker, queues in brokers.items():
+                assigned = (options.assigned or {}).get(topic, {}).get(broker)
+                for queue in queues:
+                    is_read = options.names_topic(topic) if assigned is None else queue in assigned
+                    if not is_read or (assigned is None and options.assigned):
+                        raise SettingsError(
+                            f"{name} names queue {queue} of topic {topic!r} on {broker!r}, which is"
+                            " not read"
+                        )
+
+
+def _numbers(table: QueueNumbers) -> set[int]:
+    """Return the numbers of a table."""
+    return {
+        number
+        for brokers in table.values()
+        for numbers in brokers.values()
+        for number in numbers.values()
+    }
+
+
 def _read(given: Mapping[str, str], where: Where) -> Options:
     values: dict[str, Any] = {}
     declared = {
         field.metadata[_OPTION].name.lower(): field for field in dataclasses.fields(Options)
     }
+    file_system: dict[str, str] = {}
     for lower, text in given.items():
+        if lower.lower().startswith(FILE_SYSTEM) and where & Where.DIRECTORY:
+            file_system[lower[len(FILE_SYSTEM) :]] = text
+            continue
         if where is Where.SINK and lower.lower() in _OF_SPARK:
             continue
         known = lower.lower() if where is Where.SINK else ALIASES.get(lower.lower(), lower.lower())
@@ -412,8 +694,13 @@ def _read(given: Mapping[str, str], where: Where) -> Options:
             values[field.name] = option.read(text)
         except ValueError as error:
             raise SettingsError(f"option {option.name!r} is {text!r}: {error}") from error
+    if file_system:
+        values["file_system"] = tuple(sorted(file_system.items()))
     options = Options(**values)
+    _check_topics(options, values)
     _check_trigger(options, values)
+    if not where & Where.STREAM:
+        _check_batch(options, _CALLED[where])
     return options
 
 

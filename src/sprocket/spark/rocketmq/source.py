@@ -9,8 +9,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 
 from sprocket.spark.rocketmq import options as option_table
-from sprocket.spark.rocketmq.folder.reader import DirectoryReader
-from sprocket.spark.rocketmq.rows.batches import spark_schema
+from sprocket.spark.rocketmq.folder.reader import DirectoryReader, FilteringDirectoryReader
+from sprocket.spark.rocketmq.rows.batches import schema_of, spark_schema
+from sprocket.spark.rocketmq.table import kept, options_of_table, with_kept
 
 
 class RocketMQSource(DataSource):  # type: ignore[misc]
@@ -21,25 +22,30 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         """Return what `format` is given."""
         return "rocketmq"
 
-    def schema(self) -> str:
-        """Return the columns, when the user gave no schema."""
-        return spark_schema(option_table.read_any(self.options))
+    def schema(self) -> Any:
+        """Return the columns, when the user gave no schema; of a table, with its options."""
+        of_table = options_of_table(self.options)
+        if of_table is None:
+            return spark_schema(option_table.read_any(self.options))
+        return schema_of(option_table.read_any(of_table), kept(of_table))
 
     def reader(self, schema: Any) -> DirectoryReader:
-        """Return the reader of a store directory."""
-        return DirectoryReader(schema, option_table.read_directory(self.options))
+        """Return the reader of store directories."""
+        options = option_table.read_directory(with_kept(schema, self.options))
+        return (FilteringDirectoryReader if options.push_filters else DirectoryReader)(
+            schema, options
+        )
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802
         """Return the reader of a stream: of a live topic, or of a store directory."""
-        if not option_table.is_live(self.options):
+        given = with_kept(schema, self.options)
+        if not option_table.is_live(given):
             from sprocket.spark.rocketmq.folder.stream import DirectoryStream
 
-            return DirectoryStream(
-                schema, option_table.read_directory(self.options, is_stream=True)
-            )
+            return DirectoryStream(schema, option_table.read_directory(given, is_stream=True))
         from sprocket.spark.rocketmq.live.stream import LiveReader
 
-        return LiveReader(schema, option_table.read_live(self.options))
+        return LiveReader(schema, option_table.read_live(given))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """Return the writer of a DataFrame to live topics."""

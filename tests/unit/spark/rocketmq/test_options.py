@@ -11,6 +11,8 @@ from sprocket.spark.rocketmq.options import (
     LATEST,
     OPTIONS,
     Mode,
+    Where,
+    read_any,
     read_directory,
     read_live,
     read_sink,
@@ -54,7 +56,44 @@ def test_values_are_read() -> None:
     ("given", "said"),
     [
         ({"subscrib": "x"}, "unknown option 'subscrib'; did you mean subscribe"),
-        ({"endingoffsets": "latest"}, "unknown option 'endingoffsets'"),
+        (
+            {"endingoffsets": "earliest"},
+            r"'endingOffsets' must not be earliest \(-2\) in spark.read",
+        ),
+        ({"startingoffsets": "latest"}, r"'startingOffsets' must not be latest \(-1\)"),
+        ({"startingoffsets": '{"t":{"b":{"0":-1}}}'}, r"must not be latest \(-1\)"),
+        ({"endingoffsets": '{"t":{"b":{"0":-2}}}'}, r"must not be earliest \(-2\)"),
+        ({"startingoffsets": '{"t":{"b":{"-1":0}}}'}, "must be earliest, latest or JSON"),
+        (
+            {"maxoffsetspertrigger": "5"},
+            "'maxOffsetsPerTrigger' does not go with spark.read of a st",
+        ),
+        ({"startingoffsetsbytimestamp": '{"t":{"b":{"0":-1}}}'}, "must be ms since 1970 as JSON"),
+        ({"startingtimestamp": "yesterday"}, "must be ms since 1970, or a time with its zone"),
+        ({"startingtimestamp": "2026-01-31T12:00:00"}, "a time with its zone"),
+        ({"endingtimestamp": "-5"}, "must be ms since 1970"),
+        ({"subscribepattern": "("}, "must be a regular expression"),
+        ({"assign": '{"t":[0]}'}, "must be JSON such as"),
+        ({"assign": '{"t":{"b":["0"]}}'}, "must be JSON such as"),
+        ({"assign": '{"t":{"b":[]}}'}, "must be JSON such as"),
+        (
+            {"subscribe": "t", "assign": '{"t":{"b":[0]}}'},
+            "subscribe and assign exclude each other",
+        ),
+        (
+            {"subscribe": "t", "startingoffsets": '{"u":{"b":{"0":1}}}'},
+            "names queue 0 of topic 'u'",
+        ),
+        (
+            {"assign": '{"t":{"b":[0]}}', "endingoffsets": '{"t":{"b":{"1":1}}}'},
+            "endingOffsets names queue 1 of topic 't' on 'b', which is not read",
+        ),
+        (
+            {"startingoffsets": '{"t":{"b":{"0":1}}}', "endingoffsets": '{"t":{"c":{"0":1}}}'},
+            "a store directory is of one broker; the options name b and c",
+        ),
+        ({"subexpression": "a > 3"}, "must be tags with"),
+        ({"paths": '["a", "b"]'}, "say which store to read"),
         ({"nameserver": "n:1"}, "'nameServer' does not go with spark.read"),
         ({"view": "most"}, "must be one of full, meta, raw"),
         ({"decompress": "yes"}, "must be true or false"),
@@ -74,6 +113,11 @@ def test_wrong_options_of_a_directory_are_named(given: dict[str, str], said: str
     ("given", "said"),
     [
         ({"path": "store"}, "'path' does not go with spark.readStream"),
+        (
+            {"endingoffsets": "latest"},
+            "'endingOffsets' does not go with spark.readStream of live t",
+        ),
+        ({"fs.region": "x"}, "unknown option 'fs.region'"),
         ({"startingoffsets": "first"}, "must be earliest, latest or JSON"),
         ({"startingoffsets": '{"t":{"b":{"0":-3}}}'}, "offsets from 0"),
         ({"startingoffsets": '{"t":{"b":{"0":1.5}}}'}, "offsets from 0"),
@@ -128,15 +172,73 @@ def test_the_guide_lists_every_option() -> None:
     """The table of docs/guides/spark.md has exactly the declared options, with their notes."""
     guide = Path(__file__).resolve().parents[4] / "docs" / "guides" / "spark.md"
     text = guide.read_text(encoding="utf-8")
-    listed = dict(
-        re.findall(
-            r"^\| `([\w.]+)` \| "
-            r"(?:both|directory|live|live, sink|sink|stream|directory stream) \|.*\| (.+) \|$",
-            text,
-            re.M,
-        )
-    )
+    listed = dict(re.findall(r"^\| `([\w.*]+)` \| [a-z, ]+ \|.*?\| (.+) \|$", text, re.M))
     assert listed == {name: option.note for name, option in OPTIONS.items()}
+
+
+def test_the_guide_says_where_each_option_goes() -> None:
+    """The second column of the same table."""
+    guide = Path(__file__).resolve().parents[4] / "docs" / "guides" / "spark.md"
+    listed = re.findall(r"^\| `([\w.*]+)` \| ([a-z, ]+) \|.*\|.*\|$", guide.read_text(), re.M)
+    words = {
+        "both": Where.BOTH,
+        "directory": Where.DIRECTORY,
+        "live": Where.LIVE,
+        "batch": Where.BATCH,
+        "stream": Where.STREAM,
+        "live, sink": Where.WIRE,
+        "sink": Where.SINK,
+        "directory batch": Where.DIRECTORY_BATCH,
+        "directory stream": Where.DIRECTORY_STREAM,
+    }
+    found = {name: words[where] for name, where in listed if name in OPTIONS}
+    assert found == {name: option.where for name, option in OPTIONS.items()}
+
+
+def test_what_is_wanted_of_a_batch() -> None:
+    """Topics, queues, bounds and tags, each as its own kind of value."""
+    options = read_directory(
+        {
+            "paths": '["/a", "file:///b", "s3://c/d"]',
+            "assign": '{"t":{"b":[0,1]}}',
+            "endingoffsets": '{"t":{"b":{"0":9,"1":-1}}}',
+            "startingtimestamp": "2026-01-31T13:00:00.5+01:00",
+            "subexpression": " b || a ",
+            "propertiesformat": "JSON",
+        }
+    )
+    assert options.paths == ("/a", "/b", "s3://c/d")
+    assert options.assigned == {"t": {"b": (0, 1)}}
+    assert options.ending_offsets == {"t": {"b": {0: 9, 1: -1}}}
+    assert options.starting_at_ms == 1_769_860_800_500
+    assert (options.tags, options.properties_format) == (("a", "b"), "json")
+    assert read_directory({"path": "s", "subexpression": "*"}).tags == ()
+    pattern = read_directory({"path": "s", "subscribepattern": "a.c"})
+    names = [name for name in ("abc", "abcd", "xabc") if pattern.names_topic(name)]
+    assert names == ["abc"]
+
+
+def test_settings_of_the_file_system_are_kept_and_hidden() -> None:
+    """They keep their names; nothing that prints options shows a value."""
+    options = read_directory({"path": "s3://b", "fs.secret_key": "hush", "fs.region": "here"})
+    assert dict(options.file_system) == {"region": "here", "secret_key": "hush"}
+    live = read_live(LIVE | {"tlskeypassword": "hush"})
+    assert "hush" not in f"{options}{live}"
+
+
+def test_a_schema_depends_on_what_batches_and_streams_share() -> None:
+    """Spark asks for it before it says which of the two is wanted."""
+    assert read_any(LIVE | {"maxoffsetspertrigger": "5"}).offsets_per_trigger_max == 5
+    assert read_any(LIVE | {"endingoffsets": "latest", "view": "raw"}).view == "raw"
+    assert read_any({"path": "s", "startingoffsets": "latest"}).path == "s"
+    with pytest.raises(SettingsError, match="'path' does not go with live topics"):
+        read_any(LIVE | {"path": "s"})
+
+
+def test_names_of_the_old_connector() -> None:
+    """`topic` and `pullTimeout` are what they were called there."""
+    live = read_live({"nameServer": "n:1", "topic": "t", "pullTimeout": "3000"})
+    assert (live.topics, live.pull_timeout_ms) == (("t",), 3000)
 
 
 def test_tls_of_the_stream() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
+from tests.unit.spark.rocketmq.folder.test_reader import numbered
 from tests.unit.spark.samples import expected, unpack
 
 from sprocket.rocketmq.model.internal import is_internal_topic
@@ -56,6 +57,62 @@ def test_damage_becomes_a_row(spark: Any, tmp_path: Path) -> None:
     frame = spark.read.format("rocketmq").option("mode", "PERMISSIVE").load(str(tmp_path))
     rows = frame.orderBy("physicalOffset").collect()
     assert [row.corruption is None for row in rows] == [True, False, True, True]
+
+
+def test_a_table_of_the_catalog_keeps_its_options(spark: Any, tmp_path: Path) -> None:
+    """Spark adds words of its own and passes no options when the table is read; both is mended."""
+    store = numbered(tmp_path / "store", [("a", 0, 2), ("b", 0, 3)])
+    given = f"path '{store}', subscribe 'b', columns 'topic,queueOffset'"
+    spark.sql(
+        f"CREATE TABLE made USING rocketmq OPTIONS ({given}) COMMENT 'x' TBLPROPERTIES ('k' = 'v')"
+    )
+    try:
+        rows = [
+            tuple(row) for row in spark.sql("SELECT * FROM made ORDER BY queueOffset").collect()
+        ]
+        assert rows == [("b", 0), ("b", 1), ("b", 2)]
+        assert spark.sql("SELECT * FROM made WITH (subscribe = 'a')").count() == 2
+        with pytest.raises(Exception, match="unknown option 'subscrib'; did you mean subscribe"):
+            spark.sql(f"CREATE TABLE wrong USING rocketmq OPTIONS (path '{store}', subscrib 'b')")
+    finally:
+        spark.sql("DROP TABLE made")
+    assert spark.read.format("rocketmq").load(store).count() == 5
+
+
+def test_a_list_of_directories(spark: Any, tmp_path: Path) -> None:
+    """`load` of a list reads all of them."""
+    stores = [numbered(tmp_path / name, [("a", 0, 2)]) for name in ("one", "two")]
+    assert spark.read.format("rocketmq").load(stores).count() == 4
+
+
+def test_a_store_in_an_object_store(spark: Any, tmp_path: Path, object_store: Any) -> None:
+    """Workers open it by the options alone; the rows are those of the local folder."""
+    store = unpack("05-long-topic", tmp_path)
+    address = object_store.put(store, "engine")
+    reader = spark.read.format("rocketmq")
+    near = reader.load(store).orderBy("physicalOffset").toArrow()
+    far = reader.options(**object_store.options).load(address).orderBy("physicalOffset").toArrow()
+    assert far.equals(near)
+    assert near.num_rows > 10
+
+
+def test_filters_are_pushed_where_both_switches_are_on(spark: Any, tmp_path: Path) -> None:
+    """The rows are the same with and without; without Spark's own switch the error names it."""
+    store = numbered(tmp_path, [("a", 0, 20), ("b", 0, 20)])
+    reader = spark.read.format("rocketmq").option("pushFilters", "true")
+    switch = "spark.sql.python.filterPushdown.enabled"
+    wanted = "topic = 'b' AND queueOffset >= 5 AND storeTimestamp < '1970-01-01 00:16:40.030'"
+    before = spark.conf.get(switch)
+    try:
+        spark.conf.set(switch, "true")
+        assert reader.load(store).where(wanted).count() == 5
+        plain = spark.read.format("rocketmq").load(store)
+        assert plain.where(wanted).count() == 5
+        spark.conf.set(switch, "false")
+        with pytest.raises(Exception, match="filterPushdown"):
+            reader.load(store).where(wanted).count()
+    finally:
+        spark.conf.set(switch, before)
 
 
 @pytest.mark.parametrize(

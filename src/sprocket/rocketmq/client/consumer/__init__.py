@@ -16,6 +16,7 @@ from sprocket.rocketmq.client.consumer.plan import (
 from sprocket.rocketmq.client.consumer.puller import Puller
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
+from sprocket.rocketmq.client.consumer.subscriptions import check_tags
 
 __all__ = [
     "ConsumerOptions",
@@ -29,4 +30,5 @@ __all__ = [
     "Start",
     "Strategy",
     "averagely",
+    "check_tags",
 ]

@@ -1,12 +1,14 @@
-"""The reader of a store directory: plans its tasks, and gives the rows of one."""
+"""The reader of store directories: plans its tasks, and gives the rows of one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from sprocket.base.disk import RealDisk
-from sprocket.spark.rocketmq.folder.known_topics import require_topics
+from sprocket.spark.files import open_files
+from sprocket.spark.rocketmq.filters import Narrowed, narrowed
+from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
+from sprocket.spark.rocketmq.folder.known_topics import require_pattern, require_topics
 from sprocket.spark.rocketmq.folder.plan import Span, plan
 from sprocket.spark.rocketmq.folder.scan import scan
 from sprocket.spark.rocketmq.options import Options
@@ -14,24 +16,80 @@ from sprocket.spark.rocketmq.rows.batches import Batches
 
 
 class DirectoryReader(DataSourceReader):  # type: ignore[misc]
-    """Reads a store directory: a live broker's or a dead one's, ours or RocketMQ's."""
+    """Reads store directories: a live broker's or a dead one's, ours or RocketMQ's.
+
+    Args:
+        schema: The StructType that Spark wants filled.
+        options: Those of a batch over directories.
+    """
 
     def __init__(self, schema: Any, options: Options) -> None:
         self._schema = schema
         self._options = options
+        self._narrowed = Narrowed()
         Batches(schema, options)
 
     def partitions(self) -> list[Any]:
-        """Plan the tasks, and fix the end of the log for this query."""
-        options = self._options
-        require_topics(RealDisk(), options.path, options.topics)
-        by_chain = options.split_mode == "chain"
-        groups = plan(RealDisk(), options.path, options.partition_bytes_max, by_chain=by_chain)
-        return [InputPartition(spans) for spans in groups]
+        """Plan the tasks, and fix the ends of the logs for this query.
+
+        Raises:
+            SettingsError: A topic or queue that is named is not there.
+            DataLost: A message that is named is not there any more, and that is an error.
+        """
+        least = -(-self._options.partitions_min // len(self._folders))
+        return [
+            InputPartition(spans)
+            for folder in self._folders
+            for spans in self._parts(folder, least)
+        ]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one task."""
         spans: list[Span] = partition.value or []  # Spark gives None in place of an empty list
-        batches = Batches(self._schema, self._options)
-        loss = self._options.fail_on_data_loss
-        return scan(RealDisk(), spans, batches, fail_on_data_loss=loss)
+        if not spans:
+            return iter(())
+        options = self._options
+        batches = Batches(self._schema, options, narrowed=self._narrowed)
+        folder = max((one for one in self._folders if spans[0].path.startswith(f"{one}/")), key=len)
+        files = open_files(folder, dict(options.file_system))
+        return scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+
+    @property
+    def _folders(self) -> tuple[str, ...]:
+        """The directories, without a slash behind."""
+        folders = self._options.paths or (self._options.path,)
+        return tuple(folder.rstrip("/") for folder in folders)
+
+    def _parts(self, folder: str, partitions_min: int) -> list[list[Span]]:
+        """Return what each task reads of one directory."""
+        options = self._options
+        files = open_files(folder, dict(options.file_system))
+        require_topics(files, folder, options.topics or tuple(options.assigned or ()))
+        require_pattern(files, folder, options.topic_pattern)
+        require_offsets(files, folder, options)
+        groups = plan(
+            files,
+            folder,
+            options.partition_bytes_max,
+            by_chain=options.split_mode == "chain",
+            partitions_min=partitions_min,
+        )
+        wanted = self._narrowed.range("physicalOffset")
+        kept = (
+            [one for one in spans if one.end > wanted.least and one.start <= wanted.most]
+            for spans in groups
+        )
+        return [spans for spans in kept if spans]
+
+
+class FilteringDirectoryReader(DirectoryReader):
+    """The same, and reads less where Spark's filters say that less is wanted.
+
+    It is a class of its own because Spark refuses one with `pushFilters` unless its setting
+    `spark.sql.python.filterPushdown.enabled` is on.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
+        """Take note of filters; Spark applies all of them itself, too."""
+        self._narrowed = narrowed(filters)
+        return filters

@@ -27,8 +27,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DataLost, FileMissing
+from sprocket.spark.files import open_files
 from sprocket.spark.rocketmq.admission import Admission
 from sprocket.spark.rocketmq.folder.known_topics import require_topics
 from sprocket.spark.rocketmq.folder.plan import between
@@ -51,7 +51,8 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     def __init__(self, schema: Any, options: Options, clock: Clock | None = None) -> None:
         self._schema = schema
         self._options = options
-        self._tail = GrowingLog(RealDisk(), options.path)
+        self._files = open_files(options.path, dict(options.file_system))
+        self._tail = GrowingLog(self._files, options.path)
         self._admission = Admission(options, clock or SystemClock())
         self._initial: dict[str, int] | None = None
         self._target: int | None = None
@@ -61,7 +62,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return where a new query starts, the same each time."""
         if self._initial is None:
-            require_topics(RealDisk(), self._options.path, self._options.topics)
+            require_topics(self._files, self._options.path, self._options.topics)
             self._initial = encode(self._retried(self._starting))
         return self._initial
 
@@ -103,7 +104,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         options = self._options
         batches = Batches(self._schema, options)
         spans = partition.value or []
-        return scan(RealDisk(), spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+        return scan(self._files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
 
     def _starting(self) -> int:
         """Return the place that the options say a new query starts at."""
@@ -141,7 +142,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         first, last = self._place(found, start), self._place(found, end)
         options = self._options
         groups = between(
-            RealDisk(),
+            self._files,
             found.files,
             first,
             last,

@@ -22,7 +22,6 @@ from contextlib import closing
 
 import numpy as np
 
-from sprocket.base.disk import Disk, File
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Ints, Stop
 from sprocket.rocketmq.codec.record_layout import (
@@ -31,6 +30,7 @@ from sprocket.rocketmq.codec.record_layout import (
     MAGIC_AT,
 )
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.spark.files import Files, ReadableFile
 from sprocket.spark.rocketmq.folder.plan import LogFile, log_files, newest
 from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
 
@@ -96,7 +96,7 @@ class GrowingLog:
     Threads: one at a time.
     """
 
-    def __init__(self, disk: Disk, folder: str) -> None:
+    def __init__(self, disk: Files, folder: str) -> None:
         self._disk = disk
         self._layout = StoreLayout(folder.rstrip("/") or "/")
         self._marks: dict[int, _Mark] = {}
@@ -192,7 +192,9 @@ class GrowingLog:
             self._counted = start, known
         return known.count
 
-    def _landed(self, opened: File, file: LogFile, at: int, end: int, *, is_full: bool) -> int:
+    def _landed(
+        self, opened: ReadableFile, file: LogFile, at: int, end: int, *, is_full: bool
+    ) -> int:
         """Return `at` if a chain of records lands there, else the next boundary behind it."""
         starts = [file.start]
         if is_full:
@@ -214,7 +216,7 @@ class GrowingLog:
                 break
         return behind
 
-    def _mark(self, opened: File, file: LogFile, before: int, ends: Ints) -> int:
+    def _mark(self, opened: ReadableFile, file: LogFile, before: int, ends: Ints) -> int:
         """Remember the last of some records; return where it ends. The first begins at `before`."""
         start, end = int(ends[-2]) if len(ends) > 1 else before, int(ends[-1])
         self._marks.pop(end, None)
@@ -223,7 +225,7 @@ class GrowingLog:
             del self._marks[next(iter(self._marks))]
         return end
 
-    def _is_marked(self, opened: File, file: LogFile, at: int) -> bool:
+    def _is_marked(self, opened: ReadableFile, file: LogFile, at: int) -> bool:
         """Tell whether the record before a place is in this file, and as it was."""
         mark = self._marks[at]
         if not file.start < at <= file.end:
@@ -231,12 +233,12 @@ class GrowingLog:
         return opened.read(mark.start - file.start, FIXED_BYTES) == mark.head
 
 
-def _begins(opened: File, position: int) -> bool:
+def _begins(opened: ReadableFile, position: int) -> bool:
     """Tell whether something stands at a position of a file that may be a record."""
     return opened.read(position, BLANK_BYTES)[MAGIC_AT : MAGIC_AT + 4] in MAGICS
 
 
-def _runs(opened: File, file: LogFile, start: int, end: int) -> Iterator[Ints]:
+def _runs(opened: ReadableFile, file: LogFile, start: int, end: int) -> Iterator[Ints]:
     """Give where records end, many at a time, from one boundary to another; physical offsets.
 
     A stretch of damage counts as a record. Padding ends a file.

@@ -1,6 +1,6 @@
 """Arrow batches for Spark: chosen records, in the schema asked for, damage told as `mode` says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,18 @@ from sprocket.base.errors import CorruptRecord, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Records
-from sprocket.rocketmq.model.internal import is_internal_topic
-from sprocket.rocketmq.model.message import COMPRESSED, TRANSACTION_PREPARED, unpacked
+from sprocket.rocketmq.model.message import COMPRESSED, unpacked
+from sprocket.spark.rocketmq.filters import Narrowed
 from sprocket.spark.rocketmq.options import Mode, Options
-from sprocket.spark.rocketmq.rows.columns import COLUMNS, VIEWS, RecordRows
+from sprocket.spark.rocketmq.rows.columns import (
+    COLUMNS,
+    PROPERTIES_JSON,
+    VIEWS,
+    RecordRows,
+    SourceColumn,
+)
 from sprocket.spark.rocketmq.rows.decode import cut, numbers
+from sprocket.spark.rocketmq.rows.selection import RecordSelection
 
 BATCH_BYTES_MAX = 16 * MIB
 """Unpacked bodies per batch; Arrow's offsets have 32 bits and the JVM holds several batches."""
@@ -28,7 +35,11 @@ def column_names(options: Options) -> tuple[str, ...]:
     Raises:
         SettingsError: One is unknown; the text names the nearest.
     """
-    names = tuple(column_name(name) for name in options.columns) or VIEWS[options.view]
+    names = tuple(column_name(name) for name in options.columns)
+    if not names:
+        names = VIEWS[options.view]
+        if not options.include_properties:
+            names = tuple(name for name in names if name != "properties")
     if len(set(names)) < len(names):
         raise SettingsError(f"a column is named twice in {', '.join(names)}")
     if options.mode is Mode.PERMISSIVE and "corruption" not in names:
@@ -51,7 +62,34 @@ def column_name(name: str) -> str:
 
 def spark_schema(options: Options) -> str:
     """Return the columns that the options ask for, as Spark writes a schema."""
-    return ", ".join(f"`{name}` {COLUMNS[name].kind}" for name in column_names(options))
+    return ", ".join(f"`{name}` {column(name, options).kind}" for name in column_names(options))
+
+
+def schema_of(options: Options, metadata: Mapping[str, str]) -> Any:
+    """Return the same as a StructType whose first column carries some metadata."""
+    from pyspark.sql import types
+
+    text = types.StringType()
+    kinds = {
+        "string": text,
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "binary": types.BinaryType(),
+        "timestamp": types.TimestampType(),
+        "map<string,string>": types.MapType(text, text),
+    }
+    fields = [
+        types.StructField(name, kinds[column(name, options).kind]) for name in column_names(options)
+    ]
+    fields[0].metadata = dict(metadata)
+    return types.StructType(fields)
+
+
+def column(name: str, options: Options) -> SourceColumn:
+    """Return what a column is for a query with these options."""
+    if name == "properties" and options.properties_format == "json":
+        return PROPERTIES_JSON
+    return COLUMNS[name]
 
 
 def columns_of_view(view: str) -> str:
@@ -66,21 +104,31 @@ class Batches:
         schema: The StructType that Spark wants filled: any columns of ours, in any order.
         options: What to choose and how.
         broker_name: Whose records they are; empty if that is not known.
+        narrowed: What Spark's filters leave of what the options choose.
 
     Raises:
         SettingsError: A column is unknown or has another type.
     """
 
-    def __init__(self, schema: Any, options: Options, broker_name: str = "") -> None:
+    def __init__(
+        self,
+        schema: Any,
+        options: Options,
+        broker_name: str = "",
+        narrowed: Narrowed | None = None,
+    ) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._names = [column_name(name) for name in schema.fieldNames()]
         self._options = options
         self._broker_name = broker_name
-        self._topics = frozenset(options.topics)
-        for name, field in zip(self._names, schema.fields, strict=True):
-            wanted = COLUMNS[name].kind
+        self._selection = RecordSelection(options, narrowed, broker_name)
+        self._columns = [column(name, options) for name in self._names]
+        for name, found_column, field in zip(
+            self._names, self._columns, schema.fields, strict=True
+        ):
+            wanted = found_column.kind
             if field.dataType.simpleString() != wanted:
                 found = field.dataType.simpleString()
                 raise SettingsError(f"column {name!r} is {wanted}, the schema says {found}")
@@ -92,9 +140,7 @@ class Batches:
             CorruptRecord: A body is damaged and the mode is FAILFAST.
         """
         for first in range(0, len(records), BATCH_ROWS_MAX):
-            part = records.part(first, first + BATCH_ROWS_MAX)
-            if not self._options.include_internal_topics or self._topics:
-                part = self._chosen(part)
+            part = self._selection.keep(records.part(first, first + BATCH_ROWS_MAX))
             if not len(part):
                 continue
             corruption: dict[int, str] = {}
@@ -128,19 +174,6 @@ class Batches:
             kinds = zip(self._names, self._schema.types, strict=True)
             columns = [pa.array([values.get(name)], kind) for name, kind in kinds]
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-    def _chosen(self, records: Records) -> Records:
-        """Return the records of the topics wanted that have a place in a queue.
-
-        Prepared and rolled back ones have none; nor has what recovery put where damage was.
-        """
-        chosen, names = self._topics, records.topic_names
-        is_wanted = [one in chosen if chosen else not is_internal_topic(one) for one in names]
-        wanted = np.array(is_wanted, np.bool_)
-        hidden = records.number("sys_flag") & TRANSACTION_PREPARED != 0  # a bit of both kinds
-        if wanted.all() and not hidden.any():
-            return records
-        return records.keep(wanted[records.topic_number] & ~hidden)
 
     def _verified(self, records: Records, where: str) -> tuple[Records, dict[int, str]]:
         """Look for bodies that do not fit their checksums; return what is left, and what is bad."""
@@ -210,5 +243,5 @@ class Batches:
             yield self._batch(RecordRows(part, self._broker_name, bodies, texts))
 
     def _batch(self, rows: RecordRows) -> Any:
-        columns = [COLUMNS[name].make(rows) for name in self._names]
+        columns = [one.make(rows) for one in self._columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)

@@ -20,6 +20,7 @@ from sprocket.rocketmq.codec.record_layout import (
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
 from sprocket.spark.rocketmq.rows.decode import cut, in_hex, numbers, of_width, repeated, topics
 from sprocket.spark.rocketmq.rows.properties import Properties
+from sprocket.spark.rocketmq.rows.properties_json import as_json
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -202,6 +203,11 @@ COLUMNS: dict[str, SourceColumn] = {
         "string", RecordRows.corruption_texts, "what is damaged here; null for sound records"
     ),
 }
+
+PROPERTIES_JSON = SourceColumn(
+    "string", lambda rows: as_json(rows.properties.map()), "with `propertiesFormat=json`"
+)
+"""The column `properties` as the connector of Spark 2 had it."""
 
 RAW = ("physicalOffset", "size", "record")
 FULL = tuple(name for name in COLUMNS if name not in ("record", "corruption"))

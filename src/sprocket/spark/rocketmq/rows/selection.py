@@ -1,0 +1,165 @@
+"""Which records become rows: what the options of a query say of topics, queues, times and tags.
+
+Everything is decided for all records of a buffer at once. Offsets and times are looked at record by
+record, as the store time of a log may go back where its broker changed.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sprocket.rocketmq.codec.columns import Ints, Mask, Records
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.model.internal import is_internal_topic
+from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed
+from sprocket.spark.rocketmq.options import EARLIEST, LATEST, OffsetsWanted, Options
+from sprocket.spark.rocketmq.rows.decode import cut
+from sprocket.spark.rocketmq.rows.properties import Properties
+
+ByQueue: TypeAlias = Mapping[str, Mapping[int, int]]
+"""A number by topic and queue."""
+
+_NUMBERS: Mapping[str, Callable[[Records], Ints]] = {
+    "queueId": lambda records: records.number("queue_id"),
+    "queueOffset": lambda records: records.number("queue_offset"),
+    "physicalOffset": lambda records: records.number("physical_offset"),
+    "storeTimestamp": lambda records: records.stored_at_ms,
+}
+
+
+class RecordSelection:
+    """Keeps the records that a query wants.
+
+    Args:
+        options: What the query wants. Of live topics only the messages of the queues wanted come
+            from a broker, so there nothing is chosen by topic and offset.
+        narrowed: What Spark's filters leave of it.
+        broker_name: Whose records they are; empty in a folder, which is of one broker.
+    """
+
+    def __init__(
+        self, options: Options, narrowed: Narrowed | None = None, broker_name: str = ""
+    ) -> None:
+        self._options = options
+        self._is_folder = not options.name_server
+        self._narrowed = narrowed or Narrowed()
+        self._tags = pa.array(options.tags, pa.string())
+        self._first: ByQueue = {}
+        self._last: ByQueue = {}
+        self._from_ms = _by_queue(options.first_times, broker_name)
+        self._to_ms = _by_queue(options.last_times, broker_name)
+        if self._is_folder:
+            meanings = {EARLIEST: LEAST, LATEST: MOST}
+            self._first = _by_queue(options.first_offsets, broker_name, meanings)
+            self._last = _by_queue(options.last_offsets, broker_name, meanings)
+
+    def keep(self, records: Records) -> Records:
+        """Return the records wanted."""
+        if self._is_folder:
+            records = self._of_topics(records)
+        options = self._options
+        if options.starting_at_ms is not None:
+            records = records.keep(records.stored_at_ms >= options.starting_at_ms)
+        if options.ending_at_ms is not None:
+            records = records.keep(records.stored_at_ms < options.ending_at_ms)
+        for bounds, number, is_start in (
+            (self._first, "queueOffset", True),
+            (self._last, "queueOffset", False),
+            (self._from_ms, "storeTimestamp", True),
+            (self._to_ms, "storeTimestamp", False),
+        ):
+            if bounds:
+                values = _NUMBERS[number](records)
+                limit = _limits(records, bounds, LEAST if is_start else MOST)
+                records = records.keep(values >= limit if is_start else values < limit)
+        for name, wanted in self._narrowed.ranges.items():
+            values = _NUMBERS[name](records)
+            records = records.keep((values >= wanted.least) & (values <= wanted.most))
+        if len(self._tags):
+            records = self._tagged(records)
+        return records
+
+    def _of_topics(self, records: Records) -> Records:
+        """Return the records of the topics and queues wanted that have a place in a queue.
+
+        Prepared and rolled back ones have none; nor has what recovery put where damage was.
+        """
+        options = self._options
+        wanted = np.array([self._wants(name) for name in records.topic_names], np.bool_)
+        if options.include_internal_topics and not self._names_topics:
+            return records if wanted.all() else records.keep(wanted[records.topic_number])
+        hidden = records.number("sys_flag") & TRANSACTION_PREPARED != 0  # a bit of both kinds
+        if not wanted.all() or hidden.any():
+            records = records.keep(wanted[records.topic_number] & ~hidden)
+        return records if options.assigned is None else self._of_queues(records, options.assigned)
+
+    @property
+    def _names_topics(self) -> bool:
+        options = self._options
+        return bool(options.topics or options.assigned)
+
+    def _wants(self, topic: str) -> bool:
+        if self._narrowed.topics is not None and topic not in self._narrowed.topics:
+            return False
+        if self._names_topics or self._options.include_internal_topics:
+            return self._options.names_topic(topic)
+        return self._options.names_topic(topic) and not is_internal_topic(topic)
+
+    def _of_queues(
+        self, records: Records, assigned: Mapping[str, Mapping[str, tuple[int, ...]]]
+    ) -> Records:
+        """Return the records of the queues that are assigned."""
+        queue_ids = records.number("queue_id")
+        wanted = np.zeros(len(records), np.bool_)
+        for number, topic in enumerate(records.topic_names):
+            ids = [one for some in assigned.get(topic, {}).values() for one in some]
+            wanted |= (records.topic_number == number) & np.isin(queue_ids, ids)
+        return records.keep(wanted)
+
+    def _tagged(self, records: Records) -> Records:
+        """Return the records that have one of the tags wanted."""
+        stored = cut(records.data, records.properties_start, records.end)
+        tags = Properties(stored).value(properties.TAGS)
+        wanted: Mask = np.asarray(pc.is_in(tags, self._tags))
+        return records.keep(wanted)
+
+
+def _by_queue(
+    table: OffsetsWanted | None, broker_name: str, meanings: Mapping[int, int] | None = None
+) -> ByQueue:
+    """Return a table by topic and queue, of one broker if it is named; empty for none.
+
+    Some numbers may stand for another, which `meanings` says.
+    """
+    if not isinstance(table, dict):
+        return {}
+    meanings = meanings or {}
+    return {
+        topic: {
+            queue: meanings.get(number, number)
+            for broker, numbers in brokers.items()
+            if broker_name in ("", broker)
+            for queue, number in numbers.items()
+        }
+        for topic, brokers in table.items()
+    }
+
+
+def _limits(records: Records, bounds: ByQueue, default: int) -> Ints:
+    """Return the number that is set for the queue of each record."""
+    limits = np.full(len(records), default, np.int64)
+    queue_ids = records.number("queue_id")
+    for number, topic in enumerate(records.topic_names):
+        of_topic = bounds.get(topic)
+        if not of_topic:
+            continue
+        ids = np.array(sorted(of_topic), np.int64)
+        values = np.array([of_topic[one] for one in ids.tolist()], np.int64)
+        place = np.minimum(np.searchsorted(ids, queue_ids), len(ids) - 1)
+        known = (records.topic_number == number) & (ids[place] == queue_ids)
+        limits[known] = values[place[known]]
+    return limits
