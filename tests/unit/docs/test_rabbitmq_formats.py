@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from sprocket.rabbitmq.codec import index, message_term
+from sprocket.rabbitmq.codec.store import QueueTerms, StoreEntry, entries, recovery_terms
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.store import layout
@@ -45,3 +46,28 @@ def test_the_name_of_a_queue_on_its_page() -> None:
     assert layout.queue_folder(queue) == "B984Q77NT0PKP70QMSM45P98P"
     assert layout.encode_queue_name(queue) == data
     assert layout.decode_queue_name(data, layout.queue_folder(queue)) == queue
+
+
+def test_the_entry_of_a_message_store_on_its_page() -> None:
+    """It is what is written for a term, and found in a file."""
+    data = example("rabbitmq-message-store.md")
+    message_id = bytes(range(16))
+    assert b"".join(entries.entry(message_id, b"\x83d\0\x04true")) == data
+    found = list(entries.scan(lambda at, size: data[at : at + size], len(data)))
+    assert found == [StoreEntry(0, len(data), message_id)]
+
+
+def test_the_terms_of_a_queue_on_their_page() -> None:
+    """They begin the data of a file, in a block of 256 bytes."""
+    queue = QueueTerms(
+        next_seq_id=7,
+        next_deliver_seq_id=7,
+        persistent_ref=bytes(range(16)),
+        persistent_count=0,
+        persistent_bytes=0,
+        segments={},
+    )
+    file = recovery_terms.encode({"Q": queue})
+    data = example("rabbitmq-recovery-terms.md")
+    assert file[0x1538:] == data.ljust(256, b"\0")
+    assert recovery_terms.decode(file).queues == {"Q": queue}
