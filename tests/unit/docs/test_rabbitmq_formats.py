@@ -71,3 +71,17 @@ def test_the_terms_of_a_queue_on_their_page() -> None:
     data = example("rabbitmq-recovery-terms.md")
     assert file[0x1538:] == data.ljust(256, b"\0")
     assert recovery_terms.decode(file).queues == {"Q": queue}
+
+
+def test_the_segment_of_version_2_on_its_page() -> None:
+    """Two messages, and one that was acknowledged between them."""
+    segment = index.read_segment_v2(example("rabbitmq-queue-index-v2.md"))
+    assert (segment.seq_ids.tolist(), segment.end_seq_id) == ([8, 10], 12)
+    assert segment.places.tolist() == [
+        index.MessagePlace.QUEUE_STORE,
+        index.MessagePlace.SHARED_STORE,
+    ]
+    assert (segment.positions[0], segment.sizes[0], segment.expiry_us[0]) == (64, 189, 0)
+    assert segment.message_ids[1].tobytes() == bytes(range(16))
+    assert segment.body_sizes.tolist() == [11, 9000]
+    assert segment.findings == ()

@@ -1,8 +1,8 @@
-"""The records of a classic queue's index, version 1: journal.jif and the segment files N.idx.
+"""The records of a classic queue's index: journal.jif and N.idx, and N.qi, N.qs of version 2.
 
 `records` has the layout and makes the bytes, one record at a time. `reading` takes whole files
 apart, as columns: it finds the places of the records, says why it stopped, and adds up what they
-say of each message. Needs numpy.
+say of each message. `version_2` reads the files of version 2. Needs numpy.
 """
 
 from sprocket.rabbitmq.codec.index.reading import (
@@ -26,23 +26,39 @@ from sprocket.rabbitmq.codec.index.records import (
     segment_mark,
     segment_publish,
 )
+from sprocket.rabbitmq.codec.index.version_2 import (
+    HEADER_BYTES,
+    STORED_HEAD,
+    MessagePlace,
+    SegmentV2,
+    check_store_v2,
+    read_segment_v2,
+    stored_term,
+)
 
 __all__ = [
+    "HEADER_BYTES",
+    "STORED_HEAD",
     "IndexFinding",
     "IndexRecords",
     "IndexStop",
     "IndexedMessages",
+    "MessagePlace",
     "MessageStates",
     "PublishRecord",
     "RecordKind",
+    "SegmentV2",
     "ack",
+    "check_store_v2",
     "decode_publish",
     "deliver",
     "messages",
     "publish",
     "read_journal",
     "read_segment",
+    "read_segment_v2",
     "segment_mark",
     "segment_publish",
     "states",
+    "stored_term",
 ]
