@@ -1,0 +1,35 @@
+"""A look at a virtual host's folder, of a stopped RabbitMQ or of ours, that changes nothing.
+
+`VhostReader` has the queues and, one after the other, their messages.
+"""
+
+from sprocket.rabbitmq.store.reading.faults import FaultyReads, FileTooLarge, ReadFault
+from sprocket.rabbitmq.store.reading.index_rows import EMBEDDED, IndexRows, RowSource
+from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
+from sprocket.rabbitmq.store.reading.vhost import (
+    FoundMessage,
+    FoundQueue,
+    MessageState,
+    QueueCounts,
+    QueuePart,
+    VhostReader,
+    vhost_folders,
+)
+
+__all__ = [
+    "EMBEDDED",
+    "FaultyReads",
+    "FileTooLarge",
+    "FoundMessage",
+    "FoundQueue",
+    "IndexRows",
+    "MessageMissing",
+    "MessageState",
+    "QueueCounts",
+    "QueuePart",
+    "ReadFault",
+    "RowSource",
+    "SharedMessages",
+    "VhostReader",
+    "vhost_folders",
+]

@@ -1,0 +1,101 @@
+"""What could not be read, and reading on in spite of it."""
+
+from dataclasses import dataclass
+
+from sprocket.base.disk import Disk, File
+from sprocket.base.errors import DiskFailed, FileMissing, StoreError
+from sprocket.base.units import MIB
+
+FILE_BYTES_MAX = 4096 * MIB
+"""A journal or a segment is read whole. The largest that a server can have is far below."""
+_PIECE_BYTES = 64 * 1024
+_SECTOR_BYTES = 4096
+
+
+class FileTooLarge(StoreError):
+    """A file that has to be read whole is too large for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFault:
+    """Something in a file that cannot be read, or that no server writes.
+
+    Attributes:
+        path: The file.
+        position: Bytes into it.
+        what: A sentence for the person who reads it.
+    """
+
+    path: str
+    position: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path} at {self.position}: {self.what}"
+
+
+class FaultyReads:
+    """Reads whole files as far as they can be read, and keeps what was wrong."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.faults: list[ReadFault] = []
+        """In the order in which they were met."""
+        self._unreadable: set[tuple[str, int]] = set()
+
+    def tell(self, path: str, position: int, what: str) -> None:
+        """Keep a fault."""
+        self.faults.append(ReadFault(path, position, what))
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file, up to what the disk cannot read; None if it is not there.
+
+        Raises:
+            FileTooLarge: It is no file of a server.
+        """
+        try:
+            file = self.disk.open(path)
+        except FileMissing:
+            return None
+        except DiskFailed as error:
+            self.tell(path, 0, str(error))
+            return b""
+        try:
+            size = file.size()
+            if size > FILE_BYTES_MAX:
+                raise FileTooLarge(f"{path}: {size:,} bytes, more than {FILE_BYTES_MAX:,}")
+            try:
+                return file.read(0, size)
+            except DiskFailed:
+                pass
+            parts = []
+            for position in range(0, size, _PIECE_BYTES):
+                try:
+                    parts.append(file.read(position, min(_PIECE_BYTES, size - position)))
+                except DiskFailed as error:
+                    self.tell(path, position, f"{error}; what is behind it is not looked at")
+                    break
+            return b"".join(parts)
+        finally:
+            file.close()
+
+    def read_around(self, file: File, position: int, size: int) -> bytes:
+        """Return bytes of a file, fewer at its end; zeros for sectors that the disk cannot read."""
+        try:
+            return file.read(position, size)
+        except DiskFailed:
+            pass
+        parts = []
+        end = min(position + size, file.size())
+        while position < end:
+            behind = min(end, (position // _SECTOR_BYTES + 1) * _SECTOR_BYTES)
+            try:
+                parts.append(file.read(position, behind - position))
+            except DiskFailed as error:
+                parts.append(bytes(behind - position))
+                sector = file.path, position // _SECTOR_BYTES
+                if sector not in self._unreadable:
+                    self._unreadable.add(sector)
+                    self.tell(file.path, position, str(error))
+            position = behind
+        return b"".join(parts)

@@ -1,0 +1,377 @@
+"""A virtual host's folder, looked at while no server has it open. Nothing is written.
+
+What is asked for is read; what cannot be read is kept in `faults`, and the rest goes on. A fault of
+a single message is told with it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+
+from sprocket.base.disk import Disk
+from sprocket.base.errors import CorruptRecord, FileMissing, ForeignStore, StoreError
+from sprocket.rabbitmq.codec import index, message_term
+from sprocket.rabbitmq.codec.index import MessagePlace
+from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, recovery_terms
+from sprocket.rabbitmq.model.message import ID_BYTES, BasicMessage
+from sprocket.rabbitmq.model.names import QueueName, name_text
+from sprocket.rabbitmq.store import layout
+from sprocket.rabbitmq.store.layout import VhostLayout
+from sprocket.rabbitmq.store.reading.faults import FaultyReads, ReadFault
+from sprocket.rabbitmq.store.reading.index_rows import (
+    EMBEDDED,
+    IndexRows,
+    Mask,
+    RowSource,
+    chosen,
+    has_v2,
+    read_rows,
+)
+from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
+
+
+class MessageState(Enum):
+    """What became of a message."""
+
+    PUBLISHED = "published"
+    """Nobody got it yet."""
+    DELIVERED = "delivered"
+    """A consumer may have got it: it will be redelivered."""
+    ACKNOWLEDGED = "acknowledged"
+    """It has left the queue; its record stays until the whole segment goes."""
+
+
+_STATES = tuple(MessageState)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message in a queue.
+
+    Attributes:
+        queue: Where it was found; with its priority if the queue has several.
+        seq_id: Its number in the queue, of this priority.
+        state: What became of it.
+        is_persistent: Whether it outlives a restart.
+        expiry_us: When it expires, microseconds since 1970; 0 for never.
+        body_size: Bytes of its body, as the index says.
+        path: The file that tells of it.
+        position: Where: bytes into that file.
+        message: The message itself; None if it cannot be read.
+        fault: Why it cannot be read; empty if it can.
+    """
+
+    queue: QueueName
+    seq_id: int
+    state: MessageState
+    is_persistent: bool
+    expiry_us: int
+    body_size: int
+    path: str
+    position: int
+    message: BasicMessage | None
+    fault: str = ""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a server that starts on the folder still has it."""
+        return self.state is not MessageState.ACKNOWLEDGED and self.is_persistent
+
+    def is_expired(self, now_us: int) -> bool:
+        """Say whether a server drops it at that time, once it is the first of its queue."""
+        return 0 < self.expiry_us <= now_us
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePart:
+    """A queue, or one of its priorities.
+
+    Attributes:
+        queue: What it is called; its folder's name stands for a name that cannot be known.
+        folder: The name of its folder.
+        is_v2: Whether it has an index of version 2.
+        terms: What it left at a clean stop; None after a crash.
+    """
+
+    queue: QueueName
+    folder: str
+    is_v2: bool
+    terms: QueueTerms | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundQueue:
+    """A queue with all of its priorities, in the order in which they are delivered."""
+
+    vhost: str
+    name: str
+    parts: tuple[QueuePart, ...]
+
+    @property
+    def stopped_cleanly(self) -> bool:
+        """Whether all of it was written when it was stopped."""
+        return all(part.terms is not None for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """What the index of a queue says in all, without the messages themselves."""
+
+    published: int
+    delivered: int
+    acknowledged: int
+    """Of which records are left."""
+    transient: int
+    """Messages that do not outlive a restart, counted nowhere else."""
+    embedded: int
+    """Messages in the index itself, of those published and delivered."""
+    body_bytes: int
+    """Of those published and delivered."""
+
+
+class VhostReader:
+    """The folder of one virtual host.
+
+    Raises:
+        ForeignStore: It is none.
+    """
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self.layout = VhostLayout(folder.rstrip("/"))
+        self._reads = FaultyReads(disk)
+        self._persistent = SharedMessages(self._reads, self.layout.persistent)
+        self._transient = SharedMessages(self._reads, self.layout.transient)
+        if not _is_vhost(disk, self.layout.root):
+            raise ForeignStore(f"{folder}: no folder of a virtual host of RabbitMQ")
+
+    @property
+    def faults(self) -> list[ReadFault]:
+        """What was wrong so far, besides single messages."""
+        return self._reads.faults
+
+    def close(self) -> None:
+        """Close the files that it has open."""
+        self._persistent.close()
+        self._transient.close()
+
+    @cached_property
+    def name(self) -> str:
+        """The virtual host's name; that of its folder if it cannot be known."""
+        data = self._reads.read(self.layout.name)
+        folder = self.layout.root.rpartition("/")[2]
+        if data is None:
+            names = {part.queue.vhost for part in self._parts if part.queue.vhost}
+            return names.pop() if len(names) == 1 else folder
+        return name_text(data)
+
+    @cached_property
+    def segment_entry_count(self) -> int:
+        """Entries of each segment of version 1."""
+        data = self._reads.read(self.layout.config)
+        if data is None:
+            return clean_stop.SEGMENT_ENTRIES_MAX
+        try:
+            return clean_stop.decode_config(data)
+        except CorruptRecord as error:
+            self._reads.tell(self.layout.config, 0, str(error))
+            return clean_stop.SEGMENT_ENTRIES_MAX
+
+    @cached_property
+    def _terms(self) -> dict[str, QueueTerms]:
+        data = self._reads.read(self.layout.recovery_terms)
+        if data is None:
+            return {}
+        try:
+            found = recovery_terms.decode(data)
+        except CorruptRecord as error:
+            self._reads.tell(self.layout.recovery_terms, 0, str(error))
+            return {}
+        for fault in found.faults:
+            self._reads.tell(self.layout.recovery_terms, 0, fault)
+        return found.queues
+
+    @cached_property
+    def _parts(self) -> list[QueuePart]:
+        disk = self._reads.disk
+        parts = []
+        for folder in disk.folders(self.layout.queues):
+            paths = self.layout.queue(folder)
+            queue = QueueName("", folder)
+            data = self._reads.read(paths.name)
+            if data is not None:
+                try:
+                    queue = layout.decode_queue_name(data, folder)
+                except CorruptRecord as error:
+                    self._reads.tell(paths.name, 0, str(error))
+            is_v2 = has_v2(disk.list(paths.root))
+            parts.append(QueuePart(queue, folder, is_v2, self._terms.get(folder)))
+        return parts
+
+    def queues(self) -> list[FoundQueue]:
+        """Return every queue that has a folder, by name; the parts with the highest priority first.
+
+        A durable queue that was never written to has no folder.
+        """
+
+        def key(part: QueuePart) -> tuple[str, str]:
+            return part.queue.vhost, part.queue.name
+
+        def urgency(part: QueuePart) -> int:
+            return -(part.queue.priority or 0)
+
+        return [
+            FoundQueue(vhost or self.name, name, tuple(sorted(parts, key=urgency)))
+            for (vhost, name), parts in groupby(sorted(self._parts, key=key), key=key)
+        ]
+
+    def count(self, queue: FoundQueue) -> QueueCounts:
+        """Add up what the index of a queue says."""
+        counts = [0] * 6
+        for part in queue.parts:
+            for rows in self.rows(part):
+                is_here = ~rows.is_acked & rows.is_persistent
+                is_old = is_here & self._was_delivered(part, rows)
+                counted = (
+                    np.count_nonzero(is_here & ~is_old),
+                    np.count_nonzero(is_old),
+                    np.count_nonzero(rows.is_acked),
+                    np.count_nonzero(~rows.is_acked & ~rows.is_persistent),
+                    np.count_nonzero(is_here & (rows.places == EMBEDDED)),
+                    rows.body_sizes[is_here].sum(),
+                )
+                counts = [before + int(more) for before, more in zip(counts, counted, strict=True)]
+        return QueueCounts(*counts)
+
+    def rows(self, part: QueuePart) -> Iterator[IndexRows]:
+        """Give what the index of a part says, as columns, a segment at a time."""
+        yield from read_rows(self._reads, self.layout.queue(part.folder), self.segment_entry_count)
+
+    def messages(
+        self, queue: FoundQueue, *, with_gone: bool = False, seq_id: int | None = None
+    ) -> Iterator[FoundMessage]:
+        """Give the messages of a queue in the order in which they will be delivered.
+
+        Args:
+            queue: One of `queues`.
+            with_gone: Give also those that no server would have after a start: acknowledged and
+                transient ones.
+            seq_id: Give only those with this sequence id, one for each priority.
+        """
+        for part in queue.parts:
+            name = QueueName(queue.vhost, queue.name, part.queue.priority)
+            for rows in self.rows(part):
+                is_wanted = (~rows.is_acked & rows.is_persistent) | with_gone
+                if seq_id is not None:
+                    is_wanted &= rows.seq_ids == seq_id
+                yield from self._messages(name, part, chosen(rows, is_wanted))
+
+    def _messages(
+        self, name: QueueName, part: QueuePart, rows: IndexRows
+    ) -> Iterator[FoundMessage]:
+        numbers = np.where(rows.is_acked, 2, self._was_delivered(part, rows))
+        message_ids = rows.message_ids.tobytes()
+        for row, (seq_id, number, is_persistent, expiry_us, body_size, source, record) in enumerate(
+            zip(
+                rows.seq_ids.tolist(),
+                numbers.tolist(),
+                rows.is_persistent.tolist(),
+                rows.expiry_us.tolist(),
+                rows.body_sizes.tolist(),
+                rows.sources.tolist(),
+                rows.records.tolist(),
+                strict=True,
+            )
+        ):
+            message, fault = None, ""
+            message_id = message_ids[ID_BYTES * row : ID_BYTES * (row + 1)]
+            try:
+                message = message_term.decode(self._term(rows, row, message_id))
+                if message.id != message_id and any(message_id):
+                    text = f"expected {message_id.hex()}, found {message.id.hex()}"
+                    message = None
+                    raise CorruptRecord(text)
+            except StoreError as error:
+                fault = str(error)
+            yield FoundMessage(
+                name,
+                seq_id,
+                _STATES[number],
+                is_persistent,
+                expiry_us,
+                body_size,
+                rows.files[source].path,
+                record,
+                message,
+                fault,
+            )
+
+    def _was_delivered(self, part: QueuePart, rows: IndexRows) -> Mask:
+        """Say which messages will be redelivered: after a crash, all of them."""
+        if part.terms is None:
+            return np.ones(len(rows), np.bool_)
+        next_id = part.terms.next_deliver_seq_id
+        return rows.is_delivered if next_id is None else rows.seq_ids < next_id
+
+    def _term(self, rows: IndexRows, row: int, message_id: bytes) -> bytes:
+        """Return the term of a message, from wherever it is."""
+        place, start, size = int(rows.places[row]), int(rows.positions[row]), int(rows.sizes[row])
+        if place == EMBEDDED:
+            file: RowSource = rows.files[rows.sources[row]]
+            return file.data[start : start + size]
+        if place == MessagePlace.QUEUE_STORE:
+            return self._stored_near(rows.files[1].path, start, size)
+        if place == MessagePlace.SHARED_STORE:
+            return self._shared(message_id, bool(rows.is_persistent[row]))
+        raise MessageMissing("the message was in memory only")
+
+    def _shared(self, message_id: bytes, is_persistent: bool) -> bytes:
+        stores = (self._persistent, self._transient)
+        first, second = stores if is_persistent else stores[::-1]
+        try:
+            return first.term(message_id)
+        except MessageMissing:
+            if is_persistent:
+                raise
+            return second.term(message_id)
+
+    def _stored_near(self, path: str, start: int, size: int) -> bytes:
+        if start < index.HEADER_BYTES:
+            raise CorruptRecord(f"no message begins at {start} of {path}")
+        try:
+            file = self._reads.disk.open(path)
+        except FileMissing:
+            raise MessageMissing(f"{path} is missing") from None
+        try:
+            end = min(file.size(), start + index.STORED_HEAD.size + size)
+            data = file.read(start, max(0, end - start))
+        finally:
+            file.close()
+        return index.stored_term(data, size)
+
+
+def vhost_folders(disk: Disk, folder: str) -> list[str]:
+    """Return the folders of virtual hosts in a folder, which may be one itself.
+
+    Args:
+        disk: Where it is.
+        folder: Of a virtual host, of all of them, or of a node's data.
+    """
+    folder = folder.rstrip("/")
+    for root in (folder, f"{folder}/vhosts", f"{folder}/msg_stores/vhosts"):
+        found = [path for name in disk.folders(root) if _is_vhost(disk, path := f"{root}/{name}")]
+        if _is_vhost(disk, root):
+            return [root]
+        if found:
+            return found
+    return []
+
+
+def _is_vhost(disk: Disk, folder: str) -> bool:
+    """Say whether a folder is that of a virtual host."""
+    paths = VhostLayout(folder)
+    known = (paths.name, paths.config, paths.recovery_terms)
+    return disk.is_folder(paths.queues) or any(map(disk.exists, known))
