@@ -1,4 +1,4 @@
-"""The commands of the store guide, `docs/guides/store.md`, print what the page says."""
+"""The commands of the guides to stores, of both products, print what the pages say."""
 
 import os
 import re
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "guides" / "store.md"
+PAGES = {"store.md": 12, "rabbit-store.md": 7}
+"""Pages of `docs/guides`, and how many commands each has at least."""
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELL = 'sprocket() { "$PYTHON" -c "from sprocket.cli.main import main; main()" "$@"; }\n'
 VARIES = "…"
@@ -53,11 +54,13 @@ def pattern(printed: str) -> str:
 
 
 @pytest.mark.slow
-def test_every_command_prints_what_the_page_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_prints_what_the_page_says(page: str, tmp_path: Path) -> None:
     """In the order of the page, in one folder."""
     pytest.importorskip("rocksdict")
-    found = list(commands(PAGE.read_text(encoding="utf-8")))
-    assert len(found) >= 12
+    path = ROOT / "docs" / "guides" / page
+    found = list(commands(path.read_text(encoding="utf-8")))
+    assert len(found) >= PAGES[page]
     for command, printed in found:
         said = run(command, tmp_path)
         assert re.fullmatch(pattern(printed), said), f"$ {command}\n{said}"

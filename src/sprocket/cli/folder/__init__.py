@@ -1,5 +1,5 @@
 """Commands that look into a store's folder and mend it, of a live broker or a dead one."""
 
-from sprocket.cli.folder import store
+from sprocket.cli.folder import rabbit_store, store
 
-__all__ = ["store"]
+__all__ = ["rabbit_store", "store"]

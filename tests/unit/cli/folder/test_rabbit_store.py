@@ -1,0 +1,213 @@
+"""`sprocket rabbit-store` looks into the folders of a real RabbitMQ, and into damaged ones."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recorded_rabbitmq import CASES, RecordedVhosts
+from typer.testing import CliRunner, Result
+
+from sprocket.cli.main import app
+from sprocket.cli.terminal import output
+
+ORDERS = "628WB79CIFDYO9LJI6DKMI09L/queues/F0LI8Q2L5NQQX8KRJAO1AHU7J"
+
+
+@pytest.fixture(autouse=True)
+def _keep_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands run in this process, which is to keep its own ways."""
+    monkeypatch.setattr(output, "end_quietly_with_the_reader", lambda: None)
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Unpack a recorded folder, once."""
+    root = tmp_path_factory.mktemp("vhosts")
+
+    def unpack(case: str) -> Path:
+        folder = root / case
+        if not folder.exists():
+            RecordedVhosts(case).unpack(folder)
+        return folder
+
+    return unpack
+
+
+def run(*arguments: object) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(app(), ["rabbit-store", *(str(a) for a in arguments)])
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    """The JSON lines that it wrote."""
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def refused(*arguments: object) -> str:
+    """Run a command that must fail; return what it says."""
+    result = run(*arguments)
+    assert result.exit_code == 1
+    return result.stderr
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of change of every file, times of every folder."""
+    return {
+        str(path): (path.read_bytes() if path.is_file() else b"", path.stat().st_mtime_ns)
+        for path in (folder, *folder.rglob("*"))
+    }
+
+
+def whole_numbers(value: Any) -> Any:
+    """Return properties as the client that recorded them showed them: without fractions."""
+    if isinstance(value, dict):
+        return {name: whole_numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [whole_numbers(one) for one in value]
+    return int(value) if isinstance(value, float) else value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_dump_gives_what_a_client_got_from_the_real_one(
+    case: str, unpacked: Callable[[str], Path]
+) -> None:
+    """Every message of every queue, in order, to the last byte; nothing in the folder changes."""
+    folder = unpacked(case)
+    before = snapshot(folder)
+    recorded = RecordedVhosts(case)
+    now_us = recorded.expected["drained_from_us"]
+    got: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in lines(run("dump", folder, "--json")):
+        if not 0 < (line["expires_at_us"] or 0) <= now_us:
+            got.setdefault((line["vhost"], line["queue"]), []).append(line)
+    for queue, expected in recorded.messages.items():
+        dumped = got.pop(queue, [])
+        assert len(dumped) == len(expected)
+        for line, wanted in zip(dumped, expected, strict=True):
+            if wanted["seq_id"] is None or line["priority"] is not None:
+                wanted = {**wanted, "seq_id": line["seq_id"]}
+            found = {name: line[name] for name in wanted}
+            assert whole_numbers(found) == wanted
+    assert got == {}
+    assert snapshot(folder) == before
+
+
+def test_ls_counts_what_is_in_the_queues(unpacked: Callable[[str], Path]) -> None:
+    """The first recorded case: 220 messages left, 70 of them delivered."""
+    (row,) = lines(run("ls", unpacked("01-journal-only"), "--json"))
+    assert row == {
+        "vhost": "/",
+        "queue": "orders",
+        "version": 1,
+        "priorities": 0,
+        "messages": 220,
+        "redelivered": 70,
+        "acknowledged": 80,
+        "transient": 0,
+        "embedded": 220,
+        "body_bytes": 13195,
+        "clean_stop": True,
+    }
+
+
+def test_ls_writes_a_table(unpacked: Callable[[str], Path]) -> None:
+    """With a queue with priorities as one."""
+    table = run("ls", unpacked("05-properties-ttl"), "--queue", "prio").stdout.splitlines()
+    assert table[0].split()[:3] == ["vhost", "queue", "version"]
+    assert table[1].split() == ["/", "prio", "1", "4", "23", "0", "0", "0", "23", "167", "yes"]
+
+
+def test_get_shows_one_message(unpacked: Callable[[str], Path]) -> None:
+    """By its number in the queue; also an acknowledged one."""
+    folder = unpacked("01-journal-only")
+    (left,) = lines(run("get", folder, "--queue", "orders", "--seq-id", 40, "--json"))
+    assert (left["seq_id"], left["state"], left["body_len"]) == (40, "delivered", 53)
+    (gone,) = lines(run("get", folder, "--queue", "orders", "--seq-id", 0, "--json"))
+    assert gone["state"] == "acknowledged"
+    shown = run("get", folder, "--queue", "orders", "--seq-id", 40).stdout
+    assert "property delivery_mode  2" in shown
+    assert "redelivered             yes" in shown
+
+
+def test_get_tells_priorities_apart(unpacked: Callable[[str], Path]) -> None:
+    """Each has its own numbers."""
+    folder = unpacked("05-properties-ttl")
+    wanted = ("get", folder, "--queue", "prio", "--seq-id", 1)
+    assert "say --vhost and --priority" in refused(*wanted)
+    (found,) = lines(run(*wanted, "--priority", 3, "--json"))
+    assert (found["priority"], found["seq_id"]) == (3, 1)
+
+
+def test_dump_writes_lines_for_people(unpacked: Callable[[str], Path]) -> None:
+    """Under a head, no more than asked for."""
+    text = run("dump", unpacked("05-properties-ttl"), "--queue", "p.cc", "--limit", 1).stdout
+    head, line = text.splitlines()
+    assert head.split("\t")[:4] == ["vhost", "queue", "priority", "seq id"]
+    assert line.split("\t")[:5] == ["/", "p.cc", "", "0", "published"]
+
+
+def test_dump_with_all_has_what_left_the_queue(unpacked: Callable[[str], Path]) -> None:
+    """As far as there are records of it."""
+    folder = unpacked("01-journal-only")
+    states = [line["state"] for line in lines(run("dump", folder, "--all", "--json"))]
+    assert [states.count(one) for one in ("acknowledged", "delivered", "published")] == [
+        *(80, 70, 150),
+    ]
+
+
+def test_one_virtual_host_is_chosen(unpacked: Callable[[str], Path]) -> None:
+    """By its name, or by its folder."""
+    folder = unpacked("05-properties-ttl")
+    rows = lines(run("ls", folder, "--vhost", "sprocket/β vhost", "--json"))
+    assert [row["queue"] for row in rows] == ["orders"]
+    vhosts = folder / "vhosts"
+    assert lines(run("ls", vhosts / "B0ETS5NA2DV0A0LZ7C0QFUR8S", "--json")) == rows
+
+
+def test_what_is_not_there_is_told(unpacked: Callable[[str], Path], tmp_path: Path) -> None:
+    """With the nearest name, in one line and with exit code 1."""
+    folder = unpacked("01-journal-only")
+    assert "no queue 'order'; did you mean orders?" in refused("ls", folder, "--queue", "order")
+    assert "no virtual host 'x'" in refused("ls", folder, "--vhost", "x")
+    missing = refused("get", folder, "--queue", "orders", "--seq-id", 999)
+    assert "queue 'orders' has no message 999" in missing
+    assert "say which message" in refused("get", folder, "--queue", "orders")
+    assert "there is no virtual host of RabbitMQ" in refused("ls", tmp_path)
+    assert "no such folder" in refused("dump", tmp_path / "no")
+
+
+def test_what_cannot_be_read_is_told_at_the_end(tmp_path: Path) -> None:
+    """The other messages are written before."""
+    vhosts = Path(RecordedVhosts("01-journal-only").unpack(tmp_path))
+    journal = vhosts / ORDERS / "journal.jif"
+    data = journal.read_bytes()
+    broken = data.replace(b"basic_message", b"basic_massage", 1)
+    journal.write_bytes(broken[:-1])
+    result = run("dump", vhosts, "--all", "--json")
+    assert result.exit_code == 1
+    written = [json.loads(line) for line in result.stdout.splitlines()]
+    assert "expected the term of a message" in written[0]["error"]
+    assert len(written) == 300
+    assert "journal.jif at" in result.stderr
+    assert "2 faults; all else was read" in result.stderr
+
+
+def test_names_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
+    """A queue may be called anything."""
+    from tests.rabbit_folders import MadeVhost, published
+
+    made = MadeVhost()
+    made.put(made.queue("q\udcff").journal, published(0))
+    for path, data in made.disk.contents().items():
+        target = tmp_path / path.removeprefix("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    (line,) = lines(run("dump", tmp_path, "--json"))
+    assert line["queue"] == "q\\xff"
+    (row,) = lines(run("ls", tmp_path, "--json"))
+    assert row["queue"] == "q\\xff"
