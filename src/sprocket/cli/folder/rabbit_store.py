@@ -1,10 +1,12 @@
 """`sprocket rabbit-store`: look into the queues of a stopped RabbitMQ, or of ours.
 
-The commands open nothing for writing. What cannot be read is told at the end, the rest is shown.
+The commands change nothing in the folder. What cannot be read is told at the end, the rest is
+shown.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -261,3 +263,84 @@ def _unreadable(found: "Sequence[FoundMessage]") -> list[str]:
         for one in found
         if one.message is None
     ]
+
+
+@app.command("check")
+def check_folder(folder: Folder, vhost: Vhost = None, as_json: AsJson = False) -> None:
+    """Read everything, and report what is damaged or disagrees; exit with 1 if there is any."""
+    from sprocket.rabbitmq.store import repair as vhosts
+
+    with opened(folder, vhost) as readers:
+        count = 0
+        shown = []
+        with output.progress() as step:
+            for reader in readers:
+                found = vhosts.check_vhost(
+                    reader.disk, reader.layout.root, progress=partial(step, "checking")
+                )
+                for finding in found:
+                    count += 1
+                    row = {
+                        "rule": finding.rule.name,
+                        "file": finding.path,
+                        "position": finding.position,
+                        "expected": finding.expected,
+                        "found": finding.found,
+                    }
+                    if as_json:
+                        output.write_json(row)
+                    elif count <= repair.SHOWN_MAX:
+                        shown.append(row)
+        verdict = f"{folder}: {count:,} broken rule{'s' if count > 1 else ''}"
+        if shown:
+            tables.write_table(verdict, shown)
+        if count:
+            raise repair.Broken(verdict)
+        output.say(f"{folder}: nothing is wrong")
+
+
+@app.command("salvage")
+def salvage_folder(
+    folder: Folder,
+    target: Annotated[str, typer.Argument(metavar="NEW", help="Folder of the new ones.")],
+    vhost: Vhost = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy every whole message to its own place in new folders, which RabbitMQ can start on.
+
+    NEW gets a folder for each virtual host. The old ones are only read.
+    """
+    import os
+
+    import msgspec
+
+    from sprocket.rabbitmq.store import layout
+    from sprocket.rabbitmq.store import repair as vhosts
+
+    with opened(folder, vhost) as readers:
+        done = []
+        new = os.path.abspath(target)
+        for reader in readers:
+            with output.progress() as step:
+                report = vhosts.salvage_vhost(
+                    reader.disk,
+                    os.path.abspath(reader.layout.root),
+                    f"{new}/{layout.vhost_folder(reader.name)}",
+                    progress=partial(step, "copying"),
+                )
+            done.append(report)
+            if as_json:
+                output.write_json(msgspec.to_builtins(report))
+                continue
+            told = msgspec.to_builtins(report)
+            tables.write_fields(
+                f"{reader.layout.root}: copied to {new}",
+                {name: value for name, value in told.items() if not isinstance(value, list)},
+            )
+            for name, what in (("lost", "cannot be read"), ("damage", "damaged")):
+                rows = [one if isinstance(one, dict) else {"fault": one} for one in told[name]]
+                if rows:
+                    tables.write_table(what, rows)
+        lost = sum(len(report.lost) + len(report.nameless) for report in done)
+        if lost:
+            raise NotAllRead(f"{lost} messages or folders were left behind")

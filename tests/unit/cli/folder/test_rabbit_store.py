@@ -211,3 +211,48 @@ def test_names_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
     assert line["queue"] == "q\\xff"
     (row,) = lines(run("ls", tmp_path, "--json"))
     assert row["queue"] == "q\\xff"
+
+
+def test_check_is_silent_on_an_intact_folder(unpacked: Callable[[str], Path]) -> None:
+    """And writes nothing."""
+    folder = unpacked("07-journal-over-segment")
+    before = snapshot(folder)
+    result = run("check", folder)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "nothing is wrong" in result.stderr
+    assert snapshot(folder) == before
+
+
+def test_check_tells_what_is_broken(tmp_path: Path) -> None:
+    """With rule, file and position, as a table and as JSON."""
+    vhosts = Path(RecordedVhosts("01-journal-only").unpack(tmp_path))
+    journal = vhosts / ORDERS / "journal.jif"
+    journal.write_bytes(journal.read_bytes()[:-1])
+    result = run("check", vhosts, "--json")
+    assert result.exit_code == 1
+    *_, last = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (last["rule"], last["file"]) == ("READABLE", str(journal))
+    assert "READABLE" in run("check", vhosts).stdout
+    assert "broken rule" in result.stderr
+
+
+def test_salvage_copies_what_is_whole(tmp_path: Path) -> None:
+    """And fails if something was left behind, naming it."""
+    vhosts = Path(RecordedVhosts("01-journal-only").unpack(tmp_path))
+    (done,) = lines(run("salvage", vhosts, tmp_path / "new", "--json"))
+    assert (done["messages"], done["clean_stop"], done["lost"]) == (220, True, [])
+    kept = ("seq_id", "state", "redelivered", "body_sha256", "properties_hex")
+    before, after = (
+        [{name: line[name] for name in kept} for line in lines(run("dump", folder, "--json"))]
+        for folder in (vhosts, tmp_path / "new")
+    )
+    assert after == before
+    assert "expected a new or an empty folder" in refused("salvage", vhosts, tmp_path / "new")
+    journal = vhosts / ORDERS / "journal.jif"
+    data = journal.read_bytes()
+    last = data.rindex(b"basic_message")
+    journal.write_bytes(data[:last] + b"basic_massage" + data[last + 13 :])
+    result = run("salvage", vhosts, tmp_path / "other")
+    assert result.exit_code == 1
+    assert "cannot be read" in result.stdout
+    assert "1 messages or folders were left behind" in result.stderr

@@ -141,6 +141,7 @@ class VhostReader:
     """
 
     def __init__(self, disk: Disk, folder: str) -> None:
+        self.disk = disk
         self.layout = VhostLayout(folder.rstrip("/"))
         self._reads = FaultyReads(disk)
         self._persistent = SharedMessages(self._reads, self.layout.persistent)
@@ -181,7 +182,8 @@ class VhostReader:
             return clean_stop.SEGMENT_ENTRIES_MAX
 
     @cached_property
-    def _terms(self) -> dict[str, QueueTerms]:
+    def terms(self) -> dict[str, QueueTerms]:
+        """What the queues left at a clean stop, by their folders; also of those without one."""
         data = self._reads.read(self.layout.recovery_terms)
         if data is None:
             return {}
@@ -208,7 +210,7 @@ class VhostReader:
                 except CorruptRecord as error:
                     self._reads.tell(paths.name, 0, str(error))
             is_v2 = has_v2(disk.list(paths.root))
-            parts.append(QueuePart(queue, folder, is_v2, self._terms.get(folder)))
+            parts.append(QueuePart(queue, folder, is_v2, self.terms.get(folder)))
         return parts
 
     def queues(self) -> list[FoundQueue]:
@@ -308,6 +310,10 @@ class VhostReader:
                 message,
                 fault,
             )
+
+    def places(self, message_id: bytes) -> list[tuple[str, int]]:
+        """Return where each copy of a persistent message is in the store: file and position."""
+        return self._persistent.places(message_id)
 
     def _was_delivered(self, part: QueuePart, rows: IndexRows) -> Mask:
         """Say which messages will be redelivered: after a crash, all of them."""

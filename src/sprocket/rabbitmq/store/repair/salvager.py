@@ -1,0 +1,290 @@
+"""Salvage: every whole message of a virtual host, in a new folder of version 1.
+
+Messages keep their sequence ids, their expiry and the order of their queue. Small ones lie in the
+queues' own files, large ones once in the message store, as RabbitMQ places them. Queues of version
+2 become queues of version 1, which RabbitMQ converts back if they are to be of version 2.
+
+The new folder is that of a clean stop if all of the old queues left their terms: then what was not
+delivered before is not marked as redelivered. Else it is like one after a crash, which RabbitMQ
+reads whole. The old folder is only read.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from msgspec import Struct, structs
+
+from sprocket.base.disk import Disk
+from sprocket.base.errors import ForeignStore
+from sprocket.base.units import MIB
+from sprocket.rabbitmq.codec import index, message_term
+from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, entries, recovery_terms
+from sprocket.rabbitmq.model.message import BasicMessage
+from sprocket.rabbitmq.model.names import name_bytes
+from sprocket.rabbitmq.store import layout
+from sprocket.rabbitmq.store.layout import MessageStoreLayout, QueueLayout, VhostLayout
+from sprocket.rabbitmq.store.reading import (
+    FoundMessage,
+    FoundQueue,
+    QueuePart,
+    VhostReader,
+)
+
+EMBEDDED_BYTES_MAX = 4095
+"""Body and properties of a message that lies in the queue's own files; RabbitMQ's default."""
+STORE_FILE_BYTES = 16 * MIB
+_HEADER_BYTES_ASSUMED = 100
+"""What RabbitMQ takes for each header that it would have to encode."""
+
+
+class LostMessage(Struct, frozen=True):
+    """A message that was left behind.
+
+    Attributes:
+        queue: Where it was.
+        seq_id: Its number there.
+        file: The file that tells of it.
+        position: Bytes into that file.
+        why: Why it cannot be read.
+    """
+
+    queue: str
+    seq_id: int
+    file: str
+    position: int
+    why: str
+
+
+class VhostSalvageReport(Struct, frozen=True, kw_only=True):
+    """What was copied and what was left behind.
+
+    Attributes:
+        vhost: The virtual host.
+        queues: How many have a folder in the new one.
+        messages: How many were copied; one in several queues counts in each.
+        stored: How many of them are in the message store, once each.
+        body_bytes: Of the bodies copied.
+        clean_stop: Whether the new folder says which messages were delivered.
+        lost: Messages that are left, but cannot be read.
+        nameless: Folders whose queue cannot be known: left behind, as nobody would find them.
+        damage: What else was wrong.
+    """
+
+    vhost: str
+    queues: int
+    messages: int
+    stored: int
+    body_bytes: int
+    clean_stop: bool
+    lost: list[LostMessage]
+    nameless: list[str]
+    damage: list[str]
+
+
+Progress = Callable[[int, int], None]
+"""Is told how many queues of how many are done."""
+
+
+def salvage_vhost(
+    disk: Disk, source: str, target: str, *, progress: Progress | None = None
+) -> VhostSalvageReport:
+    """Copy what is whole of a virtual host into a new folder.
+
+    Args:
+        disk: Where both lie.
+        source: The folder of the virtual host.
+        target: The folder of the new one, missing or empty. RabbitMQ looks for it under the name
+            that `layout.vhost_folder` gives.
+        progress: Is told how far it is.
+
+    Raises:
+        ForeignStore: `source` is no such folder, or `target` holds something.
+        DiskFull, DiskFailed: The new folder is not whole; remove it and begin again.
+    Durability: on return the new folder is on the disk.
+    """
+    if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
+        raise ForeignStore(f"{target}: expected a new or an empty folder")
+    if f"{target}/".startswith(f"{source.rstrip('/')}/"):
+        raise ForeignStore(f"{target}: expected a folder outside of {source}")
+    reader = VhostReader(disk, source)
+    try:
+        return _Copy(disk, reader, VhostLayout(target)).run(progress)
+    finally:
+        reader.close()
+
+
+class _Copy:
+    def __init__(self, disk: Disk, reader: VhostReader, new: VhostLayout) -> None:
+        self._disk = disk
+        self._reader = reader
+        self._new = new
+        self._store = _StoreWriter(disk, new.persistent)
+        self._messages = 0
+        self._body_bytes = 0
+        self._lost: list[LostMessage] = []
+        self._nameless: list[str] = []
+        self._terms: dict[str, QueueTerms] = {}
+
+    def run(self, progress: Progress | None) -> VhostSalvageReport:
+        reader, new = self._reader, self._new
+        self._put(new.name, name_bytes(reader.name))
+        self._put(new.config, clean_stop.encode_config(reader.segment_entry_count))
+        self._disk.make_folder(new.queues)
+        queues = reader.queues()
+        parts = 0
+        for done, queue in enumerate(queues):
+            if progress is not None:
+                progress(done, len(queues))
+            for part in queue.parts:
+                if layout.queue_folder(part.queue) != part.folder:
+                    self._nameless.append(part.folder)
+                else:
+                    parts += 1
+                    self._copy_part(queue, part)
+        self._store.close()
+        is_clean = self._leave_terms(queues)
+        self._disk.sync_folder(new.root)
+        return VhostSalvageReport(
+            vhost=reader.name,
+            queues=parts,
+            messages=self._messages,
+            stored=self._store.count,
+            body_bytes=self._body_bytes,
+            clean_stop=is_clean,
+            lost=self._lost,
+            nameless=self._nameless,
+            damage=[str(fault) for fault in reader.faults],
+        )
+
+    def _copy_part(self, queue: FoundQueue, part: QueuePart) -> None:
+        paths = self._new.queue(part.folder)
+        self._put(paths.name, layout.encode_queue_name(part.queue))
+        alone = FoundQueue(queue.vhost, queue.name, (part,))
+        count = self._reader.segment_entry_count
+        left: Counter[int] = Counter()
+        messages = body_bytes = 0
+
+        def segment_of(found: FoundMessage) -> int:
+            return found.seq_id // count
+
+        for number, group in groupby(self._readable(alone), key=segment_of):
+            copied = list(group)
+            self._put_segment(paths, number, copied)
+            left[number] = len(copied)
+            messages += len(copied)
+            body_bytes += sum(found.body_size for found in copied)
+        self._put(paths.journal, b"")
+        self._disk.sync_folder(paths.root)
+        self._messages += messages
+        self._body_bytes += body_bytes
+        if part.terms is not None:
+            self._terms[part.folder] = structs.replace(
+                part.terms,
+                segments=dict(left),
+                persistent_count=messages,
+                persistent_bytes=body_bytes,
+                is_v2=False,
+            )
+
+    def _readable(self, queue: FoundQueue) -> Iterator[FoundMessage]:
+        """Give the messages that are left, those that cannot be read to the report."""
+        for found in self._reader.messages(queue):
+            if found.message is None:
+                self._lost.append(
+                    LostMessage(
+                        *(queue.name, found.seq_id, found.path, found.position, found.fault)
+                    )
+                )
+            else:
+                size = found.message.body_size
+                yield replace(found, body_size=size)
+
+    def _put_segment(self, paths: QueueLayout, number: int, found: Sequence[FoundMessage]) -> None:
+        """Write the messages of a segment as a flush of RabbitMQ's does: the last one first."""
+        first = number * self._reader.segment_entry_count
+        parts: list[bytes] = []
+        for one in reversed(found):
+            assert one.message is not None, "the others are lost"
+            term = message_term.encode(one.message)
+            if _stored_bytes(one.message) > EMBEDDED_BYTES_MAX:
+                self._store.put(one.message.id, term)
+                term = b""
+            record = index.publish(
+                *(one.seq_id, one.message.id, one.expiry_us, one.body_size, term),
+                is_persistent=True,
+            )
+            relative = one.seq_id - first
+            parts += (index.segment_publish(relative, record), index.segment_mark(relative))
+        self._put(paths.segment(number), b"".join(parts))
+
+    def _leave_terms(self, queues: Sequence[FoundQueue]) -> bool:
+        """Write what the queues left, if all did; say whether."""
+        if not all(part.terms for queue in queues for part in queue.parts):
+            return False
+        # A queue that never wrote anything has terms and no folder.
+        terms = {**self._reader.terms, **self._terms}
+        for folder in self._nameless:
+            terms.pop(folder, None)
+        if not terms:
+            return False
+        self._put(self._new.recovery_terms, recovery_terms.encode(terms))
+        return True
+
+    def _put(self, path: str, data: bytes) -> None:
+        self._disk.make_folder(path.rpartition("/")[0])
+        file = self._disk.open(path, write=True, create=True)
+        try:
+            file.write([data], 0)
+            file.sync()
+        finally:
+            file.close()
+
+
+def _stored_bytes(message: BasicMessage) -> int:
+    """Return what decides where RabbitMQ puts a message."""
+    if isinstance(message.properties, bytes):
+        return message.body_size + len(message.properties)
+    headers = message.properties.headers
+    return message.body_size + _HEADER_BYTES_ASSUMED * (0 if headers is None else len(headers))
+
+
+class _StoreWriter:
+    """Writes each message once, into one file of a message store after the other."""
+
+    def __init__(self, disk: Disk, store: MessageStoreLayout) -> None:
+        self._disk = disk
+        self._layout = store
+        self._ids: set[bytes] = set()
+        self._number = 0
+        self._position = 0
+        disk.make_folder(store.root)
+        self._file = disk.open(store.file(0), write=True, create=True)
+
+    @property
+    def count(self) -> int:
+        """Messages that it has."""
+        return len(self._ids)
+
+    def put(self, message_id: bytes, term: bytes) -> None:
+        """Write a message, unless it is there already."""
+        if message_id in self._ids:
+            return
+        self._ids.add(message_id)
+        self._position += self._file.write(entries.entry(message_id, term), self._position)
+        if self._position >= STORE_FILE_BYTES:
+            self._roll()
+
+    def _roll(self) -> None:
+        self._file.sync()
+        self._file.close()
+        self._number += 1
+        self._position = 0
+        self._file = self._disk.open(self._layout.file(self._number), write=True, create=True)
+
+    def close(self) -> None:
+        """End the last file; all of it is on the disk."""
+        self._file.sync()
+        self._file.close()
+        self._disk.sync_folder(self._layout.root)
