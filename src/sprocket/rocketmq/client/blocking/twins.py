@@ -250,8 +250,13 @@ class BlockingPuller(OpenedTwin[Puller]):
             lambda at: Puller(at, group=group, patience_ms=patience_ms, **options),
         )
 
+    topics = calling(Puller.topics)
     queues = calling(Puller.queues)
     min_offset = calling(Puller.min_offset)
     max_offset = calling(Puller.max_offset)
     offset_by_time = calling(Puller.offset_by_time)
+    min_offsets = calling(Puller.min_offsets)
+    max_offsets = calling(Puller.max_offsets)
+    offsets_by_time = calling(Puller.offsets_by_time)
+    commit = calling(Puller.commit)
     pull = calling(Puller.pull)

@@ -4,14 +4,26 @@ For programs that keep their own offsets, such as a Spark source: no group is jo
 committed, and bodies are not decoded.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Self, TypeVar, Unpack
 
 from sprocket.base.errors import NotConnected, RequestTimeout
 from sprocket.rocketmq.client.consumer.subscriptions import check_tags
-from sprocket.rocketmq.client.network import Backoff, ClientOptions, Lease, Pull, PullResult, Where
+from sprocket.rocketmq.client.network import (
+    Backoff,
+    ClientOptions,
+    Lease,
+    Pull,
+    PullResult,
+    Where,
+    read,
+)
 from sprocket.rocketmq.client.producer import check_group
 from sprocket.rocketmq.client.settings import PULL_MESSAGES
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import TopicNames
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
@@ -20,6 +32,8 @@ T = TypeVar("T")
 
 _UNKNOWN_TOPIC_MS = 5_000
 """How long a topic that nobody knows is asked for again: a restarted broker registers in less."""
+_ASKED_AT_ONCE = 256
+"""Questions about single queues that may wait for an answer at a time."""
 
 
 class Puller:
@@ -69,6 +83,18 @@ class Puller:
         """Close all connections."""
         await self._lease.end()
 
+    async def topics(self) -> list[str]:
+        """Return the names of all topics, the brokers' own among them, sorted.
+
+        Raises:
+            NoRoute: No NameServer answered.
+        """
+        names = self._lease.instance.names
+        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        command = await self._patiently(None, lambda: names.call(code))
+        found = read("the NameServer", lambda: bodies.decode(TopicNames, command.body))
+        return sorted(found.topics)
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic that can be read, in order.
 
@@ -99,6 +125,37 @@ class Puller:
         """
         brokers = self._lease.instance.brokers
         return await self._patiently(queue.topic, lambda: brokers.offset_by_time(queue, at_ms))
+
+    async def min_offsets(
+        self, queues: Collection[MessageQueue]
+    ) -> dict[MessageQueue, QueueOffset]:
+        """Do as `min_offset` for many queues, many of them at a time."""
+        return await self._each(queues, self.min_offset)
+
+    async def max_offsets(
+        self, queues: Collection[MessageQueue]
+    ) -> dict[MessageQueue, QueueOffset]:
+        """Do as `max_offset` for many queues, many of them at a time."""
+        return await self._each(queues, self.max_offset)
+
+    async def offsets_by_time(
+        self, at_ms: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, QueueOffset]:
+        """Do as `offset_by_time` for many queues, each with its time, many of them at a time."""
+        return await self._each(at_ms, lambda queue: self.offset_by_time(queue, at_ms[queue]))
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Have the broker note how far this puller's group is, for those who look at its lag.
+
+        Nothing depends on it here. Members of the group that are connected may overwrite it.
+
+        Args:
+            queue: Where.
+            offset: The next message that the group wants.
+        """
+        brokers = self._lease.instance.brokers
+        noted = QueueOffset(offset)
+        await self._patiently(queue.topic, lambda: brokers.commit_offset(self._group, queue, noted))
 
     async def pull(
         self,
@@ -135,21 +192,54 @@ class Puller:
         )
         return await self._patiently(queue.topic, lambda: brokers.pull(pull))
 
-    async def _patiently(self, topic: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until there is an answer, a refusal, or patience has run out."""
+    async def _each(
+        self, queues: Collection[MessageQueue], ask: Callable[[MessageQueue], Awaitable[T]]
+    ) -> dict[MessageQueue, T]:
+        """Ask the same of many queues.
+
+        Raises:
+            ClientError: What the first failed for.
+        """
+        found: dict[MessageQueue, T] = {}
+        left = iter(queues)
+
+        async def work() -> None:
+            for queue in left:
+                found[queue] = await ask(queue)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_ASKED_AT_ONCE, len(queues))):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+        return found
+
+    async def _patiently(self, topic: str | None, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer, a refusal, or patience has run out.
+
+        Of a topic it is found out before which brokers have it.
+        """
         instance = self._lease.instance
         clock, pauses = instance.clock, Backoff(instance.settings)
         began = clock.monotonic()
         while True:
             try:
-                await instance.routes.find(topic)
+                if topic is not None:
+                    await instance.routes.find(topic)
                 return await ask()
             except (NotConnected, RequestTimeout, NoRoute) as error:
                 patience_ms = self._patience_ms
                 if isinstance(error, NoSuchTopic):
                     patience_ms = min(patience_ms, _UNKNOWN_TOPIC_MS)
                 if (clock.monotonic() - began) * 1000 + pauses.next_ms > patience_ms:
-                    if isinstance(error, NoSuchTopic):
+                    if isinstance(error, NoSuchTopic) and topic is not None:
                         raise await instance.routes.no_such(topic) from None
                     raise
             await pauses.pause()
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return one of the errors of a group."""
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -17,5 +17,10 @@ def test_every_method_has_its_twin(world: Any, names: str) -> None:
         assert reading.queues("t") == [queue]
         assert (reading.min_offset(queue), reading.max_offset(queue)) == (0, 1)
         assert reading.offset_by_time(queue, 0) == 0
+        assert reading.topics() == ["t"]
+        assert reading.min_offsets([queue]) == {queue: 0}
+        assert reading.max_offsets([queue]) == {queue: 1}
+        assert reading.offsets_by_time({queue: 0}) == {queue: 0}
+        reading.commit(queue, 1)
         pulled = reading.pull(queue, 0)
         assert (pulled.status, pulled.next_offset) == (PullStatus.FOUND, 1)

@@ -41,6 +41,41 @@ def test_records_come_as_the_broker_has_them(world: Any) -> None:
     world.run(main)
 
 
+def test_many_queues_are_asked_for_at_a_time(world: Any) -> None:
+    """The answers are those to single questions; the first failure is the whole's."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 600
+        world.cluster.store("t", 7, b"x")
+        queues = [world.queue(number) for number in range(600)]
+        async with puller(world) as reading:
+            assert await reading.topics() == ["t"]
+            ends = await reading.max_offsets(queues)
+            assert ends == {queue: int(queue.queue_id == 7) for queue in queues}
+            assert await reading.min_offsets(queues[:3]) == dict.fromkeys(queues[:3], 0)
+            assert await reading.max_offsets([]) == {}
+            assert await reading.offsets_by_time({queues[7]: 0}) == {queues[7]: 0}
+            world.cluster.on[RequestCode.GET_MAX_OFFSET] = lambda peer, command: (
+                world.cluster.refuse(peer, command, ResponseCode.NO_PERMISSION, "not you")
+            )
+            with pytest.raises(BrokerRefused, match="not you"):
+                await reading.max_offsets(queues)
+
+    world.run(main)
+
+
+def test_progress_is_noted_under_the_group(world: Any) -> None:
+    """For lag tools; the puller itself goes on wherever its caller says."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        async with puller(world, group="watched") as reading:
+            await reading.commit(world.queue(0), 5)
+        assert world.cluster.committed == {("watched", "t", 0): 5}
+
+    world.run(main)
+
+
 def test_a_held_pull_is_answered_by_the_next_message(world: Any) -> None:
     """With `hold_ms` the broker waits instead of saying that there is nothing."""
 
