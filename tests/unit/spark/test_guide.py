@@ -1,13 +1,12 @@
 """The guide's examples run, against a store and against a broker that is killed meanwhile."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.killable import Broker
 from tests.unit.spark.rocketmq.folder.test_reader import numbered
 from tests.unit.spark.samples import expected, unpack
 
@@ -30,37 +29,6 @@ def example(word: str) -> str:
     found = [one for one in examples() if word in one]
     assert len(found) == 1, word
     return found[0]
-
-
-class Broker:
-    """`sprocket up` in a process of its own, that can be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.nameserver, self.port = "127.0.0.1:0", "0"
-        self.start()
-
-    def start(self) -> None:
-        """Start it, the second time on the same ports."""
-        names = self.nameserver.rpartition(":")[2]
-        command = [sys.executable, "-m", "sprocket.cli.main", "up", "--data", str(self.folder)]
-        command += ["--nameserver-port", names, "--broker-port", self.port]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self.process.stdout is not None
-        found = re.match(
-            r"ready nameserver=(\S+) broker=\S+:(\d+) ", self.process.stdout.readline()
-        )
-        assert found, "the broker did not come up"
-        self.nameserver, self.port = found[1], found[2]
-
-    def kill(self) -> None:
-        """Kill it with -9."""
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
 
 
 @pytest.fixture

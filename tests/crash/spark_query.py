@@ -1,0 +1,50 @@
+"""A program to be killed: two streaming queries in one Spark, over topics and over their store.
+
+    python -m tests.crash.spark_query NAMESERVER STORE FOLDER [finish]
+
+Each writes Parquet files into `FOLDER/out/<source>` with its checkpoint in
+`FOLDER/checkpoint/<source>`. With `finish` they end when all that is there was read.
+"""
+
+import sys
+from pathlib import Path
+
+from sprocket.spark import session
+
+TOPIC = "Killed"
+SOURCES = ("topic", "store")
+
+
+def main(nameserver: str, store: str, folder: Path, is_last: bool) -> None:
+    """Run both queries, for ever or to the end."""
+    jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    spark = session("killed", cores=2, folder=str(folder / "spark"), jvm=jvm, quiet=False)
+    limits = ("1000000", "1g") if is_last else ("150", "48k")
+    sources = {
+        "topic": spark.readStream.format("rocketmq")
+        .options(nameServer=nameserver, subscribe=TOPIC, maxOffsetsPerTrigger=limits[0])
+        .load(),
+        "store": spark.readStream.format("rocketmq")
+        .options(subscribe=TOPIC, maxBytesPerTrigger=limits[1], maxPartitionBytes="16k")
+        .load(store),
+    }
+    assert tuple(sources) == SOURCES
+    trigger = {"availableNow": True} if is_last else {"processingTime": "0 seconds"}
+    queries = [
+        frame.selectExpr("queueId", "queueOffset", "CAST(body AS STRING) AS text")
+        .writeStream.format("parquet")
+        .option("path", str(folder / "out" / name))
+        .option("checkpointLocation", str(folder / "checkpoint" / name))
+        .trigger(**trigger)
+        .start()
+        for name, frame in sources.items()
+    ]
+    if not is_last:
+        spark.streams.awaitAnyTermination()
+    for query in queries:
+        query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4:] == ["finish"])

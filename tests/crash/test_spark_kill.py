@@ -1,0 +1,61 @@
+"""No row is lost and none comes twice when Spark and the broker are killed under a streaming query.
+
+Replay with the seed that is printed: SPROCKET_KILL_SEED=… (the draws are the same; the moment of a
+kill is a time). SPROCKET_SPARK_KILLS sets how many kills.
+"""
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.crash import spark_killing
+from tests.interop import peers
+from tests.killable import Broker
+
+SEED = int(os.environ.get("SPROCKET_KILL_SEED", "3"))
+KILLS = int(os.environ.get("SPROCKET_SPARK_KILLS", "5"))
+SMALL_FILES = ("log.segment_bytes=131072", "queue.units_per_file=500", "store.fill_ahead_bytes=0")
+"""Files of the log fill up and roll within a round."""
+BROKER_DIES = 0.5
+"""The share of rounds in which the broker is killed, too, while the query runs."""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(300 + 60 * KILLS)
+def test_no_row_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
+    """Of a topic and of its store, into Spark's file sink, by what that sink says it has."""
+    if shutil.which("java") is None:
+        pytest.skip("no Java on the PATH")
+    print(f"SPROCKET_KILL_SEED={SEED}")
+    rng = random.Random(SEED)
+    broker = Broker(tmp_path / "store", SMALL_FILES)
+    folder, ledger = tmp_path / "queries", spark_killing.Ledger()
+    load = spark_killing.Load(broker.nameserver, ledger)
+    try:
+        load.send(300)
+        for number in range(KILLS):
+            step, delay = spark_killing.draw_step(rng), rng.choice([0.0, rng.uniform(0.0, 0.3)])
+            queries = spark_killing.Queries(broker, folder)
+            try:
+                queries.wait_for(step, load)
+                if rng.random() < BROKER_DIES:
+                    load.send(200, broker_to_kill=broker)
+                    queries.wait_for(step, load)
+                peers.pause(delay)
+            finally:
+                queries.kill()
+            load.send(rng.randrange(300))
+            print(f"  kill {number}: {delay * 1000:.0f} ms after {step}; {len(ledger.sent):,} sent")
+        queries = spark_killing.Queries(broker, folder, "finish")
+        try:
+            queries.wait()
+        finally:
+            queries.kill()
+        ends = load.ends()
+    finally:
+        broker.kill()
+    spark_killing.check(folder, ledger, ends)
+    print(f"  {sum(ends.values()):,} stored, {len(ledger.acknowledged):,} acknowledged")
