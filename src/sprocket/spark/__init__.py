@@ -12,7 +12,14 @@ from sprocket.spark.failures import QueryFailed, in_one_line
 from sprocket.spark.package import package_zip
 from sprocket.spark.session import session
 
-__all__ = ["QueryFailed", "in_one_line", "package_zip", "register", "session"]
+__all__ = [
+    "QueryFailed",
+    "in_one_line",
+    "package_zip",
+    "read_stream",
+    "register",
+    "session",
+]
 
 interpreter.choose()
 
@@ -27,3 +34,30 @@ def register(spark: Any) -> None:
 
     interpreter.correct(spark)
     spark.dataSource.register(RocketMQSource)
+
+
+def read_stream(spark: Any, *, checkpoint: str, schema: Any = None, **options: object) -> Any:
+    """Return what `spark.readStream.format("rocketmq")` does, with a start that stays the same.
+
+    Where `startingOffsets` is `latest`, or has -1 for a queue, or a time is given, this finds out
+    the offsets, keeps them in the checkpoint's folder, and uses them whenever it is called with
+    the same checkpoint. It asks the cluster, or looks into the store's folder, from here.
+
+    Args:
+        spark: The SparkSession, local or of Spark Connect.
+        checkpoint: What the query gets as `checkpointLocation`, on any file system of Spark's.
+        schema: Columns wanted, as `DataStreamReader.schema` takes them; by default as options say.
+        options: Those of the format; `path` is a store's folder. Names with a dot go in
+            `**{"fetchOffset.numRetries": 5}`.
+
+    Returns:
+        A streaming DataFrame.
+
+    Raises:
+        SettingsError: An option is unknown, unreadable or missing.
+        DataLost: What the checkpoint has is of another release.
+        ClientError: The cluster did not answer in time.
+    """
+    from sprocket.spark.rocketmq import kept_start
+
+    return kept_start.read_stream(spark, checkpoint, schema, options)

@@ -3,7 +3,7 @@
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.options import Options, read_directory
 from sprocket.spark.rocketmq.rows.batches import schema_of
 from sprocket.spark.rocketmq.rows.columns import COLUMNS, FULL, RecordRows
+from sprocket.testing.clock import FakeClock
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "rocketmq-5.3.3"
 """Stores that a real RocketMQ 5.3.3 wrote."""
+STORED_AT_MS = 1_700_000_001_000
+"""When the first of some `encoded` records was stored; each further one a millisecond later."""
 NARROW, WIDE = bytes((127, 0, 0, 1, 0, 0, 42, 159)), bytes(range(16)) + bytes((0, 0, 42, 159))
 
 
@@ -57,7 +60,7 @@ def encoded(
             new,
             queue_offset=number,
             physical_offset=base + len(data),
-            stored_at_ms=1_700_000_001_000 + number,
+            stored_at_ms=STORED_AT_MS + number,
             crc_tail=False,
         )
     return data
@@ -249,7 +252,10 @@ class FakeCluster:
         self.lowest = lowest or {}
         self.failures: list[Exception] = []
         """Raised by the next questions, one each."""
+        self.clock = FakeClock()
         self.asked: list[str] = []
+        self.committed: dict[MessageQueue, int] = {}
+        self.tags = ""
 
     def _enter(self, question: str) -> None:
         self.asked.append(question)
@@ -264,19 +270,43 @@ class FakeCluster:
             raise NoRoute(topic)
         return queues
 
-    def min_offset(self, queue: MessageQueue) -> int:
-        """Return the lowest offset."""
+    def topics(self) -> list[str]:
+        """Return the names of all topics."""
+        self._enter("topics")
+        return sorted({queue.topic for queue in self.records})
+
+    def min_offsets(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return the lowest offsets."""
         self._enter("min")
-        return self.lowest.get(queue, 0)
+        return {queue: self.lowest.get(queue, 0) for queue in queues}
 
-    def max_offset(self, queue: MessageQueue) -> int:
-        """Return the end."""
+    def max_offsets(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
+        """Return the ends."""
         self._enter("max")
-        return self.lowest.get(queue, 0) + len(self.records[queue])
+        return {
+            queue: self.lowest.get(queue, 0) + len(self.records.get(queue, ())) for queue in queues
+        }
 
-    def pull(self, queue: MessageQueue, offset: int, count_max: int) -> PullResult:
-        """Return some records."""
+    def offsets_by_time(self, at_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Return the offsets of the first records stored then or later; those of `encoded`."""
+        self._enter("time")
+        ends = self.max_offsets(list(at_ms))
+        first = {
+            queue: max(at_ms[queue] - STORED_AT_MS, self.lowest.get(queue, 0)) for queue in at_ms
+        }
+        return {queue: min(first[queue], ends[queue]) for queue in at_ms}
+
+    def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Note progress."""
+        self._enter("commit")
+        self.committed[queue] = offset
+
+    def pull(
+        self, queue: MessageQueue, offset: int, count_max: int, *, tags: str = "*"
+    ) -> PullResult:
+        """Return some records; `tags` are what the last pull asked for."""
         self._enter(f"pull {offset}")
+        self.tags = tags
         low = self.lowest.get(queue, 0)
         high = low + len(self.records[queue])
         if not low <= offset <= high:

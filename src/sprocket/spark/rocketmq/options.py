@@ -456,6 +456,20 @@ class Options:
         15 * 60_000,
         "how long after the last micro-batch the next begins with less, such as `500ms` or `15m`",
     )
+    consumer_group: str = _live(
+        "consumerGroup",
+        str,
+        "",
+        "under which name brokers see the pulls; it is not joined, and where it is does not say "
+        "where a query starts",
+    )
+    commit_offsets: bool = _option(
+        Where.LIVE_STREAM,
+        "commitOffsets",
+        _bool,
+        False,
+        "note in `consumerGroup` how far the query is, for tools that show its lag",
+    )
     retries_max: int = _live(
         "fetchOffset.numRetries",
         _count_or_none,
@@ -711,5 +725,9 @@ def _check_trigger(options: Options, given: Collection[str]) -> None:
         raise SettingsError(
             f"minOffsetsPerTrigger is {low}, which maxOffsetsPerTrigger, {high}, does not allow"
         )
+    if options.commit_offsets and not options.consumer_group:
+        raise SettingsError("commitOffsets needs a name to note progress under: consumerGroup")
+    if options.starting_place is not None and "starting_offsets" in given:
+        raise SettingsError("options startingOffsets and startingPhysicalOffset exclude each other")
     if "trigger_delay_ms_max" in given and not low:
         raise SettingsError("maxTriggerDelay goes with minOffsetsPerTrigger, which is not given")

@@ -124,6 +124,8 @@ def test_wrong_options_of_a_directory_are_named(given: dict[str, str], said: str
         ({"startingoffsets": "[]"}, "must be earliest"),
         ({"maxoffsetspertrigger": "0"}, "whole number from 1"),
         ({"nameserver": ""}, "say where the cluster is"),
+        ({"commitoffsets": "true"}, "needs a name to note progress under"),
+        ({"maxbytespertrigger": "1m"}, "'maxBytesPerTrigger' does not go with"),
     ],
 )
 def test_wrong_options_of_a_stream_are_named(given: dict[str, str], said: str) -> None:
@@ -137,6 +139,8 @@ def test_wrong_options_of_a_stream_are_named(given: dict[str, str], said: str) -
     [
         ({"minoffsetspertrigger": "5", "maxoffsetspertrigger": "4"}, "which maxOffsetsPerTrigger"),
         ({"maxtriggerdelay": "1m"}, "goes with minOffsetsPerTrigger"),
+        ({"startingphysicaloffset": "9", "startingoffsets": "latest"}, "exclude each other"),
+        ({"paths": '["/a","/b"]'}, "'paths' does not go with spark.readStream"),
         ({"minoffsetspertrigger": "5", "maxtriggerdelay": "soon"}, "must be a time such as"),
         ({"startingphysicaloffset": "-1"}, "whole number from 0"),
         ({"nameserver": "n:1"}, "does not go with spark.readStream of a store directory"),
@@ -190,6 +194,7 @@ def test_the_guide_says_where_each_option_goes() -> None:
         "sink": Where.SINK,
         "directory batch": Where.DIRECTORY_BATCH,
         "directory stream": Where.DIRECTORY_STREAM,
+        "live stream": Where.LIVE_STREAM,
     }
     found = {name: words[where] for name, where in listed if name in OPTIONS}
     assert found == {name: option.where for name, option in OPTIONS.items()}

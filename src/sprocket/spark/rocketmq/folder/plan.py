@@ -132,6 +132,7 @@ def between(
     partition_bytes: int = 0,
     *,
     by_chain: bool = False,
+    partitions_min: int = 0,
     no_cut_bytes: int = NO_CUT_BYTES,
 ) -> list[list[Span]]:
     """Return the spans of each task that reads a part of the log, in its order.
@@ -143,9 +144,12 @@ def between(
         end: Where it ends, on another; nothing behind it is looked at.
         partition_bytes: As for `plan`.
         by_chain: As for `plan`.
+        partitions_min: As for `plan`.
         no_cut_bytes: As for `plan`.
     """
     target = partition_bytes or _partition_bytes(end - start)
+    if partitions_min:
+        target = max(1, min(target, (end - start) // partitions_min))
     spans: list[Span] = []
     for file in files:
         part = _span(file, start, end)

@@ -20,6 +20,7 @@ Traps that are closed here
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,9 +28,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.errors import DataLost, FileMissing
+from sprocket.base.errors import DataLost, FileMissing, SettingsError
 from sprocket.spark.files import open_files
 from sprocket.spark.rocketmq.admission import Admission
+from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_topics
 from sprocket.spark.rocketmq.folder.plan import between
 from sprocket.spark.rocketmq.folder.scan import scan
@@ -62,8 +64,12 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return where a new query starts, the same each time."""
         if self._initial is None:
-            require_topics(self._files, self._options.path, self._options.topics)
-            self._initial = encode(self._retried(self._starting))
+            options = self._options
+            named = options.topics or tuple(options.assigned or ())
+            require_topics(self._files, options.path, named)
+            require_offsets(self._files, options.path.rstrip("/"), options)
+            starting = partial(starting_place, self._tail, self._options)
+            self._initial = encode(self._retried(starting))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -106,13 +112,6 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         spans = partition.value or []
         return scan(self._files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
 
-    def _starting(self) -> int:
-        """Return the place that the options say a new query starts at."""
-        found = self._tail.look()
-        if self._options.starting_place is not None:
-            return self._options.starting_place
-        return found.end if self._options.starting_offsets == LATEST else found.start
-
     def _next_end(self, begin: int, limit: ReadLimit) -> int:
         found = self._tail.look()
         first = self._place(found, begin)
@@ -148,6 +147,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             last,
             options.partition_bytes_max,
             by_chain=options.split_mode == "chain",
+            partitions_min=options.partitions_min,
         )
         return [InputPartition(spans) for spans in groups]
 
@@ -186,6 +186,31 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             except FileMissing:
                 continue
         return plan()
+
+
+def starting_place(tail: GrowingLog, options: Options) -> int:
+    """Return the place in a log where the options say that a new query starts.
+
+    Where they tell offsets or times of single queues it is the oldest; rows before them are left
+    out when they are read, as are those before a time.
+
+    Raises:
+        SettingsError: A queue is to start at its end, which says nothing later.
+    """
+    if options.starting_place is not None:
+        return options.starting_place
+    found = tail.look()
+    if options.starting_at_ms is not None:
+        return tail.place_by_time(found, options.starting_at_ms)
+    wanted = options.first_offsets
+    if isinstance(wanted, int):
+        return found.end if wanted == LATEST else found.start
+    if any(LATEST in numbers.values() for one in wanted.values() for numbers in one.values()):
+        raise SettingsError(
+            "startingOffsets has -1 for a queue, which a stream over a directory does not know"
+            " later; give its offset"
+        )
+    return found.start
 
 
 def encode(place: int) -> dict[str, int]:

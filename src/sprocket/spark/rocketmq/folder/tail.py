@@ -17,6 +17,7 @@ How a log is known to be the same
 """
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
@@ -36,6 +37,8 @@ from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
 
 _WINDOW_BYTES = 8 * MIB
 """How far before a place in a full file the chain begins that must land on it."""
+_HEAD_BYTES = 4096
+"""Enough of a file for its first record, mostly."""
 _MARKS_MAX = 4
 """Places whose record before them is remembered: a batch's two, and the end of the log."""
 
@@ -147,6 +150,33 @@ class GrowingLog:
             end = min(file.end, log.end)
             found = self._landed(opened, file, at, end, is_full=file is not log.files[-1])
         return LogPlace(found, found == at and not was_marked)
+
+    def place_by_time(self, log: LogExtent, at_ms: int) -> int:
+        """Return where the first record begins that was stored then or later, else the end.
+
+        Store times are taken to rise from file to file.
+
+        Args:
+            log: What is there.
+            at_ms: Milliseconds since 1970.
+        """
+        # All files before the last one that begins earlier have nothing but older records.
+        number = bisect_left(log.files, at_ms, key=self._began_at_ms)
+        for file in log.files[max(number - 1, 0) :]:
+            with closing(self._disk.open(file.path)) as opened:
+                last = min(file.end, log.end) - file.start
+                for piece in slices(opened, file.start, 0, last):
+                    is_late = piece.records.stored_at_ms >= at_ms
+                    if is_late.any():
+                        return file.start + piece.start + int(piece.records.start[is_late][0])
+        return log.end
+
+    def _began_at_ms(self, file: LogFile) -> int:
+        """Return when the first record of a file was stored; 0 if that cannot be read."""
+        with closing(self._disk.open(file.path)) as opened:
+            size = file.end - file.start
+            piece = next(slices(opened, file.start, 0, size, min(_HEAD_BYTES, size)))
+        return int(piece.records.stored_at_ms[0]) if len(piece.records) else 0
 
     def reach(
         self, log: LogExtent, start: int, end: int, *, bytes_max: int = 0, count_max: int = 0

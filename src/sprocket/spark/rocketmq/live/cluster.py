@@ -28,7 +28,7 @@ _log = log.get_logger(__name__)
 T = TypeVar("T")
 
 GROUP = "sprocket-spark"
-"""Under which name brokers see the pulls; no group is joined and nothing is committed."""
+"""Under which name brokers see the pulls, if no other is given; no group is joined."""
 _CONNECT_MS_MAX = 3_000
 DECODED_BYTES = 4 * MIB
 """Answers are put together up to this size before they are decoded."""
@@ -102,6 +102,16 @@ class Live:
                     _log.warning("cluster does not answer; trying again", error=str(error))
                 self._wait(self._retry_wait_ms / 1000)
 
+    def ask_once(self, question: Callable[[Puller], T]) -> T:
+        """Return the answer to a question that is not worth waiting for.
+
+        Raises:
+            ClientError: It failed.
+        """
+        if self._cluster is None:
+            self._cluster = self._connect()
+        return question(self._cluster)
+
     def close(self) -> None:
         """Close the connections; another question opens them again."""
         cluster, self._cluster = self._cluster, None
@@ -141,7 +151,9 @@ def open_live(options: Options) -> Live:
 
     def connect() -> Puller:
         # It asks once: how often to ask again is for `Live` to say.
-        puller = Puller(options.name_server, group=GROUP, patience_ms=0, client=client)
+        puller = Puller(
+            options.name_server, group=options.consumer_group or GROUP, patience_ms=0, client=client
+        )
         puller.start()
         return puller
 
@@ -157,9 +169,18 @@ def wait(seconds: float) -> None:
 
 
 def read_range(
-    live: Live, wanted: QueueSlice, batches: Batches, *, count_max: int, fail_on_data_loss: bool
+    live: Live,
+    wanted: QueueSlice,
+    batches: Batches,
+    *,
+    count_max: int,
+    fail_on_data_loss: bool,
+    tags: str = "*",
 ) -> Iterator[Any]:
     """Give the batches of one range of a queue, asking for `count_max` messages at once.
+
+    A broker leaves out most of what has none of the `tags`, which have `||` between them; the rest
+    is for `batches` to leave out.
 
     Raises:
         DataLost: Messages are gone, and that is an error.
@@ -169,7 +190,7 @@ def read_range(
     answers: list[bytes] = []
     at, size = wanted.start, 0
     while at < wanted.end:
-        result = _pull(live, wanted, at, count_max)
+        result = _pull(live, wanted, at, count_max, tags)
         if result is None or result.status is PullStatus.OFFSET_MOVED:
             at = _after_loss(wanted, at, result, fail_on_data_loss)
             continue
@@ -183,11 +204,11 @@ def read_range(
     yield from _decoded(answers, wanted, batches)
 
 
-def _pull(live: Live, wanted: QueueSlice, at: int, count_max: int) -> PullResult | None:
+def _pull(live: Live, wanted: QueueSlice, at: int, count_max: int, tags: str) -> PullResult | None:
     """Return an answer that leads on, or None if the broker has lost the end of the queue."""
 
     def question(cluster: Puller) -> PullResult:
-        result = cluster.pull(wanted.queue, at, min(count_max, wanted.end - at))
+        result = cluster.pull(wanted.queue, at, min(count_max, wanted.end - at), tags=tags)
         moves_on = result.next_offset > at
         if not moves_on:
             raise _NotYet(f"{name(wanted.queue)} ends at {result.max_offset}, wanted is {at}")

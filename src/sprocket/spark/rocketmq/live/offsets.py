@@ -10,6 +10,7 @@ Spark plans an unfinished batch again after a restart.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -100,6 +101,21 @@ def between(start: Offsets, end: Offsets, *, fail_on_data_loss: bool) -> list[Qu
         if first < last:
             ranges.append(QueueSlice(queue, first, last))
     return ranges
+
+
+def divided(slices: list[QueueSlice], count_min: int) -> list[QueueSlice]:
+    """Return what to read in at least so many parts, as far as there are messages.
+
+    Long slices are cut into more of them, so that all parts have about the same length.
+    """
+    total = sum(one.end - one.start for one in slices)
+    parts: list[QueueSlice] = []
+    for one in slices:
+        size = one.end - one.start
+        count = 1 if len(slices) >= count_min else min(-(-size * count_min // total), size)
+        cuts = [one.start + size * number // count for number in range(count + 1)]
+        parts += [QueueSlice(one.queue, *bounds) for bounds in itertools.pairwise(cuts)]
+    return parts
 
 
 def name(queue: MessageQueue) -> str:

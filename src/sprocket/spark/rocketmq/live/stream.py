@@ -12,6 +12,8 @@ Traps that are closed here
 3. An offset that did not move is given back as it came, since Spark compares its text.
 4. `Trigger.AvailableNow` never passes the end that was seen at its start, and Trigger.Once takes
    everything whatever the limits say.
+5. Spark never commits the last batch of a query to its source. But when it asks where the next
+   batch ends, all before its start is in the sink; so that start is what the group's progress is.
 """
 
 from collections.abc import Iterator
@@ -22,22 +24,18 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.errors import DataLost, SettingsError
+from sprocket.base.errors import ClientError, DataLost
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.admission import Admission
-from sprocket.spark.rocketmq.live import offsets
+from sprocket.spark.rocketmq.live import chosen, offsets
 from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
 from sprocket.spark.rocketmq.live.offsets import Offsets, QueueSlice
-from sprocket.spark.rocketmq.options import EARLIEST, LATEST, Options
+from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
 _log = log.get_logger(__name__)
-
-UNKNOWN_TOPIC_TRIES = 10
-"""How often a new query asks again for a topic that nobody knows: 5 s by default, in which a broker
-that is started registers. A query that runs waits for as long as for anything else."""
 
 
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -50,7 +48,9 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         self._live: Live | None = None
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
+        self._is_target_checked = False
         self._latest: Offsets | None = None
+        self._pushed: Offsets = {}
         Batches(schema, options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -60,7 +60,9 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query starts, the same each time."""
         if self._initial is None:
-            self._initial = offsets.encode(self._starting())
+            live = self._cluster()
+            found = chosen.new_queues(live, self._options)
+            self._initial = offsets.encode(chosen.starting(live, self._options, found))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -81,15 +83,15 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         if self._target is None:
             ends = self._latest = self._without_loss(begin, self._ends(begin))
         else:
-            # A queue that was deleted meanwhile, or is ahead of the target, stays where it is.
-            ends = begin | {
-                queue: max(end, begin.get(queue, 0)) for queue, end in self._target.items()
-            }
+            ends = self._toward_target(begin, self._target)
+        if self._options.commit_offsets:
+            self._push(begin)
         admitted = self._admission.admitted(limit, is_waiting=self._target is None)
-        if offsets.count(begin, ends) < admitted.count_min:
+        first = self._first(begin, ends) if admitted.count_min or admitted.count_max else begin
+        if offsets.count(first, ends) < admitted.count_min:
             return start
         if admitted.count_max:
-            ends = offsets.limit(begin, ends, admitted.count_max)
+            ends = offsets.limit(first, ends, admitted.count_max)
         if ends == begin:
             return start
         self._admission.note_batch()
@@ -105,7 +107,8 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         first, last = offsets.decode(start), offsets.decode(end)
         loss = self._options.fail_on_data_loss
         ranges = offsets.between(first, last, fail_on_data_loss=loss)
-        return [InputPartition(wanted) for wanted in ranges]
+        parts = offsets.divided(ranges, self._options.partitions_min)
+        return [InputPartition(wanted) for wanted in parts]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one partition; runs in a worker."""
@@ -119,6 +122,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
                 Batches(self._schema, options, wanted.queue.broker_name),
                 count_max=options.pull_count_max,
                 fail_on_data_loss=options.fail_on_data_loss,
+                tags=" || ".join(options.tags) or "*",
             )
         finally:
             live.close()
@@ -133,51 +137,61 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
             self._live = open_live(self._options)
         return self._live
 
-    def _queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic that a new query reads, as soon as somebody knows it.
-
-        Raises:
-            NoSuchTopic: Nobody does; the text names the nearest.
-        """
-        tries = UNKNOWN_TOPIC_TRIES
-        return self._cluster().ask(lambda cluster: cluster.queues(topic), unknown_tries_max=tries)
-
-    def _starting(self) -> Offsets:
-        """Return the offsets that `startingOffsets` stands for."""
-        wanted = self._options.starting_offsets
-        found = {queue for topic in self._options.topics for queue in self._queues(topic)}
-        chosen: dict[MessageQueue, int] = {}
-        if isinstance(wanted, dict):
-            chosen = offsets.decode({"v": offsets.VERSION, "queues": wanted})
-            unknown = sorted(set(chosen) - found)
-            if unknown:
-                text = offsets.name(unknown[0])
-                raise SettingsError(f"startingOffsets names {text}, which is not read")
-        default = wanted if isinstance(wanted, int) else EARLIEST
-        return {queue: self._resolved(queue, chosen.get(queue, default)) for queue in found}
-
-    def _resolved(self, queue: MessageQueue, offset: int) -> int:
-        if offset == EARLIEST:
-            return self._cluster().ask(lambda cluster: cluster.min_offset(queue))
-        if offset == LATEST:
-            return self._max(queue)
-        return offset
-
-    def _max(self, queue: MessageQueue) -> int:
-        return self._cluster().ask(lambda cluster: cluster.max_offset(queue))
-
     def _ends(self, begin: Offsets) -> Offsets:
         """Return where all queues end now.
 
         While a broker is away, its queues are missing among those of the topic; they are asked for
         until they are there again, or patience ends.
         """
-        ends: Offsets = {}
-        for topic in self._options.topics:
+        live = self._cluster()
+        names = chosen.topics(live, self._options)
+        # With a pattern, a topic is not there while nobody knows it.
+        read = [] if self._options.topic_pattern is None else sorted({one.topic for one in begin})
+        found: set[MessageQueue] = set()
+        for topic in dict.fromkeys((*names, *read)):
             known = {queue for queue in begin if queue.topic == topic}
-            for queue in sorted(self._present(topic, known)):
-                ends[queue] = self._max(queue)
-        return ends
+            found |= self._present(topic, known)
+        return dict(live.ask(lambda cluster: cluster.max_offsets(sorted(found)))) if found else {}
+
+    def _toward_target(self, begin: Offsets, target: Offsets) -> Offsets:
+        """Return the fixed end, as far as the queues to be read go on to it.
+
+        Those that were missing when it was fixed, since their broker was away, stay where they are.
+        A queue that is deleted later does not matter.
+        """
+        if not self._is_target_checked:
+            missing = {queue for queue in begin if queue not in target}
+            for topic in {queue.topic for queue in missing}:
+                for queue in self._present(topic, missing) & missing:
+                    target[queue] = begin[queue]
+            self._without_loss(begin, target)
+            self._is_target_checked = True
+        return dict(target)
+
+    def _first(self, begin: Offsets, ends: Offsets) -> Offsets:
+        """Return where messages begin that a batch will find, for counting them.
+
+        A new queue begins at its oldest message; so does one of which messages were lost, if that
+        is no error.
+        """
+        loss = self._options.fail_on_data_loss
+        asked = [queue for queue in ends if queue not in begin or not loss]
+        if not asked:
+            return begin
+        oldest = self._cluster().ask(lambda cluster: cluster.min_offsets(asked))
+        return begin | {queue: max(begin.get(queue, 0), oldest[queue]) for queue in asked}
+
+    def _push(self, begin: Offsets) -> None:
+        """Tell brokers how far the group is: all before `begin` is where the query writes to."""
+        for queue, offset in begin.items():
+            if self._pushed.get(queue) == offset:
+                continue
+            try:
+                self._cluster().ask_once(lambda cluster: cluster.commit(queue, offset))  # noqa: B023
+            except ClientError as error:
+                _log.warning("progress not noted", queue=offsets.name(queue), error=str(error))
+                return
+            self._pushed[queue] = offset
 
     def _present(self, topic: str, known: set[MessageQueue]) -> set[MessageQueue]:
         """Return the queues of a topic, all of `known` among them unless they are gone.
@@ -189,7 +203,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
 
         def question(cluster: Puller) -> set[MessageQueue]:
             seen.clear()
-            seen.update(cluster.queues(topic))
+            seen.update(chosen.queues(cluster, topic, self._options))
             if known - seen:
                 missing = offsets.name(min(known - seen))
                 raise NoRoute(f"{missing} is not in its topic's route any more")
@@ -198,6 +212,8 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         try:
             return self._cluster().ask(question)
         except NoRoute as error:
+            if not known and self._options.topic_pattern is not None:
+                return set()  # it was listed, and was deleted since
             if not known or self._options.fail_on_data_loss:
                 raise
             _log.warning("queues are gone", topic=topic, error=str(error))

@@ -139,6 +139,35 @@ def test_a_query_starts_where_it_is_told(store: Store) -> None:
     assert store.reader().initialOffset() == at(1200)
 
 
+@pytest.mark.parametrize("late", [0, 1, 8, 9, 10, 18, 19, 20])
+def test_a_query_starts_at_a_time(store: Store, late: int) -> None:
+    """At the first record stored then or later, wherever the file is; nothing older comes."""
+    stream = store.reader(startingtimestamp=str(STORED_AT_MS + late))
+    batches = read_on(stream, stream.initialOffset())
+    assert batches == ([PLACES[late:]] if late < 20 else [])
+    assert stream.initialOffset() == at([*PLACES, 2640][late])
+
+
+def test_a_query_starts_at_offsets_of_queues(store: Store) -> None:
+    """It reads from the oldest record on, and leaves out what lies before; -1 means nothing."""
+    store.append(3)
+    table = '{"orders":{"any":{"0":1}}}'
+    stream = store.reader(startingoffsets=table, columns="physicalOffset,queueOffset")
+    assert stream.initialOffset() == at(0)
+    kept = read_on(stream, stream.initialOffset())[0]
+    assert kept == [*PLACES[1:], 2760, 2880]
+    with pytest.raises(SettingsError, match="has -1 for a queue"):
+        store.reader(startingoffsets='{"orders":{"any":{"0":-1}}}').initialOffset()
+
+
+def test_few_bytes_in_several_tasks(store: Store) -> None:
+    """`minPartitions` cuts a batch into more."""
+    stream = store.reader(minpartitions="2")
+    assert len(stream.partitions(at(0), at(960))) == 1  # too near to the file's end to be cut
+    assert len(stream.partitions(at(0), at(2640))) == 3
+    assert rows(stream, at(0), at(2640)) == PLACES
+
+
 def test_a_topic_that_is_not_there_is_named(store: Store) -> None:
     """As for a table: the text has the nearest."""
     (store.folder / "consumequeue" / "orders").mkdir(parents=True)

@@ -63,7 +63,9 @@ def test_more_than_was_asked_for_is_cut(monkeypatch: pytest.MonkeyPatch) -> None
     """A broker may answer with messages around the range."""
     fake = cluster()
     pull = fake.pull
-    monkeypatch.setattr(fake, "pull", lambda queue, offset, _: pull(queue, max(offset - 1, 0), 9))
+    monkeypatch.setattr(
+        fake, "pull", lambda queue, offset, _, **more: pull(queue, max(offset - 1, 0), 9, **more)
+    )
     assert read(fake, 2, 5)[0] == [2, 3, 4]
 
 
@@ -72,6 +74,18 @@ def test_answers_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (1, 250, 1 << 20):
         monkeypatch.setattr(module, "DECODED_BYTES", size)
         assert read(cluster(), 0, 10, count=1)[0] == list(range(10))
+
+
+def test_tags_are_the_brokers_to_compare_first() -> None:
+    """The expression goes with each pull; all tags where none is given."""
+    fake = cluster()
+    read(fake, 0, 3)
+    assert fake.tags == "*"
+    options = directory(columns="queueOffset")
+    live = Live(FakeDoor(fake).connect, retries_max=0, retry_wait_ms=1, wait=FakeDoor(fake).wait)
+    batches, wanted = Batches(schema(options), options), QueueSlice(QUEUE, 0, 3)
+    list(read_range(live, wanted, batches, count_max=9, fail_on_data_loss=True, tags="A || B"))
+    assert fake.tags == "A || B"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from sprocket.base.errors import DataLost
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.rocketmq.live.offsets import QueueSlice, between, decode, encode, limit
+from sprocket.spark.rocketmq.live.offsets import (
+    QueueSlice,
+    between,
+    decode,
+    divided,
+    encode,
+    limit,
+)
 
 QUEUES = [MessageQueue(t, b, q) for t in "zab" for b in ("b2", "b1") for q in (10, 2)]
 OFFSETS = st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 100))
@@ -47,6 +54,19 @@ def test_a_limit_is_shared_out(
     assert all(0 <= taken[queue] <= more[queue] for queue in ends)
     assert all(taken[queue] >= 1 for queue in ends if more[queue])
     assert sum(taken.values()) <= max(count_max, len(ends)) + len(ends)
+
+
+@given(st.lists(st.integers(1, 50), max_size=5), st.integers(0, 40))
+def test_slices_in_so_many_parts(sizes: list[int], count_min: int) -> None:
+    """At least as many as asked for where there are messages, each message in one of them."""
+    slices = [QueueSlice(QUEUES[n], 7, 7 + size) for n, size in enumerate(sizes)]
+    parts = divided(slices, count_min)
+    assert len(parts) >= min(count_min, sum(sizes))
+    assert all(part.start < part.end for part in parts)
+    read = [(part.queue, offset) for part in parts for offset in range(part.start, part.end)]
+    assert read == [(one.queue, at) for one in slices for at in range(one.start, one.end)]
+    if len(slices) >= count_min:
+        assert parts == slices
 
 
 def test_ranges_between_two_offsets() -> None:

@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
-from tests.unit.spark.samples import FakeCluster, FakeDoor, encoded, plain_rows, schema
+from tests.unit.spark.samples import (
+    STORED_AT_MS,
+    FakeCluster,
+    FakeDoor,
+    encoded,
+    plain_rows,
+    schema,
+)
 
-from sprocket.base.errors import DataLost, SettingsError
+from sprocket.base.errors import BrokerRefused, DataLost, SettingsError
+from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.live import stream as module
 from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.live.stream import LiveReader
 from sprocket.spark.rocketmq.options import read_live
-from sprocket.testing.clock import FakeClock
 
 ONE, TWO = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 ALL = ReadAllAvailable()
@@ -30,15 +37,14 @@ def cluster(one: int = 5, two: int = 3, lowest: int = 0) -> FakeCluster:
     return FakeCluster(queues, dict.fromkeys(queues, lowest))
 
 
-def reader(
-    monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, clock: FakeClock | None = None, **given: str
-) -> LiveReader:
-    """Return a reader of that cluster."""
-    options = read_live({"nameserver": "n:1", "subscribe": "orders", **given})
+def reader(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, **given: str) -> LiveReader:
+    """Return a reader of that cluster, with its clock."""
+    named = {"nameserver": "n:1", "subscribe": "orders", **given}
+    options = read_live({name: text for name, text in named.items() if text})
     door = FakeDoor(fake)
     live = Live(door.connect, retries_max=2, retry_wait_ms=1, wait=door.wait)
     monkeypatch.setattr(module, "open_live", lambda _: live)
-    return LiveReader(schema(options), options, clock)
+    return LiveReader(schema(options), options, fake.clock)
 
 
 def at(one: int, two: int) -> dict[str, Any]:
@@ -103,32 +109,32 @@ def test_a_limit_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_few_messages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first batch begins at once; then the fewest are waited for, until it is too late."""
-    fake, clock = cluster(), FakeClock()
+    fake = cluster()
     given = {"minoffsetspertrigger": "4", "maxtriggerdelay": "1m"}
-    stream = reader(monkeypatch, fake, clock, **given)
+    stream = reader(monkeypatch, fake, **given)
     limit = stream.getDefaultReadLimit()
     assert limit == ReadMinRows(4)
     start = stream.latestOffset(at(4, 3), limit)
     assert start == at(5, 3)
     grow(fake, ONE, 2)
     grow(fake, TWO, 1)
-    clock.advance(59_999)
+    fake.clock.advance(59_999)
     assert stream.latestOffset(start, limit) is start
     assert stream.latestOffset(start, ALL) == at(7, 4)
-    clock.advance(59_999)
+    fake.clock.advance(59_999)
     assert stream.latestOffset(start, limit) is start
-    clock.advance(1)
+    fake.clock.advance(1)
     assert stream.latestOffset(start, limit) == at(7, 4)
     start = at(7, 4)
     grow(fake, TWO, 4)
     assert stream.latestOffset(start, limit) == at(7, 8)
-    both = reader(monkeypatch, fake, clock, maxoffsetspertrigger="9", **given)
+    both = reader(monkeypatch, fake, maxoffsetspertrigger="9", **given)
     assert both.getDefaultReadLimit() == ReadMaxRows(9)
 
 
 def test_available_now_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing more will come that it may read, so what there is is enough."""
-    stream = reader(monkeypatch, cluster(), FakeClock(), minoffsetspertrigger="100")
+    stream = reader(monkeypatch, cluster(), minoffsetspertrigger="100")
     assert stream.latestOffset(at(0, 0), ReadMinRows(100)) == at(5, 3)
     stream.prepareForTriggerAvailableNow()
     assert stream.latestOffset(at(4, 3), ReadMinRows(100)) == at(5, 3)
@@ -150,13 +156,43 @@ def test_available_now_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_available_now_ends_when_the_topic_vanished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target was fixed; a queue ahead of it, or gone, stays where it is."""
+    """The target was fixed; what is gone since stays where it is."""
     fake = cluster()
     stream = reader(monkeypatch, fake)
     stream.prepareForTriggerAvailableNow()
     fake.records.clear()
-    ahead = at(9, 3)
-    assert stream.latestOffset(ahead, ALL) is ahead
+    start = at(5, 3)
+    assert stream.latestOffset(start, ALL) is start
+
+
+def test_available_now_tells_of_what_was_gone_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that ends before the checkpoint, or that is not there, is lost; or it is dropped."""
+    fake = cluster()
+    strict, gentle = (reader(monkeypatch, fake, failondataloss=loss) for loss in ("true", "false"))
+    strict.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLost, match="ends at 5, 9 were read"):
+        strict.latestOffset(at(9, 3), ALL)
+    gentle.prepareForTriggerAvailableNow()
+    start = gentle.latestOffset(at(9, 3), ALL)
+    assert start == at(5, 3)
+    assert gentle.latestOffset(start, ALL) is start
+    del fake.records[TWO]
+    strict = reader(monkeypatch, fake)
+    strict.prepareForTriggerAvailableNow()
+    with pytest.raises(NoRoute, match="queue 1 of topic 'orders'"):
+        strict.latestOffset(at(5, 3), ALL)
+
+
+def test_available_now_waits_for_a_broker_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its queues were missing when the end was fixed; they stay where they are, this time."""
+    fake = cluster()
+    kept = fake.records.pop(TWO)
+    stream = reader(monkeypatch, fake)
+    stream.prepareForTriggerAvailableNow()
+    fake.records[TWO] = kept
+    assert stream.latestOffset(at(4, 1), ALL) == at(5, 1)
+    start = at(5, 1)
+    assert stream.latestOffset(start, ALL) is start
 
 
 def test_batches_are_planned_purely(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +228,121 @@ def test_new_queues_are_read_from_the_beginning(monkeypatch: pytest.MonkeyPatch)
     end = stream.latestOffset(start, ALL)
     found = {p.value.queue: (p.value.start, p.value.end) for p in stream.partitions(start, end)}
     assert found == {ONE: (0, 5), TWO: (0, 3)}
+
+
+def test_a_new_queue_that_lost_messages_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its oldest offset is not 0: an error, or it starts at the oldest, without empty batches."""
+    fake = cluster()
+    fake.records[TWO], fake.lowest[TWO] = (
+        [encoded(1, first=number) for number in range(900, 903)],
+        900,
+    )
+    begin = {"v": 1, "queues": {"orders": {"broker-a": {"0": 5}}}}
+    stream = reader(monkeypatch, fake)
+    end = stream.latestOffset(begin, ALL)
+    lost = stream.partitions(begin, end)[-1]
+    with pytest.raises(DataLost, match="offset 0 is gone, the oldest kept is 900"):
+        list(stream.read(lost))
+    gentle = reader(monkeypatch, fake, failondataloss="false", maxoffsetspertrigger="2")
+    end = gentle.latestOffset(begin, gentle.getDefaultReadLimit())
+    assert end == at(5, 902)
+    (found,) = gentle.partitions(begin, end)
+    assert [row["queueOffset"] for row in plain_rows(list(gentle.read(found)))] == [900, 901]
+
+
+def test_new_topics_of_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics that appear are read from their beginning; internal ones and others never."""
+    fake = FakeCluster({})
+    given = {"subscribe": "", "subscribepattern": ".*orders-[ab]?"}
+    stream = reader(monkeypatch, fake, **given)
+    start = stream.initialOffset()
+    assert start == {"v": 1, "queues": {}}
+    assert stream.latestOffset(start, ALL) is start
+    names = ("orders-a", "orders-b", "my-orders-c", "%RETRY%orders-", "rmq_sys_orders-")
+    for name in names:
+        fake.records[MessageQueue(name, "broker-a", 0)] = [encoded(2)]
+    end = stream.latestOffset(start, ALL)
+    assert sorted(end["queues"]) == ["orders-a", "orders-b"]
+    starts = {p.value.queue.topic: p.value.start for p in stream.partitions(start, end)}
+    assert starts == {"orders-a": 0, "orders-b": 0}
+    del fake.records[MessageQueue("orders-b", "broker-a", 0)]
+    with pytest.raises(NoRoute, match="orders-b"):
+        stream.latestOffset(end, ALL)
+    gentle = reader(monkeypatch, fake, failondataloss="false", **given)
+    assert sorted(gentle.latestOffset(end, ALL)["queues"]) == ["orders-a"]
+
+
+def test_assigned_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those are read, and one that is not there is named."""
+    fake = cluster()
+    stream = reader(monkeypatch, fake, subscribe="", assign='{"orders":{"broker-a":[1]}}')
+    assert stream.initialOffset() == {"v": 1, "queues": {"orders": {"broker-a": {"1": 0}}}}
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert end == {"v": 1, "queues": {"orders": {"broker-a": {"1": 3}}}}
+    wrong = reader(monkeypatch, fake, subscribe="", assign='{"orders":{"broker-a":[1,7]}}')
+    with pytest.raises(SettingsError, match="assign names queue 7 of topic 'orders'"):
+        wrong.initialOffset()
+
+
+def test_a_query_starts_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first message stored then or later: one time for all, or one for each queue."""
+    fake = cluster()
+    third = str(STORED_AT_MS + 2)
+    assert reader(monkeypatch, fake, startingtimestamp=third).initialOffset() == at(2, 2)
+    by_queue = {"startingoffsetsbytimestamp": '{"orders":{"broker-a":{"1":' + third + "}}}"}
+    assert reader(monkeypatch, fake, **by_queue).initialOffset() == at(0, 2)
+    late = {"startingtimestamp": str(STORED_AT_MS + 4)}
+    assert reader(monkeypatch, fake, **late).initialOffset() == at(4, 3)
+    strict = reader(monkeypatch, fake, startingoffsetsbytimestampstrategy="error", **late)
+    with pytest.raises(SettingsError, match="has no message that was stored"):
+        strict.initialOffset()
+
+
+def test_progress_is_noted_in_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is before a batch's start is in the sink; so the last batch is noted, too."""
+    fake = cluster()
+    given = {"consumergroup": "watched", "commitoffsets": "true", "maxoffsetspertrigger": "6"}
+    stream = reader(monkeypatch, fake, **given)
+    stream.prepareForTriggerAvailableNow()
+    offset = stream.initialOffset()
+    seen = []
+    while (after := stream.latestOffset(offset, stream.getDefaultReadLimit())) is not offset:
+        seen.append(dict(fake.committed))
+        offset = after
+    assert seen[0] == {ONE: 0, TWO: 0}
+    assert seen[1] == {ONE: 3, TWO: 2}
+    assert fake.committed == {ONE: 5, TWO: 3}
+    asked = fake.asked.count("commit")
+    stream.latestOffset(offset, ALL)
+    assert fake.asked.count("commit") == asked
+    silent = reader(monkeypatch, fake, consumergroup="watched")
+    silent.latestOffset(at(1, 1), ALL)
+    assert fake.asked.count("commit") == asked
+
+
+def test_progress_that_cannot_be_noted_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is for tools; the next batch tries again."""
+    fake = cluster()
+
+    def refuse(queue: MessageQueue, offset: int) -> None:
+        raise BrokerRefused(ResponseCode.NO_PERMISSION, "not you")
+
+    stream = reader(monkeypatch, fake, consumergroup="watched", commitoffsets="true")
+    with monkeypatch.context() as patch:
+        patch.setattr(fake, "commit", refuse)
+        assert stream.latestOffset(at(1, 1), ALL) == at(5, 3)
+    assert stream.latestOffset(at(2, 1), ALL) == at(5, 3)
+    assert fake.committed == {ONE: 2, TWO: 1}
+
+
+def test_a_queue_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`minPartitions` cuts long queues; every message is in one of the parts."""
+    stream = reader(monkeypatch, cluster(), minpartitions="4")
+    parts = [part.value for part in stream.partitions(at(0, 0), at(5, 3))]
+    assert [(part.queue, part.start, part.end) for part in parts] == [
+        *((ONE, 0, 1), (ONE, 1, 3), (ONE, 3, 5)),
+        *((TWO, 0, 1), (TWO, 1, 3)),
+    ]
 
 
 def test_a_queue_that_went_backwards(monkeypatch: pytest.MonkeyPatch) -> None:

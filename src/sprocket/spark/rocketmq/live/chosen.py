@@ -1,0 +1,124 @@
+"""Which queues of a cluster a query reads, and where it starts in them: what the options mean now.
+
+Options name topics, a pattern of their names, or single queues; the cluster says what there is.
+Offsets and times of many queues are asked for many at a time.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from sprocket.base.errors import SettingsError
+from sprocket.rocketmq.client.blocking import Puller
+from sprocket.rocketmq.model.internal import is_internal_topic
+from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.spark.rocketmq.live import offsets
+from sprocket.spark.rocketmq.live.cluster import Live
+from sprocket.spark.rocketmq.live.offsets import Offsets
+from sprocket.spark.rocketmq.options import EARLIEST, LATEST, Options, QueueNumbers
+
+UNKNOWN_TOPIC_TRIES = 10
+"""How often a new query asks again for a topic that nobody knows: 5 s by default, in which a broker
+that is started registers. A query that runs waits for as long as for anything else."""
+
+
+def topics(live: Live, options: Options) -> list[str]:
+    """Return the topics that the options choose; with a pattern, those that are there.
+
+    Raises:
+        ClientError: The cluster did not answer in time.
+    """
+    if options.topics:
+        return list(options.topics)
+    if options.assigned is not None:
+        return sorted(options.assigned)
+    names = live.ask(lambda cluster: cluster.topics())
+    return [name for name in names if options.names_topic(name) and not is_internal_topic(name)]
+
+
+def queues(cluster: Puller, topic: str, options: Options) -> set[MessageQueue]:
+    """Return the queues of a topic that the options choose, as far as they are there."""
+    found = set(cluster.queues(topic))
+    if options.assigned is None:
+        return found
+    assigned = options.assigned.get(topic, {})
+    return {queue for queue in found if queue.queue_id in assigned.get(queue.broker_name, ())}
+
+
+def new_queues(live: Live, options: Options) -> set[MessageQueue]:
+    """Return the queues that a new query reads, as soon as somebody knows their topics.
+
+    Raises:
+        NoSuchTopic: Nobody knows one; the text names the nearest.
+        SettingsError: Options name a queue that is not there.
+    """
+    found: set[MessageQueue] = set()
+    for topic in topics(live, options):
+        question = partial(queues, topic=topic, options=options)
+        found |= live.ask(question, unknown_tries_max=UNKNOWN_TOPIC_TRIES)
+    named = {
+        "assign": [
+            MessageQueue(topic, broker, queue)
+            for topic, brokers in (options.assigned or {}).items()
+            for broker, numbers in brokers.items()
+            for queue in numbers
+        ],
+        **{name: list(_by_queue(table)) for name, table in options.queue_tables.items()},
+    }
+    for name, chosen in named.items():
+        unknown = sorted(set(chosen) - found)
+        if unknown:
+            raise SettingsError(f"{name} names {offsets.name(unknown[0])}, which is not there")
+    return found
+
+
+def starting(live: Live, options: Options, found: Collection[MessageQueue]) -> Offsets:
+    """Return where a new query starts in some queues.
+
+    Raises:
+        SettingsError: A queue has nothing from its time on, and that is to be an error.
+        ClientError: The cluster did not answer in time.
+    """
+    times = _by_queue(options.first_times)
+    if options.starting_at_ms is not None:
+        times = dict.fromkeys(found, options.starting_at_ms)
+    wanted = options.starting_offsets
+    told = _by_queue(wanted)
+    default = wanted if isinstance(wanted, int) else EARLIEST
+    numbers = {queue: told.get(queue, default) for queue in found if queue not in times}
+    earliest = [queue for queue, offset in numbers.items() if offset == EARLIEST]
+    latest = [queue for queue, offset in numbers.items() if offset == LATEST]
+    return {
+        **{queue: offset for queue, offset in numbers.items() if offset >= 0},
+        **(live.ask(lambda cluster: cluster.min_offsets(earliest)) if earliest else {}),
+        **(live.ask(lambda cluster: cluster.max_offsets(latest)) if latest else {}),
+        **_by_time(live, options, {queue: times[queue] for queue in found if queue in times}),
+    }
+
+
+def _by_time(live: Live, options: Options, times: Mapping[MessageQueue, int]) -> Offsets:
+    """Return the offsets of the first messages stored at some times or later, else the ends."""
+    if not times:
+        return {}
+    found: Offsets = dict(live.ask(lambda cluster: cluster.offsets_by_time(times)))
+    if options.time_strategy == "error":
+        ends = live.ask(lambda cluster: cluster.max_offsets(list(found)))
+        for queue in sorted(found):
+            if found[queue] >= ends[queue]:
+                raise SettingsError(
+                    f"{offsets.name(queue)} has no message that was stored at {times[queue]} ms "
+                    "since 1970 or later; startingOffsetsByTimestampStrategy=latest starts at its "
+                    "end"
+                )
+    return found
+
+
+def _by_queue(table: "QueueNumbers | int | None") -> Offsets:
+    """Return a table of an option by queue, empty if it is none."""
+    if not isinstance(table, dict):
+        return {}
+    return {
+        MessageQueue(topic, broker, queue): number
+        for topic, brokers in table.items()
+        for broker, numbers in brokers.items()
+        for queue, number in numbers.items()
+    }
