@@ -84,16 +84,18 @@ class Load:
 
 
 class Queries:
-    """The program with the queries, in a process group of its own."""
+    """A program with queries, in a process group of its own."""
 
-    def __init__(self, broker: Broker, folder: Path, *options: str) -> None:
+    def __init__(
+        self, broker: Broker, folder: Path, *options: str, program: str = "tests.crash.spark_query"
+    ) -> None:
         folder.mkdir(exist_ok=True)
         self._folder = folder
         self._log = folder / "spark.log"
         arguments = [broker.nameserver, str(broker.folder), str(folder), *options]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.spark_query", *arguments],
+                [sys.executable, "-m", program, *arguments],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
                 stdin=subprocess.DEVNULL,
