@@ -29,9 +29,15 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
             return spark_schema(option_table.read_any(self.options))
         return schema_of(option_table.read_any(of_table), kept(of_table))
 
-    def reader(self, schema: Any) -> DirectoryReader:
-        """Return the reader of store directories."""
-        options = option_table.read_directory(with_kept(schema, self.options))
+    def reader(self, schema: Any) -> Any:
+        """Return the reader of a batch: of live topics, or of store directories."""
+        given = with_kept(schema, self.options)
+        if option_table.is_live(given):
+            from sprocket.spark.rocketmq.live.reader import FilteringTopicReader, TopicReader
+
+            options = option_table.read_live_batch(given)
+            return (FilteringTopicReader if options.push_filters else TopicReader)(schema, options)
+        options = option_table.read_directory(given)
         return (FilteringDirectoryReader if options.push_filters else DirectoryReader)(
             schema, options
         )

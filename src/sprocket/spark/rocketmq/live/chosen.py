@@ -1,4 +1,4 @@
-"""Which queues of a cluster a query reads, and where it starts in them: what the options mean now.
+"""Which queues of a cluster a query reads, where it starts and ends: what the options mean now.
 
 Options name topics, a pattern of their names, or single queues; the cluster says what there is.
 Offsets and times of many queues are asked for many at a time.
@@ -7,7 +7,8 @@ Offsets and times of many queues are asked for many at a time.
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from sprocket.base.errors import SettingsError
+from sprocket.base import log
+from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.route import MessageQueue
@@ -15,6 +16,8 @@ from sprocket.spark.rocketmq.live import offsets
 from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.live.offsets import Offsets
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, Options, QueueNumbers
+
+_log = log.get_logger(__name__)
 
 UNKNOWN_TOPIC_TRIES = 10
 """How often a new query asks again for a topic that nobody knows: 5 s by default, in which a broker
@@ -93,6 +96,67 @@ def starting(live: Live, options: Options, found: Collection[MessageQueue]) -> O
         **(live.ask(lambda cluster: cluster.max_offsets(latest)) if latest else {}),
         **_by_time(live, options, {queue: times[queue] for queue in found if queue in times}),
     }
+
+
+def ending(live: Live, options: Options, found: Collection[MessageQueue]) -> Offsets:
+    """Return where a batch ends in some queues, before that offset.
+
+    Raises:
+        ClientError: The cluster did not answer in time.
+    """
+    times = _by_queue(options.last_times)
+    if options.ending_at_ms is not None:
+        times = dict.fromkeys(found, options.ending_at_ms)
+    times = {queue: times[queue] for queue in found if queue in times}
+    told = _by_queue(options.last_offsets)
+    numbers = {queue: told[queue] for queue in found if told.get(queue, LATEST) != LATEST}
+    latest = [queue for queue in found if queue not in times and queue not in numbers]
+    return {
+        **numbers,
+        **(live.ask(lambda cluster: cluster.max_offsets(latest)) if latest else {}),
+        **(live.ask(lambda cluster: cluster.offsets_by_time(times)) if times else {}),
+    }
+
+
+def require_inside(live: Live, options: Options, starts: Offsets, ends: Offsets) -> None:
+    """Check that the offsets which options name for a batch are those of messages that are there.
+
+    What is outside of its queue, and is no error, is moved to the nearest that is inside.
+
+    Raises:
+        DataLost: One is outside, and that is an error.
+        SettingsError: A queue is to end before it begins.
+        ClientError: The cluster did not answer in time.
+    """
+    first = {queue for queue, offset in _by_queue(options.first_offsets).items() if offset >= 0}
+    last = {queue for queue, offset in _by_queue(options.last_offsets).items() if offset >= 0}
+    named = sorted((first | last) & starts.keys())
+    if not named:
+        return
+    lows = live.ask(lambda cluster: cluster.min_offsets(named))
+    highs = live.ask(lambda cluster: cluster.max_offsets(named))
+    for queue in named:
+        if queue in first & last and starts[queue] > ends[queue]:
+            raise SettingsError(
+                f"{offsets.name(queue)} is to begin at {starts[queue]} and to end at {ends[queue]}"
+            )
+        for table, is_named in ((starts, queue in first), (ends, queue in last)):
+            if is_named:
+                table[queue] = _inside(
+                    queue, table[queue], lows[queue], highs[queue], options.fail_on_data_loss
+                )
+
+
+def _inside(queue: MessageQueue, offset: int, low: int, high: int, is_error: bool) -> int:
+    """Return the offset of a queue from `low` up to `high` that is nearest to one."""
+    if low <= offset <= high:
+        return offset
+    why = f"the oldest kept is {low}" if offset < low else f"the queue ends at {high}"
+    text = f"{offsets.name(queue)}: offset {offset} is gone, {why}"
+    if is_error:
+        raise DataLost(f"{text}. failOnDataLoss=false goes on with what is there")
+    _log.warning("messages are gone", queue=offsets.name(queue), wanted=offset, found=why)
+    return low if offset < low else high
 
 
 def _by_time(live: Live, options: Options, times: Mapping[MessageQueue, int]) -> Offsets:

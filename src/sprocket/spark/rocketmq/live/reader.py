@@ -1,0 +1,102 @@
+"""The reader of live topics as a table: a batch with a beginning and an end, fixed when planned.
+
+Each queue is a task, or several with `minPartitions`. Offsets of all queues are asked for many at a
+time, so that planning 10,000 of them costs some seconds and not minutes.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from sprocket.spark.rocketmq.filters import Narrowed, narrowed
+from sprocket.spark.rocketmq.live import chosen, offsets
+from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
+from sprocket.spark.rocketmq.live.offsets import QueueSlice
+from sprocket.spark.rocketmq.options import Options
+from sprocket.spark.rocketmq.rows.batches import Batches
+
+
+class TopicReader(DataSourceReader):  # type: ignore[misc]
+    """Reads live topics, from the first to the last message that a query wants of each queue.
+
+    Args:
+        schema: The StructType that Spark wants filled.
+        options: Those of a batch over topics.
+    """
+
+    def __init__(self, schema: Any, options: Options) -> None:
+        self._schema = schema
+        self._options = options
+        self._narrowed = Narrowed()
+        Batches(schema, options)
+
+    def partitions(self) -> list[Any]:
+        """Ask where queues begin and end, once, and plan the tasks.
+
+        Raises:
+            NoSuchTopic: Nobody knows a topic; the text names the nearest.
+            SettingsError: Options name a queue that is not there, or end before they begin.
+            DataLost: An offset is outside of its queue, and that is an error.
+            ClientError: The cluster did not answer in time.
+        """
+        live = open_live(self._options)
+        try:
+            slices = self._slices(live)
+        finally:
+            live.close()
+        parts = offsets.divided(slices, self._options.partitions_min)
+        return [InputPartition(wanted) for wanted in parts]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        """Give the batches of one task."""
+        wanted: QueueSlice | None = partition.value
+        if wanted is None:  # Spark gives it in place of an empty list
+            return
+        options = self._options
+        live = open_live(options)
+        try:
+            yield from read_range(
+                live,
+                wanted,
+                Batches(self._schema, options, wanted.queue.broker_name, self._narrowed),
+                count_max=options.pull_count_max,
+                fail_on_data_loss=options.fail_on_data_loss,
+                tags=" || ".join(options.tags) or "*",
+            )
+        finally:
+            live.close()
+
+    def _slices(self, live: Live) -> list[QueueSlice]:
+        """Return what to read of each queue."""
+        options = self._options
+        topics, ids = self._narrowed.topics, self._narrowed.range("queueId")
+        found = sorted(
+            queue
+            for queue in chosen.new_queues(live, options)
+            if (topics is None or queue.topic in topics) and ids.least <= queue.queue_id <= ids.most
+        )
+        if not found:
+            return []
+        starts = chosen.starting(live, options, found)
+        ends = chosen.ending(live, options, found)
+        chosen.require_inside(live, options, starts, ends)
+        wanted = self._narrowed.range("queueOffset")
+        bounds = (
+            (queue, max(starts[queue], wanted.least), min(ends[queue], wanted.most + 1))
+            for queue in found
+        )
+        return [QueueSlice(queue, first, last) for queue, first, last in bounds if first < last]
+
+
+class FilteringTopicReader(TopicReader):
+    """The same, and reads less where Spark's filters say that less is wanted.
+
+    It is a class of its own because Spark refuses one with `pushFilters` unless its setting
+    `spark.sql.python.filterPushdown.enabled` is on.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
+        """Take note of filters; Spark applies all of them itself, too."""
+        self._narrowed = narrowed(filters)
+        return filters
