@@ -6,13 +6,25 @@ from typing import Any
 
 import pytest
 from tests.unit.spark.rocketmq.folder.test_plan import FILE_BYTES, write_log
-from tests.unit.spark.samples import directory, encoded, expected, plain_rows, schema, unpack
+from tests.unit.spark.samples import (
+    DATA,
+    directory,
+    encoded,
+    expected,
+    plain_rows,
+    schema,
+    unpack,
+)
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.spark.rocketmq.folder.plan import Span, plan
 from sprocket.spark.rocketmq.folder.scan import scan
 from sprocket.spark.rocketmq.rows.batches import Batches
+
+CASES = sorted(path.name for path in DATA.iterdir() if (path / "store.tar.xz").exists())
+TORN = {"03-torn-last-cut", "03-torn-last-head"}
+"""The broker itself did not keep the last record of the list."""
 
 
 def read(store: str, loss: bool = True, target: int = 0, **given: str) -> list[dict[str, Any]]:
@@ -28,19 +40,7 @@ def rows_of(spans: list[Span], loss: bool, options: Any) -> list[dict[str, Any]]
     return plain_rows(list(scan(RealDisk(), spans, batches, fail_on_data_loss=loss)))
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "01-basic",
-        "05-long-topic",
-        "07-transactions",
-        "10a-crc-tail",
-        "11a-ipv6-store-host",
-        "11b-ipv6-born-host",
-        "13-oversize",
-        "15-rewritten-tail",
-    ],
-)
+@pytest.mark.parametrize("case", CASES)
 def test_real_stores_row_for_row(tmp_path: Path, case: str) -> None:
     """Packed bodies, V2 records, IPv6 hosts, odd properties: equal to RocketMQ's own decoder."""
     names = {
@@ -63,6 +63,7 @@ def test_real_stores_row_for_row(tmp_path: Path, case: str) -> None:
     }
     found = read(unpack(case, tmp_path))
     lines = expected(case)
+    lines = lines[: len(lines) - (case in TORN)]
     assert len(lines) == len(found)
     for line, row in zip(lines, found, strict=True):
         assert {mine: line[theirs] for mine, theirs in names.items()} == {
