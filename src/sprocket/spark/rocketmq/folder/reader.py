@@ -5,12 +5,14 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from sprocket.spark.files import open_files
-from sprocket.spark.rocketmq.filters import Narrowed, narrowed
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.spark.files import Files, open_files
+from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed, narrowed
 from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_pattern, require_topics
-from sprocket.spark.rocketmq.folder.plan import Span, plan
+from sprocket.spark.rocketmq.folder.plan import Span, log_files, plan
 from sprocket.spark.rocketmq.folder.scan import scan
+from sprocket.spark.rocketmq.folder.stored_times import part_of_times
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
@@ -74,12 +76,25 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
             by_chain=options.split_mode == "chain",
             partitions_min=partitions_min,
         )
-        wanted = self._narrowed.range("physicalOffset")
-        kept = (
-            [one for one in spans if one.end > wanted.least and one.start <= wanted.most]
-            for spans in groups
-        )
+        first, end = self._bounds(files, folder) if groups else (0, 0)
+        kept = ([one for one in spans if one.end > first and one.start < end] for spans in groups)
         return [spans for spans in kept if spans]
+
+    def _bounds(self, files: Files, folder: str) -> tuple[int, int]:
+        """Return the physical offsets between which anything wanted is."""
+        options = self._options
+        wanted = self._narrowed.range("physicalOffset")
+        first, end = wanted.least, wanted.most + 1
+        times = self._narrowed.range("storeTimestamp")
+        starts = [at for at in (options.starting_at_ms, times.least) if at not in (None, LEAST)]
+        ends = [at for at in (options.ending_at_ms, times.most + 1) if at not in (None, MOST + 1)]
+        if starts or ends:
+            log = log_files(files, StoreLayout(folder))
+            start, stop = part_of_times(
+                files, log, max(starts, default=None), min(ends, default=None)
+            )
+            first, end = max(first, start), min(end, stop)
+        return first, end
 
 
 class FilteringDirectoryReader(DirectoryReader):
