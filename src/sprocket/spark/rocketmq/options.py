@@ -585,7 +585,10 @@ def read_directory(given: Mapping[str, str], *, is_stream: bool = False) -> Opti
     """
     options = _read(given, Where.DIRECTORY_STREAM if is_stream else Where.DIRECTORY_BATCH)
     if bool(options.path) == bool(options.paths):
-        raise SettingsError("say which store to read: .load('<store directory>')")
+        raise SettingsError(
+            "say which store to read: .load('<store directory>'); of a table that was created with"
+            " columns of its own: WITH (path = '<store directory>')"
+        )
     brokers = {broker for one in (options.assigned or {}).values() for broker in one}
     for table in options.queue_tables.values():
         brokers |= {broker for one in table.values() for broker in one}
