@@ -19,8 +19,8 @@ def cut(data: Buffer | pa.Buffer, start: Ints, end: Ints) -> Any:
     Every second piece of the buffer is wanted; Arrow takes them at the speed of memory.
     """
     count = len(start)
-    offsets = np.empty(max(2 * count, 1), np.int32)
-    offsets[0:-1:2] = start
+    offsets = np.zeros(max(2 * count, 1), np.int32)
+    offsets[0 : 2 * count : 2] = start
     offsets[1::2] = end
     pieces = max(2 * count - 1, 0)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -82,7 +82,18 @@ def text(stored: Any, *, is_sure: bool = False) -> Any:
     try:
         return stored.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([value.decode("utf-8", "replace") for value in stored.to_pylist()])
+        pass
+    # Those that have no byte beyond ASCII stay as they are; a batch has few others.
+    _, offsets_buffer, data = stored.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(stored) + 1)
+    beyond = np.flatnonzero(np.frombuffer(data, np.uint8)[: offsets[-1]] >= 0x80)
+    odd = np.unique(np.searchsorted(offsets, beyond, "right") - 1)
+    values = stored.take(numbers(odd, pa.int64())).to_pylist()
+    read = pa.array([value.decode("utf-8", "replace") for value in values], pa.string())
+    order = np.arange(len(stored))
+    order[odd] = len(stored) + np.arange(len(odd))
+    every = pa.concat_arrays([text(stored, is_sure=True), read])
+    return every.take(numbers(order, pa.int64()))
 
 
 def in_hex(words: Sequence[Any]) -> Any:

@@ -47,4 +47,5 @@ def test_repeats_are_found_among_many_pairs() -> None:
 
 def test_text_replaces_what_is_not_utf8() -> None:
     """Valid text is kept as it is, other bytes become U+FFFD."""
-    assert text(pa.array([b"\xc3\xa4", b"\xff"])).to_pylist() == ["ä", "�"]
+    stored = [b"", b"a", b"\xc3\xa4", b"", b"\xff", b"b\xff\xff", b"c", b""]
+    assert text(pa.array(stored)).to_pylist() == ["", "a", "ä", "", "�", "b��", "c", ""]
