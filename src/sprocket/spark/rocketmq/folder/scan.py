@@ -5,6 +5,7 @@ from contextlib import closing
 from typing import Any
 
 from sprocket.base import log
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import FileMissing
 from sprocket.rocketmq.codec.columns import Stop
 from sprocket.spark.files import Files, ReadableFile
@@ -37,14 +38,16 @@ def scan(
             _log.warning("file cleaned away while the query ran", path=span.path)
             continue
         with closing(file):
-            yield from _scan(file, span, batches)
+            # Elsewhere than on the local disk a read costs more than what it spares.
+            skip_bodies = isinstance(disk, RealDisk) and not batches.has_bodies
+            yield from _scan(file, span, batches, skip_bodies)
 
 
-def _scan(file: ReadableFile, span: Span, batches: Batches) -> Iterator[Any]:
+def _scan(file: ReadableFile, span: Span, batches: Batches, skip_bodies: bool) -> Iterator[Any]:
     at, end = span.start - span.base, span.end - span.base
     while at < end:
         stop, why = None, ""
-        for piece in slices(file, span.base, at, end):
+        for piece in slices(file, span.base, at, end, skip_bodies=skip_bodies):
             yield from batches.of(piece.records, span.path)
             at, stop, why = piece.end, piece.stop, piece.why
         if stop is Stop.END or (stop is Stop.BLANK and span.may_pad):

@@ -3,13 +3,22 @@
 import dataclasses
 from collections.abc import Iterator
 
+import numpy as np
+
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.codec.record_layout import (
+    FIXED,
+    FIXED_BYTES,
+    HEAD,
+    HOST_V6_EXTRA,
+    I32,
     MAGIC_AT,
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
+    SYS_FLAG_AT,
+    claims_to_fit,
 )
 from sprocket.spark.files import ReadableFile
 
@@ -23,7 +32,16 @@ longer."""
 LOOK_BYTES = 16 * KIB
 """How much is read at first to find a record; one of a KiB or two begins in it a dozen times."""
 
+_NO_BODY = I32.pack(0)
+
 MAGICS = tuple(magic.to_bytes(4, "big") for magic in record_layout.MAGICS)
+
+
+SKIPPED_BYTES = 32 * KIB
+"""Records from this size on are read without their bodies where these are not wanted. A read for
+each costs 0.7 µs and 1.3 more to make records of it, the 32 KiB themselves 4.8."""
+
+_HEAD_BYTES = FIXED_BYTES + 2 * HOST_V6_EXTRA
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +49,8 @@ class Slice:
     """Some records of a file.
 
     Args:
-        records: The records; maybe none in the last slice.
+        records: The records; maybe none in the last slice. Where bodies are skipped they may have
+            empty ones, and say so in their header.
         start: Bytes into the file where the first begins.
         end: Bytes into the file behind the last.
         stop: Why there are no more; None if the next slice goes on.
@@ -46,7 +65,13 @@ class Slice:
 
 
 def slices(
-    file: ReadableFile, base: int, start: int, end: int, slice_bytes: int = SLICE_BYTES
+    file: ReadableFile,
+    base: int,
+    start: int,
+    end: int,
+    slice_bytes: int = SLICE_BYTES,
+    *,
+    skip_bodies: bool = False,
 ) -> Iterator[Slice]:
     """Give the records from `start` on, up to `end` or the first place where none begins.
 
@@ -56,6 +81,7 @@ def slices(
         start: Bytes into the file, where a record begins.
         end: Bytes into the file; END means that a record ends exactly there.
         slice_bytes: Bytes to read at once at most.
+        skip_bodies: Bodies are not wanted: leave them out where they are large.
     """
     at, wanted = start, min(slice_bytes, SLICE_BYTES_MIN)
     while True:
@@ -72,6 +98,10 @@ def slices(
                 yield Slice(kept, at, reached, None)
                 each = (reached - at) // len(kept)
                 at, wanted = reached, _slice_bytes(each, slice_bytes)
+                if skip_bodies and each >= SKIPPED_BYTES:
+                    for piece in _without_bodies(file, base, at, end):
+                        yield piece
+                        at = piece.end
                 continue
             if found.size <= end - at:
                 wanted = max(found.size, RECORD_BYTES_MIN)
@@ -81,6 +111,43 @@ def slices(
             stop, why = Stop.BROKEN, _why(data, found.stopped_at, end - reached, found.size)
         yield Slice(kept, at, reached, stop, why)
         return
+
+
+def _without_bodies(file: ReadableFile, base: int, start: int, end: int) -> Iterator[Slice]:
+    """Give records from `start` on without their bodies, while they are large and nothing is odd.
+
+    What else there is, and the last record before `end`, is left to who reads everything.
+    """
+    at, head = start, file.read(start, min(_HEAD_BYTES, end - start))
+    while True:
+        first, data = at, bytearray()
+        positions: list[int] = []
+        places: list[int] = []
+        while len(positions) < SLICE_RECORDS and len(head) == _HEAD_BYTES:
+            size, magic = HEAD.unpack_from(head)
+            if magic not in record_layout.MAGICS or not claims_to_fit(head, 0):
+                break
+            fixed = FIXED[head[SYS_FLAG_AT + 3] >> 4 & 3].size
+            (body_size,) = I32.unpack_from(head, fixed - I32.size)
+            if size < SKIPPED_BYTES or at + size + _HEAD_BYTES > end:
+                break
+            rest = size - fixed - body_size
+            tail = file.read(at + size - rest, rest + _HEAD_BYTES)
+            positions.append(len(data))
+            places.append(base + at)
+            data += head[: fixed - I32.size]
+            data += _NO_BODY
+            data += tail[:rest]
+            at, head = at + size, tail[rest:]
+        kept = records(bytes(data), np.array(positions, np.int64), len(data))
+        good = kept.number("physical_offset") == np.array(places[: len(kept)], np.int64)
+        if not good.all():
+            kept = kept.part(0, int(np.argmin(good)))
+        if len(kept):
+            whole = len(kept) == len(positions)
+            yield Slice(kept, first, at if whole else places[len(kept)] - base, None)
+        if len(kept) < SLICE_RECORDS:
+            return
 
 
 def _slice_bytes(record_bytes: int, most: int) -> int:

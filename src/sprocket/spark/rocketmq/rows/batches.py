@@ -14,6 +14,7 @@ from sprocket.rocketmq.model.message import COMPRESSED, unpacked
 from sprocket.spark.rocketmq.filters import Narrowed
 from sprocket.spark.rocketmq.options import Mode, Options
 from sprocket.spark.rocketmq.rows.columns import (
+    BODIES,
     COLUMNS,
     PROPERTIES_JSON,
     VIEWS,
@@ -132,6 +133,11 @@ class Batches:
             if field.dataType.simpleString() != wanted:
                 found = field.dataType.simpleString()
                 raise SettingsError(f"column {name!r} is {wanted}, the schema says {found}")
+
+    @property
+    def has_bodies(self) -> bool:
+        """Whether anything is made of the bodies of records."""
+        return self._options.verify_crc or not BODIES.isdisjoint(self._names)
 
     def of(self, records: Records, where: str) -> Iterator[Any]:
         """Give the batches of some records; `where` is what they were read from, for errors.

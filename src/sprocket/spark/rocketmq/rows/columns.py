@@ -209,6 +209,8 @@ PROPERTIES_JSON = SourceColumn(
 )
 """The column `properties` as the connector of Spark 2 had it."""
 
+BODIES = frozenset({"body", "record"})
+"""Columns for which the body of a record must be there."""
 RAW = ("physicalOffset", "size", "record")
 FULL = tuple(name for name in COLUMNS if name not in ("record", "corruption"))
 _FROM_PROPERTIES = ("tags", "keys", "msgId")

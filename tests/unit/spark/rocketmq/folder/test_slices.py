@@ -1,15 +1,21 @@
 """Reading a file of the log slice by slice."""
 
 import os
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.unit.spark.samples import encoded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.spark.samples import encoded, found, logs, rows, similar_logs
 
 from sprocket.base.disk import File, RealDisk
 from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
+from sprocket.spark.rocketmq.folder import slices as module
 from sprocket.spark.rocketmq.folder.slices import resync, slices
+from sprocket.spark.rocketmq.rows.columns import FULL
 
 
 def opened(folder: Path, data: bytes) -> File:
@@ -64,3 +70,59 @@ def test_resync_finds_the_next_record_and_no_copy(tmp_path: Path) -> None:
             assert resync(file, 1000, at, len(data), slice_bytes) == wanted
     assert resync(file, 999, 0, len(data)) == -1
     assert os.path.getsize(file.path) == len(data)
+
+
+@given(similar_logs() | logs(), st.data())
+@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
+def test_skipped_bodies_change_nothing_else(data: bytes, draw: st.DataObject) -> None:
+    """Every column but the body, and where and why the records end, whatever is damaged."""
+    starts = [int(start) for start in found(data).start]
+    damaged = bytearray(data)
+    if draw.draw(st.booleans()):
+        start = draw.draw(st.sampled_from(starts))
+        field = draw.draw(st.sampled_from([0, 2, 3, 4, 32, 35, 39, 84, 87]) | st.integers(0, 90))
+        damaged[start + field] = draw.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]))
+    names = [name for name in FULL if name != "body"]
+
+    def read(file: File, skip_bodies: bool) -> tuple[list[dict[str, Any]], object]:
+        made: list[dict[str, Any]] = []
+        place = last = None
+        for last in slices(file, 0, 0, end, slice_bytes, skip_bodies=skip_bodies):
+            assert place is None or place == last.start
+            place = last.end
+            made += rows(last.records, names)
+        assert last is not None
+        return made, (last.end, last.stop, last.why)
+
+    slice_bytes = draw.draw(st.sampled_from([1, 200, 500]))
+    before_end = draw.draw(st.sampled_from([0, 1, 50, 91, 200]))
+    end = max(draw.draw(st.sampled_from([*starts, len(data)])) - before_end, 1)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        file = opened(Path(folder), bytes(damaged))
+        wanted = read(file, False)
+        patch.setattr(module, "SKIPPED_BYTES", draw.draw(st.sampled_from([0, 150])))
+        patch.setattr(module, "SLICE_RECORDS", draw.draw(st.sampled_from([2, 1000])))
+        assert read(file, True) == wanted
+        file.close()
+
+
+def test_large_bodies_are_not_read_where_nobody_wants_them(tmp_path: Path) -> None:
+    """Of ten records of 100 KiB little more than the first ones is read."""
+    data = encoded(10, body=b"x" * 100 * 1024)
+    file = opened(tmp_path, data)
+    taken = []
+
+    class Counted:
+        def read(self, position: int, size: int) -> bytes:
+            taken.append(size)
+            return file.read(position, size)
+
+    last = None
+    count = 0
+    counted: Any = Counted()
+    for last in slices(counted, 0, 0, len(data), 110 * 1024, skip_bodies=True):
+        count += len(last.records)
+    assert last is not None
+    assert (count, last.stop) == (10, Stop.END)
+    assert sum(taken) < 3.2 * 110 * 1024

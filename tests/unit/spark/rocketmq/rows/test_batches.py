@@ -154,3 +154,17 @@ def test_rows_are_those_of_the_plain_decoder(
             wanted.append({name: row[name] for name in names[:count]})
     assert plain_rows(made) == wanted
     assert all(batch.num_rows <= rows_max for batch in made)
+
+
+def test_who_wants_bodies() -> None:
+    """Whoever carries them or compares their checksums; all other columns can do without."""
+
+    def has_bodies(**given: str) -> bool:
+        options = directory(**given)
+        return Batches(schema(options), options).has_bodies
+
+    assert has_bodies()
+    assert has_bodies(view="raw")
+    assert has_bodies(view="meta", verifyCrc="true")
+    assert not has_bodies(view="meta")
+    assert not has_bodies(columns="properties,tags,msgId,size", mode="PERMISSIVE")
