@@ -79,6 +79,9 @@ def session(
     is_clustered = not master.startswith(("local", "sc://", "connect"))
     if is_clustered:
         chosen["spark.submit.pyFiles"] = package_zip(folder)
+        # The driver's own Python processes, which plan streams, do not get these files.
+        known = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [known, f"{folder}/sprocket.zip"]))
     chosen |= settings or {}
     builder = SparkSession.builder.appName(name)
     if master == "connect":
