@@ -313,6 +313,14 @@ def segment_paths(disk: Disk, path: str) -> list[str]:
     return [_name(path, number) for number in _numbers(disk, path)]
 
 
+def entries(
+    disk: Disk, path: str, covered: int | None, decode: Callable[[bytes], E]
+) -> Iterator[E]:
+    """Give what `Journal.replay` would return, and change nothing: somebody may write to it."""
+    for read in _read_all(disk, path, covered, decode):
+        yield from read.entries
+
+
 @dataclass(frozen=True, slots=True)
 class _Read(Generic[E]):
     """What one segment gave; `last` is the sequence of the last line so far."""

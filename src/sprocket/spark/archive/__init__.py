@@ -10,6 +10,7 @@ from sprocket.spark.archive.archive_folder import (
     ArchiveFolder,
     Manifest,
     archive_files,
+    is_archive,
     read_archive,
 )
 from sprocket.spark.archive.topic_files import FileName, TopicFiles
@@ -22,5 +23,6 @@ __all__ = [
     "Manifest",
     "TopicFiles",
     "archive_files",
+    "is_archive",
     "read_archive",
 ]

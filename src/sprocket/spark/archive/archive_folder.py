@@ -176,6 +176,11 @@ def decode(data: bytes, where: str) -> Manifest:
     raise ForeignStore(f"{where} is of version {version!r}, expected {VERSION}")
 
 
+def is_archive(disk: Disk, folder: str) -> bool:
+    """Tell whether a folder is an archive."""
+    return disk.is_folder(f"{folder}/{MANIFESTS}")
+
+
 def archive_files(folder: str, topics: Sequence[str] = ()) -> list[str]:
     """Return the paths of the data files of an archive that count, for any reader of Parquet.
 

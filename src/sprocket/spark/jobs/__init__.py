@@ -8,6 +8,7 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 from sprocket.spark.jobs.archive import archive
 from sprocket.spark.jobs.command import command
 from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
+from sprocket.spark.jobs.lag import lag
 from sprocket.spark.jobs.stats import stats
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "SparkJob",
     "archive",
     "command",
+    "lag",
     "options",
     "stats",
     "summary",
@@ -24,6 +26,7 @@ __all__ = [
 
 JOBS: dict[str, SparkJob] = {
     "archive": archive,
+    "lag": lag,
     "stats": stats,
 }
 """By the name that people type."""

@@ -1,0 +1,45 @@
+"""Where consumer groups are, read from a store's folder that somebody else may have open.
+
+The table and its journal are what `broker.groups` writes; here nothing is changed, so a broker may
+run on the folder. See docs/formats/consumer-offsets.md.
+"""
+
+from typing import TypedDict
+
+from sprocket.base.disk import Disk
+from sprocket.base.tables import journal
+from sprocket.rocketmq.codec.config import tables
+from sprocket.rocketmq.store import config_rdb, config_table
+from sprocket.rocketmq.store.config_file import ConfigFile
+from sprocket.rocketmq.store.layout import StoreLayout
+
+
+class _File(TypedDict, total=False):
+    offsetTable: dict[str, dict[int, int] | None] | None
+    sprocketSequence: int | None
+
+
+def read(disk: Disk, layout: StoreLayout) -> dict[str, dict[int, int]]:
+    """Return the committed offset of each queue, by `topic@group` and queue id.
+
+    Raises:
+        ForeignStore: The table is damaged, and so is its backup.
+        EngineMissing, CorruptRecord: They are in a database, which cannot be read.
+    """
+    found: dict[str, dict[int, int]] = {}
+
+    def take(content: _File) -> int | None:
+        for key, queues in (content.get("offsetTable") or {}).items():
+            found[key] = dict(queues or {})
+        return tables.covered_by(content)
+
+    kind = config_table.OFFSETS
+    path, journal_path = kind.paths(layout)
+    table = ConfigFile(disk, path, lambda: config_rdb.content(disk, layout, config_rdb.OFFSETS))
+    covered = table.load(_File, take)
+    for _, key, queue_id, offset in journal.entries(disk, journal_path, covered, kind.decode):
+        if offset is None:
+            found.pop(key, None)
+        else:
+            found.setdefault(key, {})[queue_id] = offset
+    return found
