@@ -101,7 +101,7 @@ def _commands() -> Mapping[str, Any]:
 
     jobs = typer.Typer()
     shared = [
-        inspect.Parameter("where", inspect.Parameter.KEYWORD_ONLY, annotation=SparkOptions),
+        inspect.Parameter("runs_on", inspect.Parameter.KEYWORD_ONLY, annotation=SparkOptions),
         inspect.Parameter(
             "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson
         ),
@@ -114,8 +114,8 @@ def _commands() -> Mapping[str, Any]:
     return group.commands
 
 
-def _run(job: "SparkJob", options: dict[str, Any], where: SparkOptions, as_json: bool) -> None:
-    with output.failing_in_one_line(), where.session() as spark, output.progress() as step:
+def _run(job: "SparkJob", options: dict[str, Any], runs_on: SparkOptions, as_json: bool) -> None:
+    with output.failing_in_one_line(), runs_on.session() as spark, output.progress() as step:
         has_progress = "progress" in inspect.signature(job).parameters
         report = job(spark, **options, **({"progress": step} if has_progress else {}))
         answer(report).write(as_json=as_json)

@@ -47,7 +47,10 @@ class Sources:
         list[str], typer.Option(metavar="FOLDER", help="An archive; may be repeated.")
     ] = ()  # type: ignore[assignment]
     name_server: Annotated[
-        str, typer.Option("--name-server", "-n", metavar="HOST:PORT", help="A running cluster.")
+        str,
+        typer.Option(
+            "--name-server", "--nameserver", "-n", metavar="HOST:PORT", help="A running cluster."
+        ),
     ] = ""
 
 

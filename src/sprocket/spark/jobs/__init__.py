@@ -9,6 +9,7 @@ from sprocket.spark.jobs.archive import archive
 from sprocket.spark.jobs.command import command
 from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
 from sprocket.spark.jobs.lag import lag
+from sprocket.spark.jobs.replay import replay
 from sprocket.spark.jobs.stats import stats
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "command",
     "lag",
     "options",
+    "replay",
     "stats",
     "summary",
 ]
@@ -27,6 +29,7 @@ __all__ = [
 JOBS: dict[str, SparkJob] = {
     "archive": archive,
     "lag": lag,
+    "replay": replay,
     "stats": stats,
 }
 """By the name that people type."""

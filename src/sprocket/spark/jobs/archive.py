@@ -64,7 +64,7 @@ def archive(
         str,
         JobOption("The archive's folder, which every worker sees.", "ARCHIVE", is_argument=True),
     ],
-    topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", short="-t")] = (),  # type: ignore[assignment]
+    topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
     internal: Annotated[
         bool, JobOption("Internal topics and half messages, too: everything that is there.")
     ] = False,

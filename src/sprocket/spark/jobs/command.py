@@ -39,7 +39,7 @@ def _shown(parameter: inspect.Parameter, option: JobOption) -> inspect.Parameter
         info = typer.Argument(help=option.note, metavar=option.metavar, show_default=False)
     else:
         flags = [f"--{parameter.name.replace('_', '-')}"]
-        flags += [option.short] if option.short else []
+        flags += option.also.split()
         has_default = parameter.default not in ("", 0, (), False, inspect.Parameter.empty)
         info = typer.Option(
             *flags, help=option.note, metavar=option.metavar, show_default=has_default

@@ -36,13 +36,13 @@ class JobOption:
         note: What it does and costs.
         metavar: Stands for its value.
         is_argument: Whether it is given without its name.
-        short: A short name, such as `-t`.
+        also: Other names, such as `-t`, blanks between.
     """
 
     note: str
     metavar: str | None = None
     is_argument: bool = False
-    short: str = ""
+    also: str = ""
 
 
 def options(job: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, JobOption]]:

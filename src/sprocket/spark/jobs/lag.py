@@ -41,9 +41,9 @@ def lag(
     *,
     store: Annotated[str, JobOption("A store's folder.", "FOLDER")] = "",
     name_server: Annotated[
-        str, JobOption("A running cluster instead.", "HOST:PORT", short="-n")
+        str, JobOption("A running cluster instead.", "HOST:PORT", also="--nameserver -n")
     ] = "",
-    group: Annotated[list[str], JobOption("Only this group; may be repeated.", short="-g")] = (),  # type: ignore[assignment]
+    group: Annotated[list[str], JobOption("Only this group; may be repeated.", also="-g")] = (),  # type: ignore[assignment]
     progress: Step = unwatched,
 ) -> LagReport:
     """Show how far consumer groups are, and since when messages wait for them.

@@ -58,14 +58,14 @@ class StatsReport(JobReport, frozen=True, kw_only=True):
     Attributes:
         messages: Records of the log that were chosen.
         bytes: Their sizes, as stored.
-        groups: A row for each group, in the order of what they are grouped by: the keys, then
+        counts: A row for each group, in the order of what they are grouped by: the keys, then
             `messages`, `bytes`, `p50_bytes`, `p90_bytes`, `p99_bytes`, `largest_bytes`,
             `first_stored_at_ms` and `last_stored_at_ms`.
     """
 
     messages: int
     bytes: int
-    groups: list[dict[str, Any]]
+    counts: list[dict[str, Any]]
 
 
 def stats(
@@ -75,7 +75,7 @@ def stats(
     by: Annotated[
         list[str], JobOption("What to count by: topic, queue, hour, tag, producer; may be repeated")
     ] = ("topic",),  # type: ignore[assignment]
-    topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", short="-t")] = (),  # type: ignore[assignment]
+    topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
     internal: Annotated[
         bool, JobOption("Count internal topics and half messages, too: everything that is there.")
     ] = False,
@@ -104,7 +104,7 @@ def stats(
     return StatsReport(
         messages=sum(row["messages"] for row in groups),
         bytes=sum(row["bytes"] for row in groups),
-        groups=groups,
+        counts=groups,
     )
 
 

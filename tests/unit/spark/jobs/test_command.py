@@ -14,7 +14,7 @@ def job(
     spark: Any,
     *,
     store: Annotated[str, JobOption("Where.", is_argument=True)],
-    topic: Annotated[list[str], JobOption("Which.", short="-t")] = (),  # type: ignore[assignment]
+    topic: Annotated[list[str], JobOption("Which.", also="-t")] = (),  # type: ignore[assignment]
     dry_run: Annotated[bool, JobOption("Do nothing.")] = False,
     size_max: Annotated[int, JobOption("How large.")] = 7,
     progress: Any = None,

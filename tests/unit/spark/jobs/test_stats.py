@@ -35,7 +35,7 @@ def test_equals_a_straightforward_count(spark: Any, tmp_path: Path) -> None:
         if not is_internal_topic(line["topic"]):
             key = line["topic"], line["queue_id"], line["properties"].get("TAGS")
             wanted[key].append(line)
-    rows = {(row["topic"], row["queue_id"], row["tag"]): row for row in report.groups}
+    rows = {(row["topic"], row["queue_id"], row["tag"]): row for row in report.counts}
     assert rows.keys() == wanted.keys()
     for key, lines in wanted.items():
         row, sizes = rows[key], sorted(line["store_size"] for line in lines)
@@ -60,8 +60,8 @@ def test_all_records_are_the_bytes_of_the_log(spark: Any, tmp_path: Path) -> Non
     assert report.messages == len(lines)
     hosts = {line["born_host"].rpartition(":")[0] for line in lines}
     hours = {line["store_timestamp"] // 3_600_000 * 3_600_000 for line in lines}
-    assert {row["producer"] for row in report.groups} == hosts
-    assert {row["hour_at_ms"] for row in report.groups} == hours
+    assert {row["producer"] for row in report.counts} == hosts
+    assert {row["hour_at_ms"] for row in report.counts} == hours
 
 
 @pytest.mark.spark
@@ -84,7 +84,7 @@ def test_an_empty_log_has_no_groups(spark: Any, tmp_path: Path) -> None:
     """And no error."""
     write_log(tmp_path, [0])
     report = stats(spark, store=str(tmp_path))
-    assert (report.messages, report.bytes, report.groups) == (0, 0, [])
+    assert (report.messages, report.bytes, report.counts) == (0, 0, [])
 
 
 def test_an_unknown_key_names_the_nearest() -> None:

@@ -1,0 +1,171 @@
+"""The job `replay`: messages of a store or an archive go to topics again, as SQL says.
+
+Messages of one queue are sent by one task, in their order, to one queue. Each keeps its unique key,
+so what is sent twice, as by a task that Spark tried again, can be told by it.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import SettingsError
+from sprocket.base.nearest import hint
+from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
+from sprocket.spark.archive import is_archive, read_archive
+from sprocket.spark.failures import in_one_line
+from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.tasks import collected
+from sprocket.spark.session import activate
+from sprocket.spark.watching import watched
+
+SENT = ("topic", "body", "tags", "keys", "properties", "msgId", "flag", "sysFlag")
+"""Columns that are sent, and may be changed."""
+
+
+class ReplayReport(JobReport, frozen=True, kw_only=True):
+    """What was sent, or would be.
+
+    Attributes:
+        messages: How many messages.
+        bytes: Their bodies.
+        is_sent: False for a dry run.
+        topics: Of a dry run, a row for each topic: `topic`, `messages`, `bytes`.
+    """
+
+    messages: int
+    bytes: int
+    is_sent: bool
+    topics: list[dict[str, Any]]
+
+
+def replay(
+    spark: Any,
+    *,
+    source: Annotated[str, JobOption("A store's folder, or an archive.", "FOLDER", True)],
+    name_server: Annotated[
+        str, JobOption("The cluster that gets the messages.", "HOST:PORT", also="--nameserver -n")
+    ] = "",
+    topic: Annotated[list[str], JobOption("Only of this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
+    dead_letters: Annotated[
+        str,
+        JobOption("The dead letters of this group, each to the topic it was sent to.", "GROUP"),
+    ] = "",
+    where: Annotated[str, JobOption("Only messages for which this holds, in SQL.", "SQL")] = "",
+    change: Annotated[
+        list[str],
+        JobOption("Change a column, such as `body=upper(body)`; may be repeated.", "COLUMN=SQL"),
+    ] = (),  # type: ignore[assignment]
+    to: Annotated[str, JobOption("Send to this topic, not to the messages' own.", "TOPIC")] = "",
+    rate: Annotated[int, JobOption("Messages a second at most; 0 for no limit.")] = 0,
+    option: Annotated[
+        list[str],
+        JobOption("An option of the sink, such as `tls=true`; may be repeated.", "NAME=VALUE"),
+    ] = (),  # type: ignore[assignment]
+    dry_run: Annotated[bool, JobOption("Count what would be sent, and send nothing.")] = False,
+    progress: Step = unwatched,
+) -> ReplayReport:
+    """Send messages of a store or an archive to topics again.
+
+    Raises:
+        SettingsError: A topic or column is unknown, or no cluster is named.
+        StoreError: The folder is neither store nor archive.
+        QueryFailed: The SQL is wrong, or a message could not be sent; earlier ones were.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    if not name_server and not dry_run:
+        raise SettingsError("name the cluster by --name-server, or ask for a --dry-run")
+    if dead_letters and topic:
+        raise SettingsError("--dead-letters names a topic already; leave --topic away")
+    wanted = [DEAD_LETTER_PREFIX + dead_letters] if dead_letters else list(topic)
+    with in_one_line():
+        rows = _read(spark, source, wanted)
+        if where:
+            rows = rows.where(where)
+        rows = _by_queue(rows)
+        if dead_letters and not to:
+            rows = rows.withColumn("topic", _origin())
+        for column, text in _changes(change):
+            rows = rows.withColumn(column, F.expr(text))
+        if to:
+            rows = rows.withColumn("topic", F.lit(to))
+        sent = rows.select(*SENT, "shardingKey")
+    size = F.coalesce(F.octet_length("body"), F.lit(0))
+    if dry_run:
+        counts = sent.groupBy("topic").agg(
+            F.count("*").alias("messages"), F.sum(size).alias("bytes")
+        )
+        topics = collected(spark, counts.orderBy("topic"), progress, "counting")
+        return ReplayReport(
+            messages=sum(row["messages"] for row in topics),
+            bytes=sum(row["bytes"] for row in topics),
+            is_sent=False,
+            topics=topics,
+        )
+    seen = Observation()
+    sent = sent.observe(seen, F.count("*").alias("messages"), F.sum(size).alias("bytes"))
+    writer = sent.write.format("rocketmq").mode("append").option("nameServer", name_server)
+    for name, value in _pairs(option, "option"):
+        writer = writer.option(name, value)
+    if rate:
+        writer = writer.option("maxMessagesPerSecond", str(rate))
+    activate(spark)
+    with in_one_line(), watched(spark, progress, "sending"):
+        writer.save()
+    found = seen.get
+    return ReplayReport(
+        messages=found["messages"], bytes=found["bytes"] or 0, is_sent=True, topics=[]
+    )
+
+
+def _read(spark: Any, source: str, topics: Sequence[str]) -> Any:
+    if is_archive(RealDisk(), source):
+        return read_archive(spark, source, topics)
+    reader = spark.read.format("rocketmq")
+    if topics:
+        reader = reader.option("subscribe", ",".join(topics))
+    return reader.load(source)
+
+
+def _by_queue(rows: Any) -> Any:
+    """Return the rows of a queue together, in their order, with a key that keeps them so."""
+    from pyspark.sql import functions as F
+
+    key = F.concat_ws("/", "topic", "queueId")
+    together = rows.withColumn("shardingKey", key).repartition("shardingKey")
+    return together.sortWithinPartitions("shardingKey", "queueOffset")
+
+
+def _origin() -> Any:
+    """Return the topic that a dead letter was sent to."""
+    from pyspark.sql import functions as F
+
+    name = F.element_at("properties", properties.RETRY_TOPIC)
+    nameless = F.raise_error(
+        F.concat(
+            F.lit("a dead letter does not say its topic, give one by --to; its id is "), "msgId"
+        )
+    )
+    return F.when(name.isNull(), nameless).otherwise(name)
+
+
+def _changes(texts: Sequence[str]) -> list[tuple[str, str]]:
+    changes = _pairs(texts, "change")
+    for column, _ in changes:
+        if column not in SENT:
+            meant = hint(column, SENT) or f"; there are {', '.join(SENT)}"
+            raise SettingsError(f"column {column!r} cannot be changed{meant}")
+    return changes
+
+
+def _pairs(texts: Sequence[str], what: str) -> list[tuple[str, str]]:
+    found = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name.strip() or not equals:
+            raise SettingsError(f"{text!r} is no {what}: expected NAME=VALUE")
+        found.append((name.strip(), value))
+    return found

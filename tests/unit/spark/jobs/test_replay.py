@@ -1,0 +1,126 @@
+"""The job `replay`: what is chosen arrives, changed as asked, each queue in its order."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.spark.samples import expected, unpack
+
+from sprocket.base.errors import SettingsError
+from sprocket.rocketmq.client import Message
+from sprocket.rocketmq.client.blocking import Admin, DeadLetter, Producer, PushConsumer
+from sprocket.spark import QueryFailed
+from sprocket.spark.jobs import archive, replay
+from sprocket.testing.local_broker import LocalBroker
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def broker() -> Iterator[LocalBroker]:
+    """A broker that gets what is replayed."""
+    with LocalBroker() as running:
+        yield running
+
+
+def stored(spark: Any, broker: LocalBroker, topic: str) -> list[dict[str, Any]]:
+    """What a topic of the broker has, each queue in its order."""
+    rows = spark.read.format("rocketmq").option("subscribe", topic).load(broker.folder)
+    found: list[dict[str, Any]] = rows.orderBy("queueId", "queueOffset").toArrow().to_pylist()
+    return found
+
+
+def test_order_keys_and_counts_are_kept(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
+    """Of an archive and of a store alike: each source queue is in one queue, in its order."""
+    store = unpack("02-kill9-load", tmp_path)
+    lines = [one for one in expected("02-kill9-load") if one["topic"] in ("Load0", "Load1")]
+    archive(spark, store=store, to=str(tmp_path / "archive"))
+    for number, source in enumerate((store, str(tmp_path / "archive"))):
+        to = f"again{number}"
+        with Admin(broker.nameserver) as admin:
+            admin.topic.create(to, queues=3)
+        chosen: dict[str, Any] = {"topic": ["Load0", "Load1"], "to": to}
+        with ThreadPoolExecutor(1) as other:  # where no session is active: Spark looks for one
+            report = other.submit(
+                replay, spark, source=source, name_server=broker.nameserver, **chosen
+            ).result()
+        assert (report.messages, report.is_sent) == (len(lines), True)
+        rows = stored(spark, broker, to)
+        assert sorted(row["msgId"] for row in rows) == sorted(one["unique_key"] for one in lines)
+        places = {row["msgId"]: (row["queueId"], row["queueOffset"]) for row in rows}
+        queues: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        for one in sorted(lines, key=lambda one: int(one["queue_offset"])):
+            queues[one["topic"], one["queue_id"]].append(places[one["unique_key"]])
+        for found in queues.values():
+            assert found == sorted(found)
+            assert len({queue for queue, _ in found}) == 1
+
+
+def test_sql_chooses_and_changes(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
+    """A dry run tells what would be sent, and sends nothing."""
+    store = unpack("02-kill9-load", tmp_path)
+    chosen = [
+        one
+        for one in expected("02-kill9-load")
+        if one["topic"] == "Load2" and one["properties"].get("TAGS") == "TagA"
+    ]
+    options: dict[str, Any] = {
+        "source": store,
+        "topic": ["Load2"],
+        "where": "tags = 'TagA'",
+        "change": ["body=cast(length(body) as string)", "topic=concat(topic, '-sizes')"],
+    }
+    report = replay(spark, dry_run=True, **options)
+    assert not report.is_sent
+    (row,) = report.topics
+    assert (row["topic"], row["messages"]) == ("Load2-sizes", len(chosen))
+    with Admin(broker.nameserver) as admin:
+        admin.topic.create("Load2-sizes")
+    sent = replay(spark, name_server=broker.nameserver, rate=5_000, **options)
+    assert (sent.messages, sent.bytes) == (report.messages, report.bytes)
+    sizes = {row["msgId"]: int(row["body"]) for row in stored(spark, broker, "Load2-sizes")}
+    assert sizes == {one["unique_key"]: one["body_len"] for one in chosen}
+
+
+def test_dead_letters_go_back_to_their_topics(spark: Any, broker: LocalBroker) -> None:
+    """The group gets them again; the rest of the topic stays as it was."""
+    met = threading.Event()
+
+    def fail(_messages: list[Any]) -> None:
+        met.set()
+        raise DeadLetter("no")
+
+    with Producer(broker.nameserver, group="tests") as producer:
+        producer.send(Message("orders", b"stone", keys=["k1"]))
+    with PushConsumer(broker.nameserver, group="kitchen", listener=fail, start="first") as consumer:
+        consumer.subscribe("orders")
+        assert met.wait(30)
+    dry = replay(spark, source=broker.folder, dead_letters="kitchen", dry_run=True)
+    assert [row["topic"] for row in dry.topics] == ["orders"]
+    replay(spark, source=broker.folder, name_server=broker.nameserver, dead_letters="kitchen")
+    rows = stored(spark, broker, "orders")
+    assert [(row["body"], row["keys"]) for row in rows] == [(b"stone", "k1")] * 2
+    assert len({row["msgId"] for row in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "name the cluster by --name-server"),
+        ({"dry_run": True, "dead_letters": "g", "topic": ["t"]}, "leave --topic away"),
+        ({"dry_run": True, "change": ["bdy=1"]}, "'bdy' cannot be changed; did you mean body"),
+        ({"dry_run": True, "change": ["body"]}, "'body' is no change: expected NAME=VALUE"),
+        ({"dry_run": True, "topic": ["Load9"]}, "there is no topic 'Load9'"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    spark: Any, tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    """Before anything is sent."""
+    store = unpack("02-kill9-load", tmp_path)
+    with pytest.raises((SettingsError, QueryFailed), match=said):
+        replay(spark, source=store, **options)
