@@ -49,6 +49,8 @@ _ZEROS = bytes(JOURNAL_HEAD_BYTES)
 _TRIED = 64
 """So many records of one shape in a row, and the next ones are looked at as if they had it, too."""
 _NONE: Ints = np.empty(0, np.int64)
+_NOTHING: Mask = np.empty(0, np.bool_)
+_NO_KINDS: Bytes = np.empty(0, np.uint8)
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 _FIELDS = np.dtype(
     [("message_id", "V16"), ("expiry_us", ">u8"), ("body_size", ">u4"), ("term_size", ">u4")]
@@ -164,6 +166,8 @@ def read_segment(data: Buffer) -> IndexRecords:
 
 
 def _read(data: Buffer, *, is_segment: bool) -> IndexRecords:
+    if not len(data):
+        return IndexRecords(data, is_segment, _NONE, _NO_KINDS, _NONE, 0, IndexStop.END)
     starts, stopped_at = _places(data, is_segment=is_segment)
     view = np.frombuffer(data, np.uint8)
     if is_segment:
@@ -335,7 +339,9 @@ def states(records: IndexRecords, entry_count: int = ENTRIES_MAX) -> MessageStat
         what = f"a relative id of {entry_count} or more: passed over"
         findings += _found(starts[~is_good], what)
         ids, kinds, starts = ids[is_good], kinds[is_good], starts[is_good]
-    names, rows = np.unique(ids, return_inverse=True)
+    if not len(ids):
+        return MessageStates(_NONE, _NONE, _NOTHING, _NOTHING, tuple(findings))
+    names, rows = _rows(ids)
     places = np.arange(len(ids))
     is_publish = kinds <= RecordKind.PUBLISH_TRANSIENT
     last = np.full(len(names), -1, np.int64)
@@ -364,10 +370,25 @@ def states(records: IndexRecords, entry_count: int = ENTRIES_MAX) -> MessageStat
         if bare.any():
             what = "acknowledged without having been delivered: taken for both"
             findings += _found(_firsts(names, ids, starts, bare), what)
-    published_at = np.full(len(names), -1, np.int64)
-    has = last >= 0
-    published_at[has] = starts[last[has]]
-    return MessageStates(names, published_at, is_delivered, is_acked, tuple(findings))
+    known = (last >= 0) | is_delivered | is_acked
+    last = last[known]
+    published_at = np.where(last >= 0, starts[last], -1)
+    return MessageStates(
+        names[known], published_at, is_delivered[known], is_acked[known], tuple(findings)
+    )
+
+
+def _rows(ids: Ints) -> tuple[Ints, Ints]:
+    """Return names in ascending order, all that there are and perhaps others; the row of each id.
+
+    Mostly ids are close to each other, and their distance from the lowest is quick to have.
+    """
+    first = int(ids.min())
+    count = int(ids.max()) - first + 1
+    if count <= max(ENTRIES_MAX, 4 * len(ids)):
+        return np.arange(first, first + count), ids - first
+    names, rows = np.unique(ids, return_inverse=True)
+    return names, rows
 
 
 def _found(positions: Ints, what: str) -> list[IndexFinding]:

@@ -196,7 +196,6 @@ class LoadedIndex:
         journal: Records of journal.jif and log together.
         journal_file_bytes: Length of its journal.jif.
         journal_counts: So many bytes of that count.
-        numbers: Of its segments.
         damage: What should not be there, as far as it was read.
     """
 
@@ -214,6 +213,8 @@ class LoadedIndex:
     @property
     def numbers(self) -> list[int]:
         """The numbers of its segments, ascending."""
+        if not len(self.states):
+            return sorted(self.in_files)
         return sorted({*self.in_files, *np.unique(self.states.ids // self.entry_count).tolist()})
 
     def segments(self) -> Iterator[LoadedSegment]:

@@ -56,6 +56,7 @@ class RecoveredIndex:
 @dataclass(frozen=True, slots=True)
 class _Append:
     path: str
+    file_bytes: int
     whole_bytes: int
     data: bytes
 
@@ -183,7 +184,7 @@ class IndexRecovery:
             result.message_count += count
             result.segments[segment.number] = KnownSegment(count, segment.whole_bytes + len(data))
             if data or segment.whole_bytes < segment.file_bytes:
-                plan.appends.append(_Append(path, segment.whole_bytes, data))
+                plan.appends.append(_Append(path, segment.file_bytes, segment.whole_bytes, data))
                 plan.told.append(
                     SegmentAppend(segment.number, segment.whole_bytes, len(data), crc32(data))
                 )
@@ -202,7 +203,8 @@ class IndexRecovery:
             for one in plan.appends:
                 file = self._disk.open(one.path, write=True, create=True)
                 try:
-                    file.resize(one.whole_bytes)
+                    if one.file_bytes > one.whole_bytes:
+                        file.resize(one.whole_bytes)
                     file.write([one.data], one.whole_bytes)
                 finally:
                     file.close()
