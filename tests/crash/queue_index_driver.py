@@ -1,5 +1,6 @@
 """Queues' indexes under random operations and crashes, beside a list of what must be true."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -7,7 +8,9 @@ from random import Random
 from sprocket.base.disk import Call, Steps, steps
 from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.store import message_store
 from sprocket.rabbitmq.store.layout import VhostLayout
+from sprocket.rabbitmq.store.message_store import MessageStore, collect_steps
 from sprocket.rabbitmq.store.queue_index import (
     IndexEntry,
     IndexLimits,
@@ -25,10 +28,19 @@ ROOT = "/v"
 QUEUES = ("A", "B", "C")
 LIMITS = IndexLimits(entry_count=4, journal_records_max=9)
 LOG_FILE_BYTES = 1500
+STORE_FILE_BYTES = 500
+STORE = "msg_store_persistent"
+REFERENCES = (bytes(16),)
 
 
 class LostMessage(AssertionError):
     """A promise was broken."""
+
+
+def stored_term(number: int, size: int) -> bytes:
+    """Return a message for the store, which says which one it is."""
+    content = b"stored %d " % number * (1 + size)
+    return b"\x83h\x06d\0\x0dbasic_message" + content + b"%016d" % number + b"d\0\4true"
 
 
 def record(queue: str, seq_id: int, size: int) -> bytes:
@@ -79,11 +91,21 @@ class QueueHistory:
 
 
 class IndexLife:
-    """The indexes of one process, from opening to its end."""
+    """Indexes and store of one process, from opening to its end.
 
-    def __init__(self, disk: SimulatedDisk, histories: dict[str, QueueHistory]) -> None:
+    Attributes:
+        terms: Each message that the store was ever given, by id.
+    """
+
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        histories: dict[str, QueueHistory],
+        terms: dict[bytes, bytes],
+    ) -> None:
         self.disk = disk
         self.histories = histories
+        self.terms = terms
         self.paths = VhostLayout(ROOT)
         disk.make_folder(self.paths.queues)
         self.indexes: dict[str, QueueIndex] = {}
@@ -96,11 +118,21 @@ class IndexLife:
         contents = read_log(self.disk, ROOT)
         folders = sorted({*QUEUES, *self.disk.folders(self.paths.queues)})
         recovery = IndexRecovery(self.disk, self.paths, LIMITS.entry_count, contents, folders)
-        found = recovery.run(lambda _: False)
+        wanted = Counter(recovery.stored_ids())
+        paths = self.paths.persistent
+        clean = message_store.open_clean(self.disk, paths, REFERENCES)
+        if clean is None or contents.numbers:
+            sums = contents.tails[STORE].records if STORE in contents.tails else []
+            clean = message_store.recover(self.disk, paths, wanted, b"".join(sums)).contents
+        found = recovery.run(lambda message_id: message_id in clean.messages)
         number = max(contents.numbers, default=-1) + 100
         self.log = WriteAheadLog(
             self.disk, ROOT, LOG_FILE_BYTES, number, contents.next_sequence + 100
         )
+        self.store = MessageStore(
+            self.disk, paths, self.log, Origin(STORE), clean, STORE_FILE_BYTES
+        )
+        counted: Counter[bytes] = Counter()
         for name, one in found.items():
             if one.damage:
                 raise LostMessage(f"damage: {one.damage}")
@@ -110,12 +142,27 @@ class IndexLife:
             history.check(entries)
             if one.message_count != len(entries):
                 raise LostMessage(f"counted {one.message_count} of {len(entries)}")
+            for entry in entries:
+                if not entry.record.term:
+                    counted[entry.record.message_id] += 1
+                    self.check_stored(entry.record.message_id)
             left = {entry.seq_id for entry in entries}
             history.published = {seq: history.published[seq] for seq in left}
             history.acking = set()
             history.is_removing = False
             history.commit()
             history.next_id = mine.next_boundary
+        if counted != Counter({key: one.references for key, one in clean.messages.items()}):
+            raise LostMessage("the store counts other references than there are")
+        for number, file in self.store.files.items():
+            sizes = [m.entry_bytes for m in clean.messages.values() if m.file == number]
+            if sum(sizes) != file.valid_bytes:
+                raise LostMessage(f"file {number} has not {file.valid_bytes} valid bytes")
+
+    def check_stored(self, message_id: bytes) -> None:
+        """See that the store gives what it was given."""
+        if self.store.read(message_id) != self.terms[message_id]:
+            raise LostMessage(f"{message_id.hex()} is another message")
 
     def _begin(self, name: str, segments: dict[int, KnownSegment]) -> None:
         paths = self.paths.queue(name)
@@ -132,8 +179,11 @@ class IndexLife:
         name = random.choice(QUEUES)
         mine, history = self.indexes[name], self.histories[name]
         match random.choices(
-            ["publish", "ack", "commit", "flush", "flush all", "go on", "retire", "remove", "read"],
-            [8, 8, 6, 3, 1, 9, 2, 0.5, 1],
+            [
+                *("publish", "publish to some", "ack", "commit", "flush", "flush all", "go on"),
+                *("retire", "remove", "read", "collect", "sums"),
+            ],
+            [4, 9, 9, 6, 3, 1, 9, 2, 0.3, 1, 5, 1],
         )[0]:
             case "publish":
                 seq_id = history.next_id
@@ -142,11 +192,19 @@ class IndexLife:
                 history.published[seq_id] = one
                 mine.publish(seq_id, one)
                 mine.deliver(seq_id)
+            case "publish to some":
+                self.publish_stored(random)
+            case "collect":
+                while steps.run(collect_steps(self.store)):
+                    pass
+            case "sums":
+                steps.run(self.store.sums_steps())
             case "ack":
                 left = sorted(set(history.published) - history.acking)
                 some = random.sample(left, min(len(left), random.choice([1, 1, 2, 9])))
                 history.acking |= set(some)
                 mine.ack(some)
+                self.store.remove(self.stored(history, some))
             case "commit":
                 self.commit()
             case "flush":
@@ -160,6 +218,8 @@ class IndexLife:
             case "remove":
                 self.end_flush()
                 history.is_removing = True
+                left = sorted(set(history.published) - history.acking)
+                self.store.remove(self.stored(history, left))
                 steps.run(remove_steps(self.log, mine))
                 for other in self.histories.values():
                     other.commit()
@@ -170,6 +230,34 @@ class IndexLife:
                 expected = sorted(set(history.published) - history.acking)
                 if [one.seq_id for one in entries] != expected:
                     raise LostMessage(f"read {entries}, expected {expected}")
+                for message_id in self.stored(history, expected):
+                    self.check_stored(message_id)
+
+    def publish_stored(self, random: Random) -> None:
+        """Publish one message to some queues."""
+        names = random.sample(QUEUES, random.randint(1, len(QUEUES)))
+        number = len(self.terms)
+        message_id = b"%016d" % number
+        term = stored_term(number, random.choice([0, 5, 40, 100]))
+        self.terms[message_id] = term
+        self.store.add(message_id, term, len(names))
+        for name in names:
+            mine, history = self.indexes[name], self.histories[name]
+            seq_id = history.next_id
+            history.next_id += 1
+            one = index.publish(seq_id, message_id, 0, 5000, b"", is_persistent=True)
+            history.published[seq_id] = one
+            mine.publish(seq_id, one)
+            mine.deliver(seq_id)
+
+    def stored(self, history: QueueHistory, seq_ids: Sequence[int]) -> list[bytes]:
+        """Return the ids of those messages that the store has."""
+        found = []
+        for seq_id in seq_ids:
+            one = index.decode_publish(history.published[seq_id], 0, is_segment=False)
+            if not one.term:
+                found.append(one.message_id)
+        return found
 
     def flush(self, indexes: Sequence[QueueIndex]) -> None:
         """Begin a flush, after the end of the one that is under way; `go_on` does its steps."""
@@ -193,6 +281,7 @@ class IndexLife:
     def close(self) -> None:
         """Stop cleanly."""
         self.end_flush()
+        steps.run(message_store.close_steps(self.store, REFERENCES))
         steps.run(close_steps(self.log, self.paths, [*self.indexes.values()]))
         for history in self.histories.values():
             history.commit()

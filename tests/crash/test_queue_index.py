@@ -1,4 +1,4 @@
-"""Queues' indexes: power may go, or the process be killed, at any call to the disk.
+"""Queues' indexes and store: power may go, or the process be killed, at any call to the disk.
 
 Nothing that was synced is lost, no ack that was synced is forgotten, and what comes back is what
 was published. One seed a run; `CRASH_SEED` and `CRASH_RUNS` choose others.
@@ -37,6 +37,7 @@ def run(seed: int) -> int:
     random = Random(seed)
     disk = SimulatedDisk()
     histories = {name: QueueHistory() for name in QUEUES}
+    terms: dict[bytes, bytes] = {}
     crashes = 0
     for _ in range(8):
         before = copy.deepcopy(histories)
@@ -44,7 +45,7 @@ def run(seed: int) -> int:
         disk.before = partial(lose_power, countdown)
         life = None
         try:
-            life = IndexLife(disk, histories)
+            life = IndexLife(disk, histories, terms)
             for _ in range(random.choice([5, 30, 80])):
                 life.step(random)
                 if random.random() < 0.03:
@@ -58,7 +59,7 @@ def run(seed: int) -> int:
                 histories = before  # recovery was cut short
         disk.before = None
         disk = disk.kill() if random.random() < 0.4 else disk.crash(random.randrange)
-    IndexLife(disk, histories)
+    IndexLife(disk, histories, terms)
     return crashes
 
 

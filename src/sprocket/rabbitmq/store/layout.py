@@ -79,6 +79,12 @@ class MessageStoreLayout:
         """How full each file was then."""
         self.index = f"{root}/msg_store_index.ets"
         """Where each message was then."""
+        self.combined_file = f"{root}/sprocket.combined"
+        """Ours: what two files are being combined into."""
+
+    def sums(self, number: int) -> str:
+        """Return the path of the checksums, ours, of a file's messages."""
+        return f"{self.root}/{number}.sums"
 
     def file(self, number: int) -> str:
         """Return the path of a file of messages."""

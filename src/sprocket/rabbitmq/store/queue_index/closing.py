@@ -30,9 +30,8 @@ def close_steps(log: WriteAheadLog, layout: VhostLayout, indexes: Sequence[Queue
         yield from flush_steps(log, begun)
     yield from log.commit_steps()
     contents = yield lambda: read_log(log.disk, log.folder)
-    tails: dict[str, QueueTail] = {
-        name: tail for name, tail in contents.tails.items() if tail.records
-    }
+    mine = {one.origin.folder for one in indexes}
+    tails = {name: one for name, one in contents.tails.items() if one.records and name in mine}
     yield lambda: _write_journals(log, layout, tails)
     yield from log.end_steps(EntryKind.CLOSED)
     yield log.remove_all

@@ -23,6 +23,7 @@ Invariants
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 from sprocket.base.disk import Disk, File, PendingSync, Steps, StepsTo, remove_if_there, steps
 from sprocket.base.errors import StoreError, StoreFailed
@@ -68,17 +69,45 @@ class Origin:
         """Whether there are records behind that flush."""
 
 
+class FilesSync(Protocol):
+    """Makes durable what others had written when it was begun."""
+
+    def run(self) -> None:
+        """Do it, on any thread; raises DiskFailed."""
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how it ended."""
+
+
+class WrittenWithLog(Protocol):
+    """What must be durable before the records are that speak of it."""
+
+    def write(self) -> None:
+        """Hand it to the file system; raises DiskFull or DiskFailed, and keeps it then."""
+
+    def begin_sync(self) -> FilesSync | None:
+        """Return what makes durable all that is written; None if it is."""
+
+
 class WriteAheadSync:
     """Makes durable what was written before it was begun; see `group_commit.Sync`."""
 
-    def __init__(self, log: "WriteAheadLog", files: Sequence[File], written: int) -> None:
+    def __init__(
+        self,
+        log: "WriteAheadLog",
+        files: Sequence[File],
+        written: int,
+        before: Sequence[FilesSync],
+    ) -> None:
         self._log = log
         self._files = files
         self._written = written
+        self._before = before
 
     def start(self) -> PendingSync | None:
         """Have the system sync by itself; None where it cannot, or there are several files."""
-        return self._files[0].start_sync() if len(self._files) == 1 else None
+        is_alone = len(self._files) == 1 and not self._before
+        return self._files[0].start_sync() if is_alone else None
 
     def run(self) -> None:
         """Sync.
@@ -87,11 +116,15 @@ class WriteAheadSync:
             DiskFailed: What reached the disk is unknown.
         Threads: any.
         """
+        for one in self._before:
+            one.run()
         for file in self._files:
             file.sync()
 
     def finish(self, error: StoreError | None) -> None:
         """Note how it ended."""
+        for one in self._before:
+            one.finish(error)
         self._log._note_sync(self._files, self._written, error)
 
 
@@ -163,6 +196,7 @@ class WriteAheadLog:
         self.file_bytes = file_bytes
         self.pending_bytes = 0
         self.failure: str | None = None
+        self._with: list[WrittenWithLog] = []
         self._dirty: list[Origin] = []
         self._file: File | None = None
         self._number = number - 1
@@ -178,6 +212,10 @@ class WriteAheadLog:
         self._to_close: list[File] = []
         self._syncs_out = 0
         self._written = self._synced = 0
+
+    def write_with(self, other: WrittenWithLog) -> None:
+        """Have something written with each `write`, and synced before the log is."""
+        self._with.append(other)
 
     def append(self, origin: Origin, record: bytes) -> None:
         """Take up a record of a queue's journal, or some.
@@ -254,6 +292,8 @@ class WriteAheadLog:
         self._check()
         if not self._dirty and self._ending is None:
             return self._written
+        for one in self._with:
+            one.write()
         if self._end >= self.file_bytes:
             self._roll()
         file = self._file
@@ -331,7 +371,8 @@ class WriteAheadLog:
         if self.is_synced:
             return None
         self._syncs_out += 1
-        return WriteAheadSync(self, [*self._unsynced], self._written)
+        before = [job for one in self._with if (job := one.begin_sync()) is not None]
+        return WriteAheadSync(self, [*self._unsynced], self._written, before)
 
     begin_due_sync = begin_sync
 

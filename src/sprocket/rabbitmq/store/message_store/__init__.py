@@ -1,0 +1,33 @@
+"""The shared store of larger messages: opened, added to, read, collected, closed.
+
+`MessageStore` is it while we run, `collect_steps` gives back room, `close_steps` leaves what the
+next start needs, `open_clean` takes that if it is right; else `recover` looks at every file.
+"""
+
+from sprocket.rabbitmq.store.message_store.collecting import collect_steps
+from sprocket.rabbitmq.store.message_store.message_store import (
+    KeptMessage,
+    MessageStore,
+    StoreContents,
+    StoreFile,
+)
+from sprocket.rabbitmq.store.message_store.opening import (
+    RecoveredStore,
+    StoreDamage,
+    close_steps,
+    open_clean,
+    recover,
+)
+
+__all__ = [
+    "KeptMessage",
+    "MessageStore",
+    "RecoveredStore",
+    "StoreContents",
+    "StoreDamage",
+    "StoreFile",
+    "close_steps",
+    "collect_steps",
+    "open_clean",
+    "recover",
+]
