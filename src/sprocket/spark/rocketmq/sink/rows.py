@@ -399,7 +399,6 @@ class Encoder:
         places = np.asarray(given.offsets).astype(np.int64)
         keys = given.keys.slice(places[0], places[-1] - places[0]).cast(pa.binary())
         values = given.items.slice(places[0], places[-1] - places[0]).cast(pa.binary())
-        places = places - places[0]
         owner = np.repeat(np.arange(len(given)), np.diff(places))
         is_key = np.asarray(pc.fill_null(pc.equal(keys, names.UNIQ_KEY.encode()), fill_value=False))
         kept = np.full(len(given), -1, np.int64)
