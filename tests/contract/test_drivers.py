@@ -532,6 +532,95 @@ def test_the_slowest_is_cut_off_when_too_much_waits_for_all(carry: Carry) -> Non
     carry(body)
 
 
+def test_who_is_stopped_is_neither_read_nor_handled(carry: Carry) -> None:
+    """What came with the event that stopped it waits as well; then everything goes on in order."""
+
+    async def body(network: Any) -> None:
+        server_side, client_side = Side(), Side()
+
+        def handle(peer: Peer, line: bytes) -> None:
+            server_side(peer, line)
+            if line == b"stop":
+                peer.stop_reading()
+            peer.send([line, b"\n"])
+
+        server = await network.serve(Lines, handle, HOST, 0)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        peer.send([b"one\nstop\ntwo\n"])
+        await client_side.count(2)
+        peer.send([b"three\n"])
+        (far,) = server.peers
+        far.send([b"told\n"])
+        await client_side.count(3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (server_side.lines, far.is_held) == ([b"one", b"stop"], True)
+        far.start_reading()
+        far.start_reading()
+        await client_side.count(5)
+        assert server_side.lines == [b"one", b"stop", b"two", b"three"]
+        assert client_side.lines == [b"one", b"stop", b"told", b"two", b"three"]
+        assert not far.is_held
+        await server.close()
+
+    carry(body)
+
+
+@pytest.mark.slow
+def test_who_is_slow_may_be_read_all_the_same(carry: Carry) -> None:
+    """Others see that it is, and are told when it is not any more."""
+
+    async def body(network: Any) -> None:
+        server_side, client_side = Side(), Side()
+        settings = ConnectionSettings(limits=ClientLimits(answer_bytes_high=1000))
+        server = await network.serve(Lines, server_side, HOST, 0, settings=settings)
+        peer = await network.connect(Lines, client_side, HOST, server.port)
+        peer.send([b"one\n"])
+        await server_side.count(1)
+        (far,) = server.peers
+        far.reads_on_when_slow = True
+        peer.transport.pause_reading()
+        assert far.is_ready
+        far.send([(b"y" * 999 + b"\n") * 20_000])
+        assert not far.is_ready
+        told: list[str] = []
+        far.when_ready(lambda: told.append("first"))
+        far.when_ready(lambda: far.send([b"z" * 2000, b"\n"]))
+        far.when_ready(lambda: told.append("last"))
+        for number in range(3):
+            peer.send([b"%d\n" % number])
+            await server_side.count(2 + number)
+        assert (told, far.is_ready, far.is_held) == ([], False, False)
+        peer.transport.resume_reading()
+        await client_side.count(20_001)
+        await until(lambda: told == ["first", "last"])
+        assert far.is_ready
+        await server.close()
+
+    carry(body)
+
+
+def test_nobody_is_told_that_a_closed_connection_is_ready(carry: Carry) -> None:
+    """Nor is it ready."""
+
+    async def body(network: Any) -> None:
+        server_side = Side()
+        server = await network.serve(Lines, server_side, HOST, 0)
+        peer = await network.connect(Lines, Side(), HOST, server.port)
+        peer.send([b"one\n"])
+        await server_side.count(1)
+        (far,) = server.peers
+        told: list[str] = []
+        far.when_ready(lambda: told.append("told"))
+        far.send([b"answer\n"])
+        far.close()
+        await until(lambda: not server.peers)
+        assert (told, far.is_ready) == ([], False)
+        await server.close()
+
+    carry(body)
+
+
 def test_who_brings_most_waits_under_pressure(carry: Carry) -> None:
     """Nothing is lost; others are read meanwhile, and so is it when the pressure is over."""
 

@@ -14,7 +14,8 @@ Invariants:
    already has them written at once (`send_now`).
 3. While more than `answer_bytes_high` waits for a peer that does not read, a server keeps its
    events and does not read its socket, so that no more than twice that and one answer waits because
-   of its requests; beyond `answer_bytes_max` it is cut off. Nothing else piles up.
+   of its requests; beyond `answer_bytes_max` it is cut off. Nothing else piles up. A protocol may
+   have it read on all the same (`Peer.reads_on_when_slow`), and sends little while it is slow.
 4. All answers together that peers have not taken stay below `all_answer_bytes_max`, but for the
    little that each may leave before it counts as slow: beyond it the slowest peer is cut off.
 5. Idle connections are found by one sweep for the whole loop, not by timers.
@@ -114,8 +115,14 @@ class Peer(asyncio.Protocol):
         """Time since something was read or written, in whole sweeps; kept by the carrier."""
         self.on_event = cast("OnEvent[object]", on_event)
         """Gets what this connection gives, and nothing else."""
+        self.idle_seconds_max = settings.idle_seconds_max
+        """It is cut off once it was quiet for so long; a protocol that finds out by itself who is
+        gone may set it."""
+        self.reads_on_when_slow = False
+        """Whether this is read and served while it does not take what it is sent. For a protocol
+        in which a client need not read before it has written: whoever sends much looks at
+        `is_ready` then."""
         self._limits = settings.limits
-        self._idle_seconds_max = settings.idle_seconds_max
         self._peers = peers
         self.transport = cast("asyncio.Transport", None)
         """What carries it; there is none before it is made."""
@@ -133,6 +140,28 @@ class Peer(asyncio.Protocol):
         self._is_write_paused = False
         self.is_held = False
         """Whether nothing is read and handled now."""
+        self._is_stopped = False
+        self._when_ready: list[Callable[[], None]] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what was sent before has been taken, but for a little."""
+        limit = self._limits.answer_bytes_high
+        return self.is_open and not self._is_write_paused and self._queued_bytes <= limit
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it is carried by TLS."""
+        return self.transport.get_extra_info("cipher") is not None
+
+    @property
+    def certificate_subject(self) -> tuple[tuple[str, str], ...]:
+        """Whom the peer's certificate names: attributes and values, empty if it has shown none.
+
+        Only a certificate counts whose authority was checked.
+        """
+        shown = self.transport.get_extra_info("peercert") or {}
+        return tuple(pair for part in shown.get("subject", ()) for pair in part)
 
     @property
     def pending_bytes(self) -> int:
@@ -150,7 +179,7 @@ class Peer(asyncio.Protocol):
             self._carrier.add_dirty(self)
         self._queue += buffers
         self._queued_bytes += sum(map(len, buffers))
-        if self._queued_bytes > self._limits.answer_bytes_high:
+        if self._queued_bytes > self._limits.answer_bytes_high and not self.reads_on_when_slow:
             self._hold()
 
     def send_now(self, buffers: Sequence[Buffer]) -> None:
@@ -170,6 +199,29 @@ class Peer(asyncio.Protocol):
             self.transport.writelines(buffers)
             if self._is_write_paused:
                 self.flush()  # it does not read
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Have something called once when `is_ready` holds again, in a later turn of the loop.
+
+        It is not called any more once this is closed.
+        """
+        if callback not in self._when_ready:
+            self._when_ready.append(callback)
+
+    def stop_reading(self) -> None:
+        """Handle no event after this one, and read nothing, until `start_reading`."""
+        self._is_stopped = True
+        self._hold()
+
+    def start_reading(self) -> None:
+        """Go on with what was kept, and read again; not if it was not stopped."""
+        if not self._is_stopped:
+            return
+        self._is_stopped = False
+        if self.reads_on_when_slow and self.is_open:
+            self._go_on()
+        else:
+            self.read_on()
 
     def when_closed(self, callback: "Callable[[Peer], None]") -> None:
         """Have something called once when the connection is gone, however often this is asked."""
@@ -198,13 +250,16 @@ class Peer(asyncio.Protocol):
             self._count_slow()
             if self.transport.get_write_buffer_size() > self._limits.answer_bytes_max:
                 self.abort(f"more than {self._limits.answer_bytes_max} bytes wait for it")
-        elif self.is_held:
+            return
+        if self.is_held:
             self._go_on()
+        if self._when_ready:
+            self._tell_ready()
 
     def sweep(self, seconds: float) -> None:
         """Note that `seconds` have passed; cut the connection off if it was quiet too long."""
         self.quiet_seconds += seconds
-        if self.quiet_seconds >= self._idle_seconds_max:
+        if self.quiet_seconds >= self.idle_seconds_max:
             self.abort(f"nothing read and nothing written for {self.quiet_seconds:.0f} s")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -251,7 +306,8 @@ class Peer(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Note that the peer does not read; called by the event loop."""
         self._is_write_paused = True
-        self._hold()
+        if not self.reads_on_when_slow:
+            self._hold()
         self._count_slow()
 
     def resume_writing(self) -> None:
@@ -259,6 +315,7 @@ class Peer(asyncio.Protocol):
         self._is_write_paused = False
         self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
         self.read_on()
+        self._tell_ready()
 
     def read_on(self) -> None:
         """Go on where this was held, unless the peer has to take its answers first."""
@@ -334,6 +391,8 @@ class Peer(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Handle what was kept, then read again."""
+        if self._is_stopped:
+            return
         self.is_held = False
         backlog, self.backlog = self.backlog, []
         self._handle(backlog)
@@ -342,6 +401,18 @@ class Peer(asyncio.Protocol):
                 self._break(self.connection.broken)
             else:
                 self.transport.resume_reading()
+
+    def _tell_ready(self) -> None:
+        callbacks, self._when_ready = self._when_ready, []
+        for number, callback in enumerate(callbacks):
+            if not self.is_ready:  # the one before has sent much
+                self._when_ready += callbacks[number:]
+                return
+            try:
+                callback()
+            except Exception:
+                _log.exception("a handler failed", peer=self.address)
+                self.abort("a handler failed")
 
     def _break(self, error: WireError) -> None:
         _log.warning(
@@ -353,6 +424,7 @@ class Peer(asyncio.Protocol):
         self.is_open = False
         self.is_held = True
         self.backlog.clear()
+        self._when_ready.clear()
         self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
 
 

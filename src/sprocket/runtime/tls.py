@@ -81,6 +81,14 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             rest = rest[self._session.write(rest) :]
         self._flush()
 
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """Return what is known of the encryption, `cipher` and `peercert`, or of the socket."""
+        if name == "cipher":
+            return self._session.cipher()
+        if name == "peercert":
+            return self._session.getpeercert() if self._is_ready else default
+        return self._transport.get_extra_info(name, default)
+
     def get_write_buffer_size(self) -> int:
         """Return the encrypted bytes that the operating system has not taken yet."""
         return self._transport.get_write_buffer_size()

@@ -266,3 +266,32 @@ def test_a_handshake_that_is_never_finished_is_idle(certificate: Certificate) ->
 def test_paths_are_of_this_test(certificate: Certificate) -> None:
     """Nothing of it is in the repository."""
     assert not Path(certificate.key).is_relative_to(Path(__file__).parent)
+
+
+def test_a_clients_certificate_is_known(certificate: Certificate, tmp_path: Path) -> None:
+    """Whom it names, if its authority is one that the server trusts; nothing of plain clients."""
+    theirs = certificates.make(tmp_path, "client")
+    context = server_context(certificate)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(theirs.cert)
+    known: list[tuple[bool, tuple[tuple[str, str], ...]]] = []
+
+    def note(peer: Peer, _: bytes) -> None:
+        known.append((peer.is_encrypted, peer.certificate_subject))
+        peer.send([b"seen\n"])
+
+    async def main() -> None:
+        server = await sockets.serve(
+            Lines, note, HOST, 0, greet=lambda peer: Greeter(peer, Given(context, False), bool)
+        )
+        shown = client_context(certificate)
+        shown.load_cert_chain(theirs.cert, theirs.key)
+        for given in (None, client_context(certificate), shown):
+            side = Side()
+            peer = await driver.connect(Lines, side, HOST, server.port, tls=given)
+            peer.send([b"hello\n"])
+            await side.count(1)
+        await server.close()
+
+    driver.run(main())
+    assert known == [(False, ()), (True, ()), (True, (("commonName", "client"),))]
