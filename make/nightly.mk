@@ -2,5 +2,5 @@
 
 .PHONY: nightly
 
-nightly: $(STAMP) ## power loss by 20,000 states, a million mutated frames (50,000 at a node's sockets), every disk call failing in turn, each sync taken out
+nightly: $(STAMP) ## power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets), every disk call failing in turn, each sync taken out
 	@$(BIN)/python -m pytest tests/crash tests/anomaly tests/property tests/fuzz -n $(WORKERS) --dist loadgroup -m nightly -rs --timeout 3600

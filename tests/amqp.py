@@ -5,8 +5,6 @@ from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, WireLimits
 
-GREETING = methods.ConnectionStart(0, 9, NO_FIELDS, b"PLAIN AMQPLAIN", b"en_US")
-
 
 def frame(kind: int, channel: int, payload: bytes, end: int = frames.END) -> bytes:
     """Return a frame, whatever is in it."""
@@ -48,7 +46,7 @@ def handshake(limits: WireLimits, vhost: str = "/") -> bytes:
 
 def connection(limits: WireLimits | None = None, memo: Memo | None = None) -> AmqpConnection:
     """Return a connection that nothing has come on."""
-    return AmqpConnection(GREETING, limits or WireLimits(), memo or Memo())
+    return AmqpConnection(limits or WireLimits(), memo or Memo())
 
 
 def running(limits: WireLimits | None = None, channels: int = 1) -> AmqpConnection:

@@ -184,6 +184,10 @@ class ChannelFailed(msgspec.Struct, frozen=True):
     error: AmqpError
 
 
+class ProtocolChosen(msgspec.Struct, frozen=True):
+    """The client speaks this protocol, and waits to hear how it may log in."""
+
+
 class LoginOffered(msgspec.Struct, frozen=True):
     """The client wants to log in, and waits for limits."""
 
@@ -241,6 +245,7 @@ Event = (
     | ChannelOpened
     | ChannelClosed
     | ChannelFailed
+    | ProtocolChosen
     | LoginOffered
     | Tuned
     | VhostChosen
@@ -292,12 +297,11 @@ class AmqpConnection:
     """The server's side of one connection.
 
     Args:
-        greeting: What a client is told that speaks this protocol.
         limits: What it is offered.
         memo: What the connections of this server remember together.
     """
 
-    def __init__(self, greeting: methods.ConnectionStart, limits: WireLimits, memo: Memo) -> None:
+    def __init__(self, limits: WireLimits, memo: Memo) -> None:
         self.broken: WireError | None = None
         """Always None: what cannot be is an event, since the client has to be told."""
         self.state = ConnectionState.NEW
@@ -306,7 +310,6 @@ class AmqpConnection:
         """The largest frame, in both directions; what both sides agreed on, once they have."""
         self.was_read = False
         """Set when anything comes; whoever watches heartbeats resets it."""
-        self._greeting = greeting
         self._limits = limits
         self._memo = memo
         self._pending = bytearray()
@@ -386,7 +389,7 @@ class AmqpConnection:
     def _begin(self, header: bytes, events: list[Event]) -> None:
         if header in frames.PROTOCOL_HEADERS:
             self.state = ConnectionState.STARTING
-            events.append(ToSend(frames.encode_method(0, self._greeting)))
+            events.append(ProtocolChosen())
         else:
             self.refuse()
             events += (ToSend(frames.PROTOCOL_HEADER), Ended())

@@ -18,7 +18,6 @@ from tests.amqp import (
 )
 
 from sprocket.rabbitmq.codec.amqp import AmqpError, Envelope, ReplyCode, frames, methods, properties
-from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.server.connection import (
     FRAGMENTS_MAX,
@@ -35,6 +34,7 @@ from sprocket.rabbitmq.server.connection import (
     Failed,
     LoginOffered,
     Memo,
+    ProtocolChosen,
     Published,
     SecretUpdated,
     ToSend,
@@ -63,12 +63,7 @@ def opening(events: list[Event]) -> ChannelOpened:
 def test_a_client_gets_in_step_by_step() -> None:
     """Header, login, limits, vhost."""
     found = connection()
-    (greeting,) = found.receive(frames.PROTOCOL_HEADER)
-    assert isinstance(greeting, ToSend)
-    ((channel, start),) = heard(greeting.buffer)
-    assert channel == 0
-    assert isinstance(start, methods.ConnectionStart)
-    assert start.mechanisms == b"PLAIN AMQPLAIN"
+    assert found.receive(frames.PROTOCOL_HEADER) == [ProtocolChosen()]
     (offered,) = found.receive(LOGIN)
     assert isinstance(offered, LoginOffered)
     assert offered.method.response == b"\x00guest\x00guest"
@@ -95,8 +90,7 @@ def test_another_protocol_is_told_ours(header: bytes) -> None:
 
 def test_an_old_header_is_taken() -> None:
     """It means the same."""
-    (greeting,) = connection().receive(b"AMQP\x01\x01\x00\x09")
-    assert isinstance(greeting, ToSend)
+    assert connection().receive(b"AMQP\x01\x01\x00\x09") == [ProtocolChosen()]
 
 
 @pytest.mark.parametrize(
@@ -556,12 +550,3 @@ def test_events_of_two_connections_do_not_mix() -> None:
         pair.append(found)
     assert said(pair[0].receive(header(1, 0))) == said(pair[1].receive(header(1, 0)))
     assert pair[0].receive(method(1, methods.TxSelect())) != []
-
-
-def test_a_greeting_names_the_mechanisms() -> None:
-    """As it was given."""
-    (event,) = connection().receive(frames.PROTOCOL_HEADER)
-    assert isinstance(event, ToSend)
-    assert heard(event.buffer) == [
-        (0, methods.ConnectionStart(0, 9, NO_FIELDS, b"PLAIN AMQPLAIN", b"en_US"))
-    ]

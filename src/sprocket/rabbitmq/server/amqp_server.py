@@ -1,0 +1,87 @@
+"""The server: makes a connection object for each client, and a session for each that speaks."""
+
+from typing import Final
+
+from sprocket.base.clock import Clock
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
+from sprocket.rabbitmq.server.alarms import Alarms
+from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, WireLimits
+from sprocket.rabbitmq.server.greeting import Greeting
+from sprocket.rabbitmq.server.heartbeats import Heartbeats
+from sprocket.rabbitmq.server.session import Entrance, Session
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.timers import Timers
+
+SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
+
+
+class AmqpServer:
+    """What a port of AMQP is listened on with: `connection` is the factory, `on_event` the handler.
+
+    Args:
+        entrance: Says who may come in.
+        greeting: What clients are told first, by how they may log in.
+        limits: What they are offered.
+        clock: Of the machine.
+        timers: The event loop's.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        entrance: Entrance,
+        greeting: Greeting,
+        limits: WireLimits,
+        clock: Clock,
+        timers: Timers,
+    ) -> None:
+        self.alarms = Alarms()
+        """What the server runs short of."""
+        self.sessions: dict[Peer, Session] = {}
+        """Everybody who has said anything, and is there."""
+        self._entrance = entrance
+        self._greeting = greeting
+        self._limits = limits
+        self._timers = timers
+        self._heartbeats = Heartbeats(clock, timers)
+        self._memo = Memo()
+
+    def connection(self) -> AmqpConnection:
+        """Return what reads a new client."""
+        return AmqpConnection(self._limits, self._memo)
+
+    def on_event(self, peer: Peer, event: Event) -> None:
+        """Handle what a client has sent."""
+        session = self.sessions.get(peer)
+        if session is None:
+            session = self._begin(peer)
+        session.on_event(event)
+
+    def close_all(self, why: str = SHUTDOWN) -> None:
+        """Take leave of every client."""
+        for session in list(self.sessions.values()):
+            session.close(AmqpError(ReplyCode.CONNECTION_FORCED, why))
+
+    def stop(self) -> None:
+        """Take leave of every client, and watch none any more."""
+        self.close_all()
+        self._heartbeats.stop()
+
+    def _begin(self, peer: Peer) -> Session:
+        assert isinstance(peer.connection, AmqpConnection)
+        session = self.sessions[peer] = Session(
+            peer,
+            peer.connection,
+            self._entrance,
+            self._greeting,
+            self._limits,
+            self._heartbeats,
+            self.alarms,
+            self._timers,
+        )
+        peer.when_closed(self._forget)
+        return session
+
+    def _forget(self, peer: Peer) -> None:
+        del self.sessions[peer]

@@ -1,0 +1,467 @@
+"""One client: from its login to the end of its connection, and what serves its channels.
+
+    events ── Session ── ChannelService, one for each channel, which the client's vhost gives
+                 │
+                 └── what is said on channel 0, refusals, heartbeats, and how everything ends
+
+Invariants
+
+1. What a channel is told comes in the order in which the client sent it; nothing after it is over.
+2. Whoever ends a channel or the connection, every service is closed once, before the client hears
+   of it: a client that has its close-ok can rely on what that promises.
+3. A client that is refused before it is in waits `REFUSAL_SECONDS`; one that does not answer a
+   close is dropped; one that does not get in within `HANDSHAKE_SECONDS` as well.
+
+Source: `rabbit_reader`; docs/formats/amqp.md.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from sprocket.base import log
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, frames, methods
+from sprocket.rabbitmq.model.fields import NO_FIELDS
+from sprocket.rabbitmq.server.alarms import Alarms
+from sprocket.rabbitmq.server.connection import (
+    AmqpConnection,
+    Called,
+    ChannelClosed,
+    ChannelFailed,
+    ChannelOpened,
+    ClientClosed,
+    Ended,
+    Event,
+    Failed,
+    LoginOffered,
+    ProtocolChosen,
+    Published,
+    SecretUpdated,
+    ToSend,
+    Tuned,
+    VhostChosen,
+    WireChannel,
+    WireLimits,
+)
+from sprocket.rabbitmq.server.greeting import Greeting
+from sprocket.rabbitmq.server.heartbeats import Heartbeats, HeartbeatWatch
+from sprocket.rabbitmq.server.login import (
+    Credentials,
+    capabilities,
+    certified_user,
+    credentials,
+    given_name,
+)
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.timers import Timer, Timers
+
+HANDSHAKE_SECONDS: Final = 10.0
+REFUSAL_SECONDS: Final = 3.0
+"""How long a client waits that is refused, so that it cannot guess passwords quickly."""
+CLOSE_SECONDS_MAX: Final = 30.0
+"""How long the server waits for the answer to its close."""
+
+FAILURE_CLOSE: Final = "authentication_failure_close"
+BLOCKED: Final = "connection.blocked"
+
+_log = log.get_logger(__name__)
+
+
+class LoginRefused(Exception):
+    """Somebody is not let in; the text is for the log, and the client is not told it."""
+
+
+class ChannelService(Protocol):
+    """What serves one channel.
+
+    An `AmqpError` closes the channel or, by its code, the connection. If it names no method, it is
+    about the one that was to be done.
+    """
+
+    def published(self, event: Published) -> None:
+        """Take a message."""
+
+    def called(self, method: methods.AmqpMethod) -> None:
+        """Do what a method asks for."""
+
+    def close(self) -> None:
+        """Give back what the channel holds; nothing is sent on it any more."""
+
+
+class Tenancy(Protocol):
+    """A client in its vhost."""
+
+    def open_channel(self, replies: "Replies") -> ChannelService:
+        """Return what serves a channel. Raises AmqpError."""
+
+    def leave(self) -> None:
+        """Give back what the connection holds; all its channels are closed."""
+
+
+class Entrance(Protocol):
+    """Who may come in."""
+
+    def log_in(self, given: Credentials, session: "Session") -> None:
+        """Let a user in, or raise LoginRefused."""
+
+    def enter(self, vhost: str, session: "Session") -> Tenancy:
+        """Let the user of a session into a vhost. Raises AmqpError."""
+
+
+class Replies:
+    """What the service of a channel says to its client; nothing, once the channel is over."""
+
+    def __init__(self, session: "Session", channel: WireChannel) -> None:
+        self._session = session
+        self._channel = channel
+        self.number = channel.number
+
+    def send(self, method: methods.AmqpMethod) -> None:
+        """Send a method."""
+        if not self._channel.is_over:
+            self._session.send([frames.encode_method(self.number, method)])
+
+    def send_content(self, payload: bytes, properties: bytes, fragments: Sequence[bytes]) -> None:
+        """Send a method with content; see `frames.encode_content`."""
+        if not self._channel.is_over:
+            largest = self._session.frame_bytes_max
+            self._session.send(
+                frames.encode_content(self.number, payload, properties, fragments, largest)
+            )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the client takes what it is sent: else nothing should be delivered to it."""
+        return self._session.peer.is_ready
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Have something called once when `is_ready` holds again."""
+        self._session.peer.when_ready(callback)
+
+    def fail(self, error: AmqpError) -> None:
+        """Close the channel, or the connection, for something that went wrong later on."""
+        self._session.fail_channel(self._channel, error)
+
+
+class Session:
+    """One client and its connection.
+
+    Args:
+        peer: Carries it.
+        connection: What reads it.
+        entrance: Says whether it may come in.
+        greeting: What it is told first.
+        limits: What it is offered.
+        heartbeats: Watches it.
+        alarms: Say when it may not publish.
+        timers: For what must not take long.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        connection: AmqpConnection,
+        entrance: Entrance,
+        greeting: Greeting,
+        limits: WireLimits,
+        heartbeats: Heartbeats,
+        alarms: Alarms,
+        timers: Timers,
+    ) -> None:
+        self.peer = peer
+        # A client may write for as long as it likes before it reads what was delivered to it.
+        peer.reads_on_when_slow = True
+        self.user = ""
+        """Who has logged in."""
+        self.vhost = ""
+        self.client = NO_FIELDS
+        """What the client says of itself."""
+        self.capabilities: frozenset[str] = frozenset()
+        """What the client says that it understands."""
+        self.was_written = False
+        self._connection = connection
+        self._entrance = entrance
+        self._greeting = greeting
+        self._limits = limits
+        self._heartbeats = heartbeats
+        self._alarms = alarms
+        self._timers = timers
+        self._watch: HeartbeatWatch | None = None
+        self._heartbeat_seconds = 0
+        self._tenancy: Tenancy | None = None
+        self._services: dict[WireChannel, ChannelService] = {}
+        self._is_over = False
+        """Whether what the client asks for is not done any more."""
+        self._deadline: Timer | None = timers.call_later(
+            HANDSHAKE_SECONDS, lambda: self.drop("the handshake takes too long")
+        )
+        peer.when_closed(self._gone)
+
+    @property
+    def name(self) -> str:
+        """What the client calls the connection; empty if it does not."""
+        return given_name(self.client)
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The largest frame that the client takes."""
+        return self._connection.frame_bytes_max
+
+    @property
+    def channel_count(self) -> int:
+        """How many channels are served."""
+        return len(self._services)
+
+    # What the carrier tells.
+
+    def on_event(self, event: Event) -> None:
+        """Handle one event."""
+        match event:
+            case Published() | Called():
+                self._serve(event)
+            case ToSend():
+                self.send([event.buffer])
+            case Ended():
+                self.end()
+                self.peer.close()
+            case ClientClosed():
+                self.end()
+                self.send([frames.encode_method(0, methods.ConnectionCloseOk())])
+                self.peer.close()
+            case _ if self._is_over:
+                return
+            case ChannelOpened():
+                self._open_channel(event.channel)
+            case ChannelClosed():
+                self._close_channel(event.channel)
+            case ChannelFailed():
+                self.fail_channel(event.channel, event.error)
+            case ProtocolChosen():
+                start = self._greeting.start(is_encrypted=self.peer.is_encrypted)
+                self.send([frames.encode_method(0, start)])
+            case LoginOffered():
+                self._log_in(event.method)
+            case Tuned():
+                self._tune(event.heartbeat_seconds)
+            case VhostChosen():
+                self._enter(event.name)
+            case SecretUpdated():
+                self.send([frames.encode_method(0, methods.ConnectionUpdateSecretOk())])
+            case Failed():
+                self._fail(event)
+
+    # What others tell.
+
+    def send(self, buffers: Sequence[frames.Buffer]) -> None:
+        """Send frames."""
+        self.was_written = True
+        self.peer.send(buffers)
+
+    def close(self, error: AmqpError) -> None:
+        """Close the connection and wait for the client to know; a second call does nothing."""
+        if self._is_over:
+            return
+        _log.warning("connection closed", peer=self.peer.address, error=error.text)
+        self.end()
+        self.send([self._connection.close(error)])
+        limit = min(self._heartbeat_seconds or CLOSE_SECONDS_MAX, CLOSE_SECONDS_MAX)
+        self._drop_later(limit, "it does not answer the close")
+
+    def fail_channel(self, channel: WireChannel, error: AmqpError) -> None:
+        """Close a channel or, if the error's code says so, the connection."""
+        if error.code.ends_connection:
+            self.close(error)
+        elif not (channel.is_over or self._is_over):
+            _log.info("channel closed", peer=self.peer.address, error=error.text)
+            self._end_channel(channel)
+            self.send([self._connection.close_channel(channel, error)])
+
+    def drop(self, reason: str) -> None:
+        """End the connection at once."""
+        if self.peer.is_open:
+            self.peer.abort(reason)
+        self.end()
+
+    def end(self) -> None:
+        """Close every service, and do nothing any more; a second call does nothing."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._set_deadline(None)
+        if self._watch is not None:
+            self._heartbeats.cancel(self._watch)
+        for channel in list(self._services):
+            self._end_channel(channel)
+        tenancy, self._tenancy = self._tenancy, None
+        if tenancy is not None:
+            tenancy.leave()
+        self._alarms.forget(self)
+        self.peer.start_reading()
+
+    def unblock(self) -> None:
+        """Read the client again, which was blocked."""
+        if BLOCKED in self.capabilities:
+            self.send([frames.encode_method(0, methods.ConnectionUnblocked())])
+        self.peer.start_reading()
+
+    # What heartbeats ask for.
+
+    @property
+    def was_read(self) -> bool:
+        """Whether anything has come since this was reset."""
+        return self._connection.was_read
+
+    @was_read.setter
+    def was_read(self, value: bool) -> None:
+        self._connection.was_read = value
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the client is read at the moment."""
+        return not self.peer.is_held
+
+    def beat(self) -> None:
+        """Send a heartbeat."""
+        self.send([frames.HEARTBEAT])
+
+    # Channels.
+
+    def _serve(self, event: Published | Called) -> None:
+        channel = event.channel
+        if channel.is_over:
+            return
+        service = self._services[channel]
+        try:
+            if isinstance(event, Published):
+                service.published(event)
+                if self._alarms.low and not self._is_over:
+                    self._block()
+            else:
+                service.called(event.method)
+        except AmqpError as error:
+            self.fail_channel(channel, _of(error, event.method))
+        except Exception:
+            _log.exception("a handler failed", peer=self.peer.address)
+            self.close(_of(AmqpError(ReplyCode.INTERNAL_ERROR, ""), event.method))
+
+    def _block(self) -> None:
+        """Read nothing more of a client that publishes while something is low."""
+        self.peer.stop_reading()
+        self._alarms.block(self)
+        if BLOCKED in self.capabilities:
+            told = methods.ConnectionBlocked(self._alarms.reason)
+            self.send([frames.encode_method(0, told)])
+
+    def _open_channel(self, channel: WireChannel) -> None:
+        assert self._tenancy is not None, "a channel before the vhost"
+        try:
+            self._services[channel] = self._tenancy.open_channel(Replies(self, channel))
+        except AmqpError as error:
+            self.fail_channel(channel, error)
+        else:
+            self.send([frames.encode_method(channel.number, methods.ChannelOpenOk())])
+
+    def _close_channel(self, channel: WireChannel) -> None:
+        self._end_channel(channel)
+        self.send([frames.encode_method(channel.number, methods.ChannelCloseOk())])
+
+    def _end_channel(self, channel: WireChannel) -> None:
+        channel.is_over = True
+        service = self._services.pop(channel, None)
+        if service is not None:
+            service.close()
+
+    # The handshake.
+
+    def _log_in(self, login: methods.ConnectionStartOk) -> None:
+        self.client = login.client_properties
+        self.capabilities = capabilities(self.client)
+        try:
+            given = credentials(login, certified_user(self.peer.certificate_subject))
+        except AmqpError as error:
+            self._refuse(error)
+            return
+        try:
+            self._entrance.log_in(given, self)
+        except LoginRefused as why:
+            self._refuse_login(login.mechanism, given.user, str(why))
+            return
+        self.user = given.user
+        limits = self._limits
+        offer = methods.ConnectionTune(
+            limits.channel_max, limits.frame_bytes_max, limits.heartbeat_seconds
+        )
+        self.send([frames.encode_method(0, offer)])
+
+    def _refuse_login(self, mechanism: str, user: str, why: str) -> None:
+        _log.warning("login refused", peer=self.peer.address, user=user, reason=why)
+        self.end()
+        self._connection.refuse()
+        if FAILURE_CLOSE in self.capabilities:
+            text = (
+                f"Login was refused using authentication mechanism {mechanism}. For details see "
+                "the broker logfile."
+            )
+            self.send([self._connection.close(AmqpError(ReplyCode.ACCESS_REFUSED, text))])
+        self._drop_later(REFUSAL_SECONDS, "its login was refused")
+
+    def _tune(self, heartbeat_seconds: int) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
+        if heartbeat_seconds:
+            self._watch = self._heartbeats.watch(self, heartbeat_seconds)
+
+    def _enter(self, vhost: str) -> None:
+        self.vhost = vhost
+        try:
+            self._tenancy = self._entrance.enter(vhost, self)
+        except AmqpError as error:
+            self.close(_of(error, methods.ConnectionOpen("")))
+            return
+        self._set_deadline(None)
+        # From now on heartbeats say whether it is there, if it wants any.
+        self.peer.idle_seconds_max = math.inf
+        self.send([frames.encode_method(0, methods.ConnectionOpenOk())])
+        _log.info("connection open", peer=self.peer.address, user=self.user, vhost=vhost)
+
+    # The end.
+
+    def _gone(self, _: Peer) -> None:
+        self.end()
+        self._set_deadline(None)
+
+    def _fail(self, failed: Failed) -> None:
+        if failed.is_handshake:
+            self._refuse(failed.error)
+        else:
+            self.close(failed.error)
+            if failed.is_out_of_step:
+                self._drop_later(REFUSAL_SECONDS, "what it sends cannot be read")
+
+    def _refuse(self, error: AmqpError) -> None:
+        """Keep a client waiting that is not in, then tell it why and end the connection."""
+        _log.warning("handshake failed", peer=self.peer.address, error=error.text)
+        self.end()
+        self._connection.refuse()
+
+        def tell() -> None:
+            self.send([self._connection.close(error)])
+            self.peer.close()
+
+        self._set_deadline(self._timers.call_later(REFUSAL_SECONDS, tell))
+
+    def _drop_later(self, seconds: float, reason: str) -> None:
+        self._set_deadline(self._timers.call_later(seconds, lambda: self.drop(reason)))
+
+    def _set_deadline(self, timer: Timer | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = timer
+
+
+def _of(error: AmqpError, method: methods.AmqpMethod) -> AmqpError:
+    """Return an error that names a method: this one, if it names none."""
+    if error.method != (0, 0):
+        return error
+    return AmqpError(error.code, error.explanation, methods.layout_of(method).id)

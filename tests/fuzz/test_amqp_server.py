@@ -1,0 +1,137 @@
+"""Any bytes at the socket of an AMQP server.
+
+Invariant: whatever a client sends, it hears whole frames only; no handler fails; the next client is
+served as if nothing had been; and nothing of those that are gone is left.
+
+A failure names its seed and the number of the connection.
+"""
+
+import asyncio
+import gc
+import os
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import pytest
+import structlog
+from tests import sockets
+from tests.amqp import handshake, heard, message, method
+from tests.amqp_tenant import Door
+from tests.fuzz.amqp_frames import mutated_units
+
+from sprocket.base.clock import SystemClock
+from sprocket.rabbitmq.codec.amqp import methods
+from sprocket.rabbitmq.model.fields import NO_FIELDS
+from sprocket.rabbitmq.server.amqp_server import AmqpServer
+from sprocket.rabbitmq.server.connection import WireLimits
+from sprocket.rabbitmq.server.greeting import Greeting
+from sprocket.runtime import driver
+from sprocket.runtime.driver import carrier
+
+SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20261123"))
+COUNT = 50_000
+"""Units at the socket by night; a twentieth of them in every run."""
+UNITS_PER_CONNECTION = 3
+SECONDS_MAX = 10.0
+"""How long one connection may take: nothing hangs."""
+LIMITS = WireLimits(message_bytes_max=100_000)
+OPENING = handshake(LIMITS) + method(1, methods.ChannelOpen())
+DECLARE = method(1, methods.QueueDeclare(0, "plain", False, False, False, False, False, NO_FIELDS))
+GET = method(1, methods.BasicGet(0, "plain", True))
+BYE = method(0, methods.ConnectionClose(200, "bye", 0, 0))
+
+
+@pytest.fixture
+def failures() -> Iterator[list[Any]]:
+    """Keep what is logged as an error, and drop the rest: refusals would be most of the time."""
+    found: list[Any] = []
+
+    def keep(_: Any, name: str, entry: MutableMapping[str, Any]) -> Any:
+        if name in ("error", "exception", "critical") or "exc_info" in entry:
+            found.append(entry)
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[keep])
+    yield found
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(20, id="twentieth", marks=pytest.mark.slow),
+        pytest.param(1, id="whole", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
+    ],
+)
+def test_a_server_goes_on(failures: list[Any], share: int) -> None:
+    """Mutated frames; in between and at the end it serves as before, and nothing is left."""
+    driver.run(_attack_and_use(COUNT // share, failures))
+    assert not failures, f"seed {SEED}: {failures[0]}"
+
+
+async def _attack_and_use(count: int, failures: list[Any]) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: failures.append(context))
+    door = Door()
+    server = AmqpServer(door, Greeting("fuzz"), LIMITS, SystemClock(), loop)
+    listening = await sockets.serve(server.connection, server.on_event, "127.0.0.1", 0)
+    units = mutated_units(SEED, count)
+    for number in range(count // UNITS_PER_CONNECTION):
+        data = b"".join(next(units) for _ in range(UNITS_PER_CONNECTION))
+        try:
+            heard(_whole(await _say(listening.port, OPENING + data + BYE)))
+            if number % 500 == 0:
+                await _use(listening.port)
+        except BaseException as error:
+            error.add_note(f"seed {SEED}, connection {number}: {data[:400].hex()}")
+            raise
+    await _use(listening.port)
+    async with asyncio.timeout(SECONDS_MAX):
+        while carrier().peers:  # the last ones close a turn or two later
+            await asyncio.sleep(0)
+    assert (server.sessions, door.inside, door.consumers) == ({}, [], {})
+    server.stop()
+    await listening.close()
+
+
+async def _say(port: int, data: bytes) -> bytes:
+    """Send octets on a connection of their own, and nothing more; return what is heard."""
+    async with asyncio.timeout(SECONDS_MAX):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(data)
+            writer.write_eof()
+            return await reader.read()
+        except ConnectionError:  # it closed with some of it unread
+            return b""
+        finally:
+            writer.close()
+
+
+def _whole(data: bytes) -> bytes:
+    """Leave out what may be cut: the server drops what the client did not wait for."""
+    at = 0
+    while len(data) - at >= 8:
+        size = 8 + int.from_bytes(data[at + 3 : at + 7], "big")
+        if at + size > len(data):
+            break
+        at += size
+    return data[:at]
+
+
+async def _use(port: int) -> None:
+    """Publish a message and get it back."""
+    async with asyncio.timeout(SECONDS_MAX):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(OPENING + DECLARE + message(1, b"whole", "plain") + GET + BYE)
+        data = await reader.read()
+        writer.close()
+    told = [type(one) for _, one in heard(data)]
+    assert told[3:] == [
+        methods.ChannelOpenOk,
+        methods.QueueDeclareOk,
+        methods.BasicGetOk,
+        methods.ConnectionCloseOk,
+    ]
+    assert b"whole" in data
+    gc.collect()
