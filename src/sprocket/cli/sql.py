@@ -21,6 +21,7 @@ import typer
 from sprocket.base.errors import SettingsError
 from sprocket.cli.options import AsJson, expanded
 from sprocket.cli.pipe import SparkOptions
+from sprocket.cli.remote import Remote
 from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
@@ -46,10 +47,16 @@ class Sources:
     archive: Annotated[
         list[str], typer.Option(metavar="FOLDER", help="An archive; may be repeated.")
     ] = ()  # type: ignore[assignment]
-    name_server: Annotated[
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCluster(Remote):
+    """A running cluster that can be asked about, too; none without a NameServer."""
+
+    nameserver: Annotated[
         str,
         typer.Option(
-            "--name-server", "--nameserver", "-n", metavar="HOST:PORT", help="A running cluster."
+            "--nameserver", "--name-server", "-n", metavar="HOST:PORT", help="A running cluster."
         ),
     ] = ""
 
@@ -83,13 +90,14 @@ def sql(
     as_json: AsJson = False,
     *,
     sources: Sources,
+    cluster: AskedCluster,
     where: SparkOptions,
 ) -> None:
     """Ask topics, stores and archives in SQL; each topic is a table."""
     with output.failing_in_one_line():
         if parquet and not statement:
             raise SettingsError("--parquet needs a statement")
-        views = found(sources)
+        views = found(sources, cluster)
         with where.session() as spark:
             desk = SqlDesk(spark, views, limit=limit, as_json=as_json)
             if parquet:
@@ -100,7 +108,7 @@ def sql(
                 converse(desk, sys.stdin.isatty())
 
 
-def found(sources: Sources) -> dict[str, View]:
+def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
     """Return the views of all sources by name.
 
     A topic that more than one source has is told apart: `orders_store`, `orders_archive`.
@@ -114,9 +122,9 @@ def found(sources: Sources) -> dict[str, View]:
         each += _of_store(folder)
     for folder in sources.archive:
         each += _of_archive(folder)
-    if sources.name_server:
-        each += _of_cluster(sources.name_server)
-    if not (sources.store or sources.archive or sources.name_server):
+    if cluster.nameserver:
+        each += _of_cluster(cluster)
+    if not (sources.store or sources.archive or cluster.nameserver):
         raise SettingsError("say what to ask: --store, --archive or --name-server")
     counts: dict[str, int] = {}
     for view in each:
@@ -155,15 +163,24 @@ def _of_archive(folder: str) -> Iterator[View]:
         yield View(topic, "archive", topic, partial(frame, topic))
 
 
-def _of_cluster(name_server: str) -> Iterator[View]:
-    from sprocket.rocketmq.client.blocking import Admin
+def _of_cluster(cluster: AskedCluster) -> Iterator[View]:
+    from sprocket.spark.jobs import JobCluster
+
+    options = JobCluster(
+        name_server=cluster.nameserver,
+        tls=cluster.tls,
+        tls_trust=cluster.tls_trust,
+        tls_cert=cluster.tls_cert,
+        tls_key=cluster.tls_key,
+        tls_key_password=cluster.tls_key_password,
+    ).options
 
     def frame(topic: str, spark: Any) -> Any:
-        source = spark.read.format("rocketmq").option("nameServer", name_server)
+        source = spark.read.format("rocketmq").options(**options)
         return source.option("subscribe", topic).load()
 
-    with Admin(name_server) as admin:
-        topics = sorted(admin.topic.names())
+    with cluster.opened:
+        topics = sorted(cluster.admin().topic.names())
     for topic in topics:
         yield View(topic, "live", topic, partial(frame, topic))
 

@@ -16,7 +16,7 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.cli import sql
 from sprocket.cli.main import app
-from sprocket.cli.sql import Sources
+from sprocket.cli.sql import AskedCluster, Sources
 from sprocket.spark.archive import ArchivedFile, ArchiveFolder, Manifest
 from sprocket.testing.local_broker import LocalBroker
 
@@ -79,7 +79,7 @@ def test_a_topic_of_two_sources_is_told_apart(tmp_path: Path) -> None:
     for topic in ("orders", "refunds"):
         (tmp_path / "store" / "consumequeue" / topic).mkdir(parents=True)
     archives = [archive_of(tmp_path / name, "orders") for name in ("a", "b")]
-    views = sql.found(Sources(store=[str(tmp_path / "store")], archive=archives))
+    views = sql.found(Sources(store=[str(tmp_path / "store")], archive=archives), AskedCluster())
     assert list(views) == ["orders_store", "refunds", "orders_archive", "orders_archive2"]
 
 
@@ -88,16 +88,16 @@ def test_a_cluster_has_its_topics() -> None:
     """As the NameServer knows them."""
     with LocalBroker() as broker:
         done(broker, "topic", "create", "orders")
-        views = sql.found(Sources(name_server=broker.nameserver))
+        views = sql.found(Sources(), AskedCluster(nameserver=broker.nameserver))
     assert views["orders"].source == "live"
 
 
 def test_a_source_must_be_named(tmp_path: Path) -> None:
     """And be one."""
     with pytest.raises(SettingsError, match="say what to ask: --store, --archive"):
-        sql.found(Sources())
+        sql.found(Sources(), AskedCluster())
     with pytest.raises(ForeignStore, match="is no archive"):
-        sql.found(Sources(archive=[str(tmp_path)]))
+        sql.found(Sources(archive=[str(tmp_path)]), AskedCluster())
 
 
 class FakeDesk:

@@ -6,6 +6,7 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 """
 
 from sprocket.spark.jobs.archive import archive
+from sprocket.spark.jobs.cluster import JobCluster
 from sprocket.spark.jobs.command import command
 from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
 from sprocket.spark.jobs.lag import lag
@@ -14,6 +15,7 @@ from sprocket.spark.jobs.stats import stats
 
 __all__ = [
     "JOBS",
+    "JobCluster",
     "JobOption",
     "JobReport",
     "SparkJob",

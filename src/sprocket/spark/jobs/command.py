@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
-from sprocket.spark.jobs.job import JobOption, SparkJob, options
+from sprocket.spark.jobs.job import JobOption, SparkJob, arguments, options
 
 
 def command(
@@ -21,7 +21,7 @@ def command(
     """
 
     def call(**given: Any) -> None:
-        values = {one.name: given.pop(one.name) for one, _ in options(job)}
+        values = arguments(job, given)
         run(job, values, **given)
 
     shown = [_shown(parameter, option) for parameter, option in options(job)]

@@ -46,13 +46,38 @@ class JobOption:
 
 
 def options(job: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, JobOption]]:
-    """Give the options of a job: parameters, and what is told of them."""
-    for parameter in inspect.signature(job).parameters.values():
-        if parameter.name in GIVEN:
-            continue
-        notes = [one for one in get_args(parameter.annotation) if isinstance(one, JobOption)]
-        assert notes, f"{job} does not say what {parameter.name} is"
-        yield parameter, notes[0]
+    """Give the options of a job: parameters, and what is told of them.
+
+    Of a parameter that is a dataclass of options each field is one.
+    """
+    for parameter in _parameters(job):
+        fields = _parameters(parameter.annotation) if _is_shared(parameter) else [parameter]
+        for one in fields:
+            notes = [note for note in get_args(one.annotation) if isinstance(note, JobOption)]
+            assert notes, f"{job} does not say what {one.name} is"
+            yield one, notes[0]
+
+
+def arguments(job: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return what a job is called with; takes the values of its options, by name, from `given`."""
+    found: dict[str, Any] = {}
+    for parameter in _parameters(job):
+        kind = parameter.annotation
+        if _is_shared(parameter):
+            found[parameter.name] = kind(
+                **{one.name: given.pop(one.name) for one in _parameters(kind)}
+            )
+        else:
+            found[parameter.name] = given.pop(parameter.name)
+    return found
+
+
+def _parameters(called: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [one for one in inspect.signature(called).parameters.values() if one.name not in GIVEN]
+
+
+def _is_shared(parameter: inspect.Parameter) -> bool:
+    return dataclasses.is_dataclass(parameter.annotation)
 
 
 def summary(job: Callable[..., Any]) -> str:

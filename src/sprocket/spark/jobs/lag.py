@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store import committed_offsets, geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import Queue, engines
+from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
 
 
@@ -40,9 +41,7 @@ def lag(
     spark: Any,  # noqa: ARG001 - as every job
     *,
     store: Annotated[str, JobOption("A store's folder.", "FOLDER")] = "",
-    name_server: Annotated[
-        str, JobOption("A running cluster instead.", "HOST:PORT", also="--nameserver -n")
-    ] = "",
+    cluster: JobCluster = NO_CLUSTER,
     group: Annotated[list[str], JobOption("Only this group; may be repeated.", also="-g")] = (),  # type: ignore[assignment]
     progress: Step = unwatched,
 ) -> LagReport:
@@ -53,17 +52,19 @@ def lag(
         StoreError: The folder is no store, or cannot be read.
         ClientError: The cluster does not answer.
     """
-    if bool(store) == bool(name_server):
+    if bool(store) == bool(cluster.name_server):
         raise SettingsError("name one of --store and --name-server")
-    rows = _of_cluster(name_server, group) if name_server else _of_folder(store, group, progress)
+    rows = (
+        _of_cluster(cluster, group) if cluster.name_server else _of_folder(store, group, progress)
+    )
     found = sorted(rows, key=lambda row: (row["group"], row["topic"], row["queue_id"]))
     return LagReport(lag=sum(row["lag"] for row in found), queues=found)
 
 
-def _of_cluster(name_server: str, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _of_cluster(cluster: JobCluster, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
     from sprocket.rocketmq.client.blocking import Admin
 
-    with Admin(name_server) as admin:
+    with Admin(cluster.name_server, client=cluster.client) as admin:
         for group in groups or admin.group.names():
             for queue, known in admin.group.progress(group).queues.items():
                 yield {

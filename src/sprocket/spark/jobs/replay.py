@@ -15,6 +15,7 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
 from sprocket.spark.archive import is_archive, read_archive
 from sprocket.spark.failures import in_one_line
+from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.tasks import collected
 from sprocket.spark.session import activate
@@ -44,9 +45,7 @@ def replay(
     spark: Any,
     *,
     source: Annotated[str, JobOption("A store's folder, or an archive.", "FOLDER", True)],
-    name_server: Annotated[
-        str, JobOption("The cluster that gets the messages.", "HOST:PORT", also="--nameserver -n")
-    ] = "",
+    cluster: JobCluster = NO_CLUSTER,
     topic: Annotated[list[str], JobOption("Only of this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
     dead_letters: Annotated[
         str,
@@ -61,7 +60,9 @@ def replay(
     rate: Annotated[int, JobOption("Messages a second at most; 0 for no limit.")] = 0,
     option: Annotated[
         list[str],
-        JobOption("An option of the sink, such as `tls=true`; may be repeated.", "NAME=VALUE"),
+        JobOption(
+            "An option of the sink, such as `maxMessageBytes=1m`; may be repeated.", "NAME=VALUE"
+        ),
     ] = (),  # type: ignore[assignment]
     dry_run: Annotated[bool, JobOption("Count what would be sent, and send nothing.")] = False,
     progress: Step = unwatched,
@@ -76,7 +77,7 @@ def replay(
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
-    if not name_server and not dry_run:
+    if not cluster.name_server and not dry_run:
         raise SettingsError("name the cluster by --name-server, or ask for a --dry-run")
     if dead_letters and topic:
         raise SettingsError("--dead-letters names a topic already; leave --topic away")
@@ -107,7 +108,7 @@ def replay(
         )
     seen = Observation()
     sent = sent.observe(seen, F.count("*").alias("messages"), F.sum(size).alias("bytes"))
-    writer = sent.write.format("rocketmq").mode("append").option("nameServer", name_server)
+    writer = sent.write.format("rocketmq").mode("append").options(**cluster.options)
     for name, value in _pairs(option, "option"):
         writer = writer.option(name, value)
     if rate:

@@ -12,7 +12,7 @@ from sprocket.rocketmq.client.blocking import Admin, Producer
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.jobs import lag
+from sprocket.spark.jobs import JobCluster, lag
 from sprocket.testing.local_broker import LocalBroker
 
 
@@ -56,7 +56,7 @@ def test_of_a_consumer_at_known_offsets() -> None:
             admin.group.create(SubscriptionGroup(name="kitchen"))
             admin.offset.commit("kitchen", queue, 4)
         broker.settle()
-        live = lag(None, name_server=broker.nameserver, group=["kitchen"])
+        live = lag(None, cluster=JobCluster(name_server=broker.nameserver), group=["kitchen"])
         folder = lag(None, store=broker.folder, group=["kitchen"])
     (row,) = of(live.queues, queue)
     assert (row["committed_offset"], row["max_offset"], row["lag"]) == (4, 10, 6)
@@ -75,7 +75,7 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     """Exactly one source; a store; a group that has committed."""
     for store, name_server in (("", ""), ("x", "y")):
         with pytest.raises(SettingsError, match="name one of --store and --name-server"):
-            lag(None, store=store, name_server=name_server)
+            lag(None, store=store, cluster=JobCluster(name_server=name_server))
     with pytest.raises(ForeignStore, match="is no store directory"):
         lag(None, store=str(tmp_path))
     (tmp_path / "commitlog").mkdir()

@@ -14,7 +14,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Admin, DeadLetter, Producer, PushConsumer
 from sprocket.spark import QueryFailed
-from sprocket.spark.jobs import archive, replay
+from sprocket.spark.jobs import JobCluster, archive, replay
 from sprocket.testing.local_broker import LocalBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -46,7 +46,11 @@ def test_order_keys_and_counts_are_kept(spark: Any, tmp_path: Path, broker: Loca
         chosen: dict[str, Any] = {"topic": ["Load0", "Load1"], "to": to}
         with ThreadPoolExecutor(1) as other:  # where no session is active: Spark looks for one
             report = other.submit(
-                replay, spark, source=source, name_server=broker.nameserver, **chosen
+                replay,
+                spark,
+                source=source,
+                cluster=JobCluster(name_server=broker.nameserver),
+                **chosen,
             ).result()
         assert (report.messages, report.is_sent) == (len(lines), True)
         rows = stored(spark, broker, to)
@@ -80,7 +84,7 @@ def test_sql_chooses_and_changes(spark: Any, tmp_path: Path, broker: LocalBroker
     assert (row["topic"], row["messages"]) == ("Load2-sizes", len(chosen))
     with Admin(broker.nameserver) as admin:
         admin.topic.create("Load2-sizes")
-    sent = replay(spark, name_server=broker.nameserver, rate=5_000, **options)
+    sent = replay(spark, cluster=JobCluster(name_server=broker.nameserver), rate=5_000, **options)
     assert (sent.messages, sent.bytes) == (report.messages, report.bytes)
     sizes = {row["msgId"]: int(row["body"]) for row in stored(spark, broker, "Load2-sizes")}
     assert sizes == {one["unique_key"]: one["body_len"] for one in chosen}
@@ -101,7 +105,12 @@ def test_dead_letters_go_back_to_their_topics(spark: Any, broker: LocalBroker) -
         assert met.wait(30)
     dry = replay(spark, source=broker.folder, dead_letters="kitchen", dry_run=True)
     assert [row["topic"] for row in dry.topics] == ["orders"]
-    replay(spark, source=broker.folder, name_server=broker.nameserver, dead_letters="kitchen")
+    replay(
+        spark,
+        source=broker.folder,
+        cluster=JobCluster(name_server=broker.nameserver),
+        dead_letters="kitchen",
+    )
     rows = stored(spark, broker, "orders")
     assert [(row["body"], row["keys"]) for row in rows] == [(b"stone", "k1")] * 2
     assert len({row["msgId"] for row in rows}) == 1

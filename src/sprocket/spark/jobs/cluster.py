@@ -1,0 +1,57 @@
+"""Which running cluster a job works with, and how it is reached."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+from sprocket.spark.jobs.job import JobOption
+
+if TYPE_CHECKING:
+    from sprocket.rocketmq.client import ClientSettings
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JobCluster:
+    """A cluster, by its NameServer; none if that is empty."""
+
+    name_server: Annotated[
+        str, JobOption("A running cluster.", "HOST:PORT", also="--nameserver -n")
+    ] = ""
+    tls: Annotated[bool, JobOption("Encrypt every connection to it.", also="--tls")] = False
+    tls_trust: Annotated[
+        str, JobOption("PEM file of the authorities that its servers are signed by.", "FILE")
+    ] = ""
+    tls_cert: Annotated[str, JobOption("PEM file of the client certificate.", "FILE")] = ""
+    tls_key: Annotated[str, JobOption("PEM file of its key.", "FILE")] = ""
+    tls_key_password: Annotated[str, JobOption("Password of the key.", "TEXT")] = ""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The same as options of the format `rocketmq`."""
+        given = {
+            "nameServer": self.name_server,
+            "tls": "true" if self.tls else "",
+            "tlsTrustPath": self.tls_trust,
+            "tlsCertPath": self.tls_cert,
+            "tlsKeyPath": self.tls_key,
+            "tlsKeyPassword": self.tls_key_password,
+        }
+        return {name: text for name, text in given.items() if text}
+
+    @property
+    def client(self) -> "ClientSettings":
+        """How a client of it makes connections. Raises SettingsError: a file cannot be used."""
+        from sprocket.rocketmq.client import ClientSettings, tls_context
+
+        if not (self.tls or self.tls_trust or self.tls_cert or self.tls_key):
+            return ClientSettings()
+        context = tls_context(
+            trust_path=self.tls_trust,
+            cert_path=self.tls_cert,
+            key_path=self.tls_key,
+            key_password=self.tls_key_password,
+        )
+        return ClientSettings(tls=context)
+
+
+NO_CLUSTER = JobCluster()
+"""What a job has unless it is told of a cluster."""
