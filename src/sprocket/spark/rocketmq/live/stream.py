@@ -161,8 +161,9 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """
         if not self._is_target_checked:
             missing = {queue for queue in begin if queue not in target}
-            for topic in {queue.topic for queue in missing}:
-                for queue in self._present(topic, missing) & missing:
+            for topic in sorted({queue.topic for queue in missing}):
+                known = {queue for queue in missing if queue.topic == topic}
+                for queue in self._present(topic, known) & known:
                     target[queue] = begin[queue]
             self._without_loss(begin, target)
             self._is_target_checked = True

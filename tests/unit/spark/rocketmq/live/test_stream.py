@@ -19,6 +19,7 @@ from sprocket.base.errors import BrokerRefused, DataLost, SettingsError
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.spark.rocketmq.live import offsets
 from sprocket.spark.rocketmq.live import stream as module
 from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.live.stream import LiveReader
@@ -192,6 +193,13 @@ def test_available_now_waits_for_a_broker_that_is_away(monkeypatch: pytest.Monke
     fake.records[TWO] = kept
     assert stream.latestOffset(at(4, 1), ALL) == at(5, 1)
     start = at(5, 1)
+    assert stream.latestOffset(start, ALL) is start
+    gone = [MessageQueue(topic, "broker-b", 0) for topic in ("a", "b")]
+    empty = FakeCluster({})
+    stream = reader(monkeypatch, empty, subscribe="", subscribepattern=".")
+    stream.prepareForTriggerAvailableNow()
+    empty.records = {queue: [encoded(1)] for queue in gone}
+    start = offsets.encode(dict.fromkeys(gone, 1))
     assert stream.latestOffset(start, ALL) is start
 
 
