@@ -18,8 +18,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from tests.unit.spark.samples import encoded, plain_rows, schema
 
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DataLost, FileMissing, ForeignStore, SettingsError
 from sprocket.rocketmq.codec.record import record
+from sprocket.spark.rocketmq.folder import stream as module
 from sprocket.spark.rocketmq.folder.stream import DirectoryStream
 from sprocket.spark.rocketmq.options import read_directory
 from sprocket.testing.clock import FakeClock
@@ -356,6 +358,32 @@ def test_a_file_removed_during_a_task(store: Store) -> None:
         else:
             kept = plain_rows([one for some in batches for one in some])
             assert [row["physicalOffset"] for row in kept] == [2400, 2520]
+
+
+class Retiring(RealDisk):
+    """A disk on which retention deletes a file as soon as somebody wants to open it."""
+
+    def __init__(self, store: Store, place: int) -> None:
+        self.path = str(store.file(place))
+
+    def open(self, path: str, *args: Any, **more: Any) -> Any:
+        """Delete the one file instead of opening it."""
+        if path == self.path and self.exists(path):
+            self.remove(path)
+        return super().open(path, *args, **more)
+
+
+@pytest.mark.parametrize("limit", [ALL, ReadMaxRows(30)])
+def test_a_file_removed_while_a_batch_is_planned(
+    store: Store, monkeypatch: pytest.MonkeyPatch, limit: ReadLimit
+) -> None:
+    """It was listed and is gone when it is opened: planned again, as if it had never been there."""
+    monkeypatch.setattr(module, "open_files", lambda *_: Retiring(store, 0))
+    given = {"failondataloss": "false", "maxpartitionbytes": "300", "maxoffsetspertrigger": "30"}
+    stream = store.reader(**given)
+    end = stream.latestOffset(at(0), limit)
+    assert rows(stream, at(0), end) == PLACES[9:]
+    assert not store.file(0).exists()
 
 
 def test_a_log_that_became_shorter(store: Store) -> None:

@@ -280,6 +280,14 @@ def test_new_topics_of_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(gentle.latestOffset(end, ALL)["queues"]) == ["orders-a"]
 
 
+def test_a_topic_of_a_pattern_that_is_deleted_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was listed, and nobody knows its route any more; nothing of it was read yet."""
+    fake = cluster()
+    monkeypatch.setattr(fake, "topics", lambda: ["gone", "orders"])
+    stream = reader(monkeypatch, fake, subscribe="", subscribepattern="gone|orders")
+    assert stream.latestOffset(at(0, 0), ALL) == at(5, 3)
+
+
 def test_assigned_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only those are read, and one that is not there is named."""
     fake = cluster()
