@@ -11,12 +11,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sprocket.base.checksum import crc32
 from sprocket.base.errors import CorruptRecord
 from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.index import IndexRecords, IndexStop, MessagePlace, MessageStates
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.layout import QueueLayout
 from sprocket.rabbitmq.store.reading.faults import FaultyReads
+from sprocket.rabbitmq.store.write_ahead import QueueTail
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -76,21 +78,58 @@ def has_v2(names: list[str]) -> bool:
     return bool(layout.numbers(names, layout.SEGMENT_V2))
 
 
-def read_rows(reads: FaultyReads, queue: QueueLayout, entry_count: int) -> Iterator[IndexRows]:
+@dataclass(frozen=True, slots=True)
+class WrittenAhead:
+    """What our write-ahead log has of a queue, whose own files it completes.
+
+    Attributes:
+        tail: Its records; None if it has none.
+        is_journal_void: Without a tail its journal.jif does not count.
+    """
+
+    tail: QueueTail | None
+    is_journal_void: bool
+
+    def journal(self, data: bytes) -> bytes:
+        """Return the records of a journal.jif that count, and those of the log behind them."""
+        if self.tail is not None:
+            return b"".join((data[: self.tail.journal_bytes], *self.tail.records))
+        return b"" if self.is_journal_void else data
+
+    def segment(self, number: int, data: bytes) -> bytes:
+        """Return what counts of a segment: not what a flush was cut short in appending."""
+        for one in self.tail.appends if self.tail is not None else ():
+            end = one.position + one.size
+            if one.number == number and (
+                end > len(data) or crc32(memoryview(data)[one.position : end]) != one.crc
+            ):
+                return data[: one.position]
+        return data
+
+
+NOTHING_AHEAD = WrittenAhead(None, is_journal_void=False)
+"""What there is of a RabbitMQ's queue, and of ours after a clean stop."""
+
+
+def read_rows(
+    reads: FaultyReads, queue: QueueLayout, entry_count: int, ahead: WrittenAhead = NOTHING_AHEAD
+) -> Iterator[IndexRows]:
     """Give what an index says, a segment at a time, in the order of the queue.
 
     Args:
         reads: Keeps what is wrong.
         queue: Whose index it is.
         entry_count: Entries of each segment of version 1.
+        ahead: What the write-ahead log has of the queue.
     """
-    names = reads.disk.list(queue.root)
+    is_gone = ahead.tail is not None and ahead.tail.is_gone
+    names = [] if is_gone else reads.disk.list(queue.root)
     newer = [
         rows
         for number in layout.numbers(names, layout.SEGMENT_V2)
         if (rows := _v2(reads, queue.segment_v2(number), queue.store_v2(number))) is not None
     ]
-    older = _v1(reads, queue, layout.numbers(names, layout.SEGMENT), entry_count)
+    older = _v1(reads, queue, layout.numbers(names, layout.SEGMENT), entry_count, ahead)
     if not newer:
         yield from older
         return
@@ -173,30 +212,33 @@ class _Half:
 
 
 def _v1(
-    reads: FaultyReads, queue: QueueLayout, numbers: list[int], entry_count: int
+    reads: FaultyReads,
+    queue: QueueLayout,
+    numbers: list[int],
+    entry_count: int,
+    ahead: WrittenAhead,
 ) -> Iterator[IndexRows]:
-    journal = _half(reads, queue.journal, entry_count)
-    touched = set() if journal is None else set((journal.states.ids // entry_count).tolist())
+    written = reads.read(queue.journal)
+    data = ahead.journal(written or b"")
+    journal = _half(reads, queue.journal, data, entry_count)
+    touched = set((journal.states.ids // entry_count).tolist())
     for number in sorted(touched.union(numbers)):
         first = number * entry_count
         halves = []
         if number in numbers:
-            segment = _half(reads, queue.segment(number), entry_count, is_segment=True)
-            if segment is not None:
-                halves.append(segment.part(0, entry_count, first))
-        if journal is not None:
-            halves.append(journal.part(first, first + entry_count, 0))
+            path = queue.segment(number)
+            data = ahead.segment(number, reads.read(path) or b"")
+            segment = _half(reads, path, data, entry_count, is_segment=True)
+            halves.append(segment.part(0, entry_count, first))
+        halves.append(journal.part(first, first + entry_count, 0))
         rows = _joined(reads, halves)
         if len(rows):
             yield rows
 
 
 def _half(
-    reads: FaultyReads, path: str, entry_count: int, *, is_segment: bool = False
-) -> _Half | None:
-    data = reads.read(path)
-    if data is None:
-        return None
+    reads: FaultyReads, path: str, data: bytes, entry_count: int, *, is_segment: bool = False
+) -> _Half:
     records = index.read_segment(data) if is_segment else index.read_journal(data)
     if records.stop is not IndexStop.END:
         rest = len(data) - records.stopped_at

@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 
 from sprocket.base.disk import Disk
-from sprocket.base.errors import CorruptRecord, FileMissing, ForeignStore, StoreError
+from sprocket.base.errors import CorruptRecord, DiskFailed, FileMissing, ForeignStore, StoreError
 from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.index import MessagePlace
 from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, recovery_terms
@@ -27,11 +27,13 @@ from sprocket.rabbitmq.store.reading.index_rows import (
     IndexRows,
     Mask,
     RowSource,
+    WrittenAhead,
     chosen,
     has_v2,
     read_rows,
 )
 from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
+from sprocket.rabbitmq.store.write_ahead import WriteAheadContents, read_log
 
 
 class MessageState(Enum):
@@ -197,10 +199,25 @@ class VhostReader:
         return found.queues
 
     @cached_property
+    def _log(self) -> WriteAheadContents:
+        """What our log has that is not in the queues' own files yet; RabbitMQ has none."""
+        try:
+            found = read_log(self.disk, self.layout.root)
+        except DiskFailed as error:
+            self._reads.tell(error.path or self.layout.root, 0, str(error))
+            return WriteAheadContents(
+                {}, are_journals_void=False, numbers=[], next_sequence=0, findings=()
+            )
+        for finding in found.findings:
+            self._reads.tell(self.layout.root, 0, finding)
+        return found
+
+    @cached_property
     def _parts(self) -> list[QueuePart]:
         disk = self._reads.disk
         parts = []
-        for folder in disk.folders(self.layout.queues):
+        begun = (folder for folder, tail in self._log.tails.items() if tail.records)
+        for folder in sorted({*disk.folders(self.layout.queues), *begun}):
             paths = self.layout.queue(folder)
             queue = QueueName("", folder)
             data = self._reads.read(paths.name)
@@ -250,7 +267,10 @@ class VhostReader:
 
     def rows(self, part: QueuePart) -> Iterator[IndexRows]:
         """Give what the index of a part says, as columns, a segment at a time."""
-        yield from read_rows(self._reads, self.layout.queue(part.folder), self.segment_entry_count)
+        ahead = WrittenAhead(self._log.tails.get(part.folder), self._log.are_journals_void)
+        yield from read_rows(
+            self._reads, self.layout.queue(part.folder), self.segment_entry_count, ahead
+        )
 
     def messages(
         self, queue: FoundQueue, *, with_gone: bool = False, seq_id: int | None = None

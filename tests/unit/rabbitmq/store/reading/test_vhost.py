@@ -3,8 +3,10 @@
 import pytest
 from tests.rabbit_folders import ENTRIES, MadeVhost, message, published, segment, stored, term
 
+from sprocket.base.checksum import crc32
 from sprocket.base.errors import ForeignStore
 from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.codec.write_ahead import SegmentAppend
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.store.reading import (
     FoundMessage,
@@ -12,6 +14,7 @@ from sprocket.rabbitmq.store.reading import (
     VhostReader,
     vhost_folders,
 )
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 from sprocket.testing.disk import SimulatedDisk
 
 Q = QueueName("/", "q")
@@ -317,6 +320,35 @@ def test_what_the_disk_cannot_read_costs_no_more_than_itself() -> None:
     told = faults(made)
     assert any(fault.startswith("0.rdq: ") for fault in told)
     assert any(fault.startswith("99.idx: ") for fault in told)
+
+
+def test_what_our_log_has_of_a_queue_completes_its_files() -> None:
+    """Of a folder of ours after a kill: records, and a flush that was cut short."""
+    made = MadeVhost()
+    queue = made.queue()
+    folder = queue.root.rpartition("/")[2]
+    made.put(queue.journal, published(0) + published(1) + b"no longer counts")
+    whole = segment([8, 9])
+    made.put(queue.segment(1), whole + segment([10])[:-7])
+    log = WriteAheadLog(made.disk, made.folder, 4096)
+    origin = Origin(folder, journal_bytes=len(published(0) + published(1)))
+    log.append(origin, published(10) + published(2) + index.deliver(0) + index.ack(0))
+    log.commit()
+    appended = SegmentAppend(1, len(whole), len(segment([10])), crc32(segment([10])))
+    log.begin_flush(origin, [appended])
+    log.commit()
+    assert (ids(made), faults(made)) == ([1, 2, 8, 9, 10], [])
+
+
+def test_a_queue_may_be_in_our_log_alone() -> None:
+    """It was made, got a message, and the process was killed."""
+    made = MadeVhost()
+    log = WriteAheadLog(made.disk, made.folder, 4096)
+    log.append(Origin("FOLDER"), published(0))
+    log.commit()
+    assert ids(made) == [0]
+    (queue,) = VhostReader(made.disk, made.folder).queues()
+    assert queue.name == "FOLDER"
 
 
 def test_a_folder_of_something_else_is_refused() -> None:
