@@ -1,5 +1,9 @@
 """A program to be killed: two streaming queries in one Spark, over topics and over their store.
 
+Each has a Spark session of its own. What workers find in their environment is a map that the
+queries of a session share; Spark changes it when it plans a batch, while a task of the other query
+may be serializing it, which then cannot be read (`OptionalDataException`).
+
     python -m tests.crash.spark_query NAMESERVER STORE FOLDER [finish]
 
 Each writes Parquet files into `FOLDER/out/<source>` with its checkpoint in
@@ -9,7 +13,7 @@ Each writes Parquet files into `FOLDER/out/<source>` with its checkpoint in
 import sys
 from pathlib import Path
 
-from sprocket.spark import session
+from sprocket.spark import register, session
 
 TOPIC = "Killed"
 SOURCES = ("topic", "store")
@@ -20,11 +24,13 @@ def main(nameserver: str, store: str, folder: Path, is_last: bool) -> None:
     jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = session("killed", cores=2, folder=str(folder / "spark"), jvm=jvm, quiet=False)
     limits = ("1000000", "1g") if is_last else ("150", "48k")
+    other = spark.newSession()
+    register(other)
     sources = {
         "topic": spark.readStream.format("rocketmq")
         .options(nameServer=nameserver, subscribe=TOPIC, maxOffsetsPerTrigger=limits[0])
         .load(),
-        "store": spark.readStream.format("rocketmq")
+        "store": other.readStream.format("rocketmq")
         .options(subscribe=TOPIC, maxBytesPerTrigger=limits[1], maxPartitionBytes="16k")
         .load(store),
     }
@@ -39,8 +45,8 @@ def main(nameserver: str, store: str, folder: Path, is_last: bool) -> None:
         .start()
         for name, frame in sources.items()
     ]
-    if not is_last:
-        spark.streams.awaitAnyTermination()
+    while not is_last and all(query.isActive for query in queries):
+        queries[0].awaitTermination(1)
     for query in queries:
         query.awaitTermination()
     spark.stop()
