@@ -14,7 +14,7 @@ from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.spark.rocketmq.options import read_sink
 from sprocket.spark.rocketmq.sink.delivery import Delivery, pieces
 from sprocket.spark.rocketmq.sink.pace import Pace
-from sprocket.spark.rocketmq.sink.rows import Encoder
+from sprocket.spark.rocketmq.sink.rows import Encoded, Encoder
 from sprocket.spark.rocketmq.sink.unique_keys import Writing
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.local_broker import LocalBroker, small_settings
@@ -202,9 +202,14 @@ def test_a_queue_that_is_not_there(broker: LocalBroker) -> None:
         )
         delivery = Delivery(producer, 3, bytes_max=4_000_000, pace=None)
         rows = pa.RecordBatch.from_pydict({**sent, "queueId": [8, 8, 8]})
-        delivery.send(encoder.encode(rows, 0))
         with pytest.raises(ClientError, match="partition 3, row"):
-            delivery.finish()
+            send_all(delivery, encoder.encode(rows, 0))
+
+
+def send_all(delivery: Delivery, encoded: Encoded) -> None:
+    """Send rows and wait; a refusal that comes early is seen by `send` already."""
+    delivery.send(encoded)
+    delivery.finish()
 
 
 def broker_name(broker: LocalBroker) -> str:
