@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from examples.flights import answers, offline, picture, session, source
+from examples.flights import answers, offline, picture, pipeline, session, source
 from examples.flights.consumer import GROUP, MEMBERS
 from examples.flights.processes import Broker, Child, Children, Failed, children
 from examples.flights.producer import make_topic, replay
@@ -136,6 +136,8 @@ class Flights:
         self.watch.wait_for(is_through, CATCH_UP_SECONDS)
         self.watch.stop()
         self.watched = json.loads(self.watch.lines()[-1])
+        self.report.step(f"writing late flights from Spark into topic {pipeline.LATE_TOPIC}")
+        pipeline.tell_late(self.spark, self.stream.archive, self.broker.nameserver)
         self.broker.stop()
         self.report.step("the broker is stopped; what follows reads its folder")
 
@@ -191,6 +193,28 @@ class Flights:
         self.report.check(
             "each plane's flights lie in time order; queue offsets without gaps",
             unequal(found.out_of_order, 0) or unequal(found.gaps, 0),
+        )
+        late = pipeline.late(self.tables)
+        self.report.check(
+            f"{late:,} flights that left more than {pipeline.LATE_MINUTES} minutes late came from"
+            " Spark into the topic of their own",
+            unequal(pipeline.count_late(self.spark, self.store), late),
+        )
+        self.archive_log(found.records + late)
+
+    def archive_log(self, messages: int) -> None:
+        """Archive the log by a job, and ask the archive in SQL."""
+        to = self.folder / "log-archive"
+        first, second = pipeline.archive_log(self.spark, self.store, to)
+        self.report.check(
+            f"archived the log: {first:,} messages as Parquet; run again, nothing was new",
+            (unequal(first, messages) if first < messages else "") or unequal(second, 0),
+        )
+        counts = pipeline.flights_by_carrier(to)
+        self.report.check(
+            "`sprocket sql` counts each carrier's flights in the archive as pandas does in the"
+            " source",
+            answers.difference(counts, pipeline.expected_by_carrier(self.tables)),
         )
 
     def ask(self) -> None:
@@ -256,12 +280,15 @@ def say_goodbye(report: Report, folder: Path) -> None:
         f"""
   picture   {folder}/delays.png
   store     {folder}/store      the log, its queues and its index
-  archive   {folder}/archive    every event as Parquet
+  archive   {folder}/archive    every event as Parquet, by the stream
+            {folder}/log-archive, the whole log, by a job
   logs      {folder}/broker.log, client.log, consumer.log, spark.log
 
 Go on:
   {sprocket} store ls {folder}/store
   {sprocket} store find {folder}/store --topic {TOPIC} --key N346JB
+  {sprocket} sql --archive {folder}/log-archive
+  {sprocket} pipe stats {folder}/store --by tag
   {sprocket} up --data {folder}/store      serves it again""",
         markup=False,
     )
