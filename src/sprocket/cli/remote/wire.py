@@ -84,11 +84,10 @@ class Remote:
     @property
     def client(self) -> "ClientSettings":
         """How connections are made. Raises SettingsError: a file cannot be used."""
-        from sprocket.rocketmq.client import ClientSettings, tls_context
+        from sprocket.rocketmq.client import ClientSettings, tls_if_asked
 
-        if not (self.tls or self.tls_trust or self.tls_cert or self.tls_key):
-            return ClientSettings()
-        context = tls_context(
+        context = tls_if_asked(
+            self.tls,
             trust_path=self.tls_trust,
             cert_path=self.tls_cert,
             key_path=self.tls_key,

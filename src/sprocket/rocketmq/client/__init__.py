@@ -24,7 +24,12 @@ from sprocket.rocketmq.client.producer import (
     split_batch,
 )
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from sprocket.rocketmq.client.settings import (
+    ClientSettings,
+    ConsumerSettings,
+    ProducerSettings,
+    tls_if_asked,
+)
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tls_files import client_context as tls_context
@@ -52,4 +57,5 @@ __all__ = [
     "reply_to",
     "split_batch",
     "tls_context",
+    "tls_if_asked",
 ]

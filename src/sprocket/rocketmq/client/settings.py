@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from sprocket.base.units import KIB, MIB
+from sprocket.runtime.tls_files import client_context
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -41,6 +42,33 @@ class ClientSettings:
     unit_name: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]*$")] = ""
     """Name of the unit, a part of an installation, that this client belongs to; becomes part of its
     id, so that operators can tell units apart."""
+
+
+def tls_if_asked(
+    tls: bool = False,
+    *,
+    trust_path: str = "",
+    cert_path: str = "",
+    key_path: str = "",
+    key_password: str = "",
+) -> ssl.SSLContext | None:
+    """Return `ClientSettings.tls` as options say it: None where nothing asks for encryption.
+
+    Args:
+        tls: Encrypt; so does each of the files.
+        trust_path: See `tls_context`, as for the others.
+        cert_path: The client's own certificate.
+        key_path: Its key.
+        key_password: Of the key; alone it asks for nothing.
+
+    Raises:
+        SettingsError: A file cannot be used.
+    """
+    if not (tls or trust_path or cert_path or key_path):
+        return None
+    return client_context(
+        trust_path=trust_path, cert_path=cert_path, key_path=key_path, key_password=key_password
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

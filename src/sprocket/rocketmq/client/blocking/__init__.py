@@ -25,6 +25,7 @@ from sprocket.rocketmq.client import (
     reply_to,
     split_batch,
     tls_context,
+    tls_if_asked,
 )
 from sprocket.rocketmq.client.blocking.admin import BlockingAdmin as Admin
 from sprocket.rocketmq.client.blocking.portal import BlockingClient as Client
@@ -56,4 +57,5 @@ __all__ = [
     "reply_to",
     "split_batch",
     "tls_context",
+    "tls_if_asked",
 ]

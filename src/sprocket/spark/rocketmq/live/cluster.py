@@ -13,7 +13,7 @@ import numpy as np
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, DataLost, NotConnected, RequestTimeout
 from sprocket.base.units import MIB
-from sprocket.rocketmq.client import ClientSettings, tls_context
+from sprocket.rocketmq.client import ClientSettings, tls_if_asked
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
@@ -125,14 +125,13 @@ def client_settings(options: Options) -> ClientSettings:
     Raises:
         SettingsError: A file for TLS cannot be used.
     """
-    tls = None
-    if options.tls or options.tls_trust_path or options.tls_cert_path or options.tls_key_path:
-        tls = tls_context(
-            trust_path=options.tls_trust_path,
-            cert_path=options.tls_cert_path,
-            key_path=options.tls_key_path,
-            key_password=options.tls_key_password,
-        )
+    tls = tls_if_asked(
+        options.tls,
+        trust_path=options.tls_trust_path,
+        cert_path=options.tls_cert_path,
+        key_path=options.tls_key_path,
+        key_password=options.tls_key_password,
+    )
     timeout_ms = options.pull_timeout_ms
     return ClientSettings(
         tls=tls,
