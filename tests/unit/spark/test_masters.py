@@ -25,7 +25,7 @@ SCRIPT = """
 import json, sys
 import pyarrow.parquet as pq
 from sprocket.spark import session
-from sprocket.spark.jobs import archive, stats
+from sprocket.spark.jobs import ArchiveRun, archive, stats
 
 master, store, folder = sys.argv[1:]
 told = []
@@ -38,7 +38,8 @@ query = stream.format("parquet").option("path", folder + "/streamed").trigger(av
 query.option("checkpointLocation", folder + "/checkpoint").start().awaitTermination()
 streamed = spark.read.parquet(folder + "/streamed").count()
 counted = stats(spark, store=store, progress=lambda what, done, total=0: told.append(total))
-archived = archive(spark, store=store, to=folder + "/archive", partition_bytes=262144)
+run = ArchiveRun(partition_bytes=262144)
+archived = archive(spark, store=store, to=folder + "/archive", run=run)
 spark.stop()
 print(json.dumps([counted.messages, archived.messages, streamed]))
 """

@@ -5,19 +5,23 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 `python -m sprocket.spark.jobs NAME` are made from it.
 """
 
-from sprocket.spark.jobs.archive import archive
+from sprocket.spark.jobs.archive import ArchivedMessages, ArchiveRun, archive
 from sprocket.spark.jobs.cluster import JobCluster
 from sprocket.spark.jobs.command import command
 from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
 from sprocket.spark.jobs.lag import lag
-from sprocket.spark.jobs.replay import replay
+from sprocket.spark.jobs.replay import ReplayedMessages, ReplaySending, replay
 from sprocket.spark.jobs.stats import stats
 
 __all__ = [
     "JOBS",
+    "ArchiveRun",
+    "ArchivedMessages",
     "JobCluster",
     "JobOption",
     "JobReport",
+    "ReplaySending",
+    "ReplayedMessages",
     "SparkJob",
     "archive",
     "command",

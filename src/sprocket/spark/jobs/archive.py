@@ -5,6 +5,7 @@ rounds: each ends with a manifest, so a run that dies loses one round of work, a
 left behind the next one removes. See docs/formats/archive.md.
 """
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -56,6 +57,36 @@ class ArchiveReport(JobReport, frozen=True, kw_only=True):
     removed_files: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedMessages:
+    """Which messages an archive has, and what its runs may do without."""
+
+    topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", also="-t")] = ()  # type: ignore[assignment]
+    internal: Annotated[
+        bool, JobOption("Internal topics and half messages, too: everything that is there.")
+    ] = False
+    skip_damaged: Annotated[bool, JobOption("Leave damaged messages out, do not fail.")] = False
+    skip_missing: Annotated[
+        bool, JobOption("Go on where the log begins if it was cleaned away before it was archived.")
+    ] = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveRun:
+    """How much a run does at a time."""
+
+    partition_bytes: Annotated[
+        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
+    ] = 0
+    round_bytes: Annotated[int, JobOption("Bytes of the log between two manifests.", "BYTES")] = (
+        ROUND_BYTES
+    )
+
+
+ALL_MESSAGES = ArchivedMessages()
+USUAL_RUN = ArchiveRun()
+
+
 def archive(
     spark: Any,
     *,
@@ -64,20 +95,8 @@ def archive(
         str,
         JobOption("The archive's folder, which every worker sees.", "ARCHIVE", is_argument=True),
     ],
-    topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
-    internal: Annotated[
-        bool, JobOption("Internal topics and half messages, too: everything that is there.")
-    ] = False,
-    skip_damaged: Annotated[bool, JobOption("Leave damaged messages out, do not fail.")] = False,
-    skip_missing: Annotated[
-        bool, JobOption("Go on where the log begins if it was cleaned away before it was archived.")
-    ] = False,
-    partition_bytes: Annotated[
-        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
-    ] = 0,
-    round_bytes: Annotated[
-        int, JobOption("Bytes of the log between two manifests.", "BYTES")
-    ] = ROUND_BYTES,
+    messages: ArchivedMessages = ALL_MESSAGES,
+    run: ArchiveRun = USUAL_RUN,
     progress: Step = unwatched,
 ) -> ArchiveReport:
     """Write what is new in a store to an archive of Parquet files.
@@ -89,18 +108,18 @@ def archive(
         QueryFailed: A task failed; what was published before stays.
     """
     folder = ArchiveFolder(RealDisk(), to)
-    given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
-    given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
-    stored = Stored.plan(spark, store, topics=topic, internal=internal, **given)
+    given = {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
+    given |= {"mode": "DROPMALFORMED"} if messages.skip_damaged else {}
+    stored = Stored.plan(spark, store, topics=messages.topic, internal=messages.internal, **given)
     with folder.locked():
         known = folder.manifests()
         removed = folder.remove_left_behind(known)
-        _require_alike(known, topic, internal, to)
+        _require_alike(known, messages, to)
         if known:
-            stored = _after(stored, known[-1].end, store, skip_missing)
+            stored = _after(stored, known[-1].end, store, messages.skip_missing)
         files: list[ArchivedFile] = []
         done = 0
-        for part_of_log in _rounds(stored, round_bytes):
+        for part_of_log in _rounds(stored, run.round_bytes):
             tell = partial(_tell, progress, done, len(stored.parts))
             written = _written(spark, part_of_log, to, tell)
             start, end = part_of_log.bounds()
@@ -109,8 +128,8 @@ def archive(
                     version=VERSION,
                     start=start,
                     end=end,
-                    topics=sorted(topic),
-                    internal=internal,
+                    topics=sorted(messages.topic),
+                    internal=messages.internal,
                     files=written,
                 )
             )
@@ -129,10 +148,9 @@ def archive(
     )
 
 
-def _require_alike(
-    known: Sequence[Manifest], topics: Sequence[str], internal: bool, to: str
-) -> None:
-    if known and (known[-1].topics, known[-1].internal) != (sorted(topics), internal):
+def _require_alike(known: Sequence[Manifest], messages: ArchivedMessages, to: str) -> None:
+    wanted = sorted(messages.topic), messages.internal
+    if known and (known[-1].topics, known[-1].internal) != wanted:
         last = known[-1]
         of = f"the topics {', '.join(last.topics)}" if last.topics else "all topics"
         more = ", internal ones too" if last.internal else ""

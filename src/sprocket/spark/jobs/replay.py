@@ -4,6 +4,7 @@ Messages of one queue are sent by one task, in their order, to one queue. Each k
 so what is sent twice, as by a task that Spark tried again, can be told by it.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -41,30 +42,48 @@ class ReplayReport(JobReport, frozen=True, kw_only=True):
     topics: list[dict[str, Any]]
 
 
-def replay(
-    spark: Any,
-    *,
-    source: Annotated[str, JobOption("A store's folder, or an archive.", "FOLDER", True)],
-    cluster: JobCluster = NO_CLUSTER,
-    topic: Annotated[list[str], JobOption("Only of this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedMessages:
+    """Which messages are sent again."""
+
+    topic: Annotated[list[str], JobOption("Only of this topic; may be repeated.", also="-t")] = ()  # type: ignore[assignment]
     dead_letters: Annotated[
         str,
         JobOption("The dead letters of this group, each to the topic it was sent to.", "GROUP"),
-    ] = "",
-    where: Annotated[str, JobOption("Only messages for which this holds, in SQL.", "SQL")] = "",
+    ] = ""
+    where: Annotated[str, JobOption("Only messages for which this holds, in SQL.", "SQL")] = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySending:
+    """What becomes of them, and how they are sent."""
+
     change: Annotated[
         list[str],
         JobOption("Change a column, such as `body=upper(body)`; may be repeated.", "COLUMN=SQL"),
-    ] = (),  # type: ignore[assignment]
-    to: Annotated[str, JobOption("Send to this topic, not to the messages' own.", "TOPIC")] = "",
-    rate: Annotated[int, JobOption("Messages a second at most; 0 for no limit.")] = 0,
+    ] = ()  # type: ignore[assignment]
+    to: Annotated[str, JobOption("Send to this topic, not to the messages' own.", "TOPIC")] = ""
+    rate: Annotated[int, JobOption("Messages a second at most; 0 for no limit.")] = 0
     option: Annotated[
         list[str],
         JobOption(
             "An option of the sink, such as `maxMessageBytes=1m`; may be repeated.", "NAME=VALUE"
         ),
-    ] = (),  # type: ignore[assignment]
-    dry_run: Annotated[bool, JobOption("Count what would be sent, and send nothing.")] = False,
+    ] = ()  # type: ignore[assignment]
+    dry_run: Annotated[bool, JobOption("Count what would be sent, and send nothing.")] = False
+
+
+ALL_MESSAGES = ReplayedMessages()
+AS_THEY_ARE = ReplaySending()
+
+
+def replay(
+    spark: Any,
+    *,
+    source: Annotated[str, JobOption("A store's folder, or an archive.", "FOLDER", True)],
+    cluster: JobCluster = NO_CLUSTER,
+    messages: ReplayedMessages = ALL_MESSAGES,
+    sending: ReplaySending = AS_THEY_ARE,
     progress: Step = unwatched,
 ) -> ReplayReport:
     """Send messages of a store or an archive to topics again.
@@ -77,25 +96,15 @@ def replay(
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
-    if not cluster.name_server and not dry_run:
+    if not cluster.name_server and not sending.dry_run:
         raise SettingsError("name the cluster by --name-server, or ask for a --dry-run")
-    if dead_letters and topic:
+    if messages.dead_letters and messages.topic:
         raise SettingsError("--dead-letters names a topic already; leave --topic away")
-    wanted = [DEAD_LETTER_PREFIX + dead_letters] if dead_letters else list(topic)
     with in_one_line():
-        rows = _read(spark, source, wanted)
-        if where:
-            rows = rows.where(where)
-        rows = _by_queue(rows)
-        if dead_letters and not to:
-            rows = rows.withColumn("topic", _origin())
-        for column, text in _changes(change):
-            rows = rows.withColumn(column, F.expr(text))
-        if to:
-            rows = rows.withColumn("topic", F.lit(to))
+        rows = _changed(_by_queue(_chosen(spark, source, messages)), messages, sending)
         sent = rows.select(*SENT, "shardingKey")
     size = F.coalesce(F.octet_length("body"), F.lit(0))
-    if dry_run:
+    if sending.dry_run:
         counts = sent.groupBy("topic").agg(
             F.count("*").alias("messages"), F.sum(size).alias("bytes")
         )
@@ -109,10 +118,10 @@ def replay(
     seen = Observation()
     sent = sent.observe(seen, F.count("*").alias("messages"), F.sum(size).alias("bytes"))
     writer = sent.write.format("rocketmq").mode("append").options(**cluster.options)
-    for name, value in _pairs(option, "option"):
+    for name, value in _pairs(sending.option, "option"):
         writer = writer.option(name, value)
-    if rate:
-        writer = writer.option("maxMessagesPerSecond", str(rate))
+    if sending.rate:
+        writer = writer.option("maxMessagesPerSecond", str(sending.rate))
     activate(spark)
     with in_one_line(), watched(spark, progress, "sending"):
         writer.save()
@@ -122,6 +131,14 @@ def replay(
     )
 
 
+def _chosen(spark: Any, source: str, messages: ReplayedMessages) -> Any:
+    """Return the rows of the messages that are sent, as they were stored."""
+    dead = messages.dead_letters
+    topics = [DEAD_LETTER_PREFIX + dead] if dead else list(messages.topic)
+    rows = _read(spark, source, topics)
+    return rows.where(messages.where) if messages.where else rows
+
+
 def _read(spark: Any, source: str, topics: Sequence[str]) -> Any:
     if is_archive(RealDisk(), source):
         return read_archive(spark, source, topics)
@@ -129,6 +146,17 @@ def _read(spark: Any, source: str, topics: Sequence[str]) -> Any:
     if topics:
         reader = reader.option("subscribe", ",".join(topics))
     return reader.load(source)
+
+
+def _changed(rows: Any, messages: ReplayedMessages, sending: ReplaySending) -> Any:
+    """Return the rows as they are sent."""
+    from pyspark.sql import functions as F
+
+    if messages.dead_letters and not sending.to:
+        rows = rows.withColumn("topic", _origin())
+    for column, text in _changes(sending.change):
+        rows = rows.withColumn(column, F.expr(text))
+    return rows.withColumn("topic", F.lit(sending.to)) if sending.to else rows
 
 
 def _by_queue(rows: Any) -> Any:

@@ -16,10 +16,10 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DataLost, SettingsError
 from sprocket.spark import QueryFailed
 from sprocket.spark.archive import ArchiveFolder, archive_files, read_archive
-from sprocket.spark.jobs import archive
+from sprocket.spark.jobs import ArchivedMessages, ArchiveRun, archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-CUT: dict[str, Any] = {"partition_bytes": 200_000, "round_bytes": 400_000}
+CUT = ArchiveRun(partition_bytes=200_000, round_bytes=400_000)
 """Some tasks and some rounds, of a store of 900 kB."""
 
 
@@ -32,12 +32,12 @@ def rows_of(frame: Any) -> list[dict[str, Any]]:
 def test_an_archive_equals_its_store(spark: Any, tmp_path: Path) -> None:
     """Every column of every row; and a second run finds nothing new."""
     store, to = unpack("02-kill9-load", tmp_path), str(tmp_path / "archive")
-    report = archive(spark, store=store, to=to, **CUT)
+    report = archive(spark, store=store, to=to, run=CUT)
     assert report.messages == len(expected("02-kill9-load"))
     assert len(ArchiveFolder(RealDisk(), to).manifests()) == 2
     wanted = rows_of(spark.read.format("rocketmq").load(store))
     assert rows_of(read_archive(spark, to)) == wanted
-    again = archive(spark, store=store, to=to, **CUT)
+    again = archive(spark, store=store, to=to, run=CUT)
     assert (again.start, again.end, again.files) == (report.end, report.end, 0)
     one = rows_of(read_archive(spark, to, ["Load1"]))
     assert one == [row for row in wanted if row["topic"] == "Load1"]
@@ -46,7 +46,7 @@ def test_an_archive_equals_its_store(spark: Any, tmp_path: Path) -> None:
 def test_other_engines_read_it(spark: Any, tmp_path: Path) -> None:
     """Arrow's datasets and DuckDB see the bodies and properties that RocketMQ's decoder saw."""
     store, to = unpack("05-long-topic", tmp_path), str(tmp_path / "archive")
-    archive(spark, store=store, to=to, internal=True)
+    archive(spark, store=store, to=to, messages=ArchivedMessages(internal=True))
     files = archive_files(to)
     wanted = {
         line["phys"]: (line["topic"], line["body_crc"], line["properties"])
@@ -87,7 +87,7 @@ def test_a_log_that_does_not_fit_is_refused(spark: Any, tmp_path: Path) -> None:
     end = write_log(tmp_path / "store", [8, 8])
     archive(spark, store=store, to=to)
     with pytest.raises(SettingsError, match="is an archive of all topics"):
-        archive(spark, store=store, to=to, topic=["orders"])
+        archive(spark, store=store, to=to, messages=ArchivedMessages(topic=["orders"]))
     write_log(tmp_path / "store", [8, 3])
     with pytest.raises(DataLost, match=f"goes up to {end}, but the log of .* ends at 1560"):
         archive(spark, store=store, to=to)
@@ -96,7 +96,8 @@ def test_a_log_that_does_not_fit_is_refused(spark: Any, tmp_path: Path) -> None:
         (tmp_path / "store" / "commitlog" / f"{base:020d}").unlink()
     with pytest.raises(DataLost, match="begins at 2400: what lay between was cleaned away"):
         archive(spark, store=store, to=to)
-    assert archive(spark, store=store, to=to, skip_missing=True).messages == 10
+    messages = ArchivedMessages(skip_missing=True)
+    assert archive(spark, store=store, to=to, messages=messages).messages == 10
 
 
 def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:
@@ -110,14 +111,15 @@ def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(QueryFailed, match="at physical offset 120"):
         archive(spark, store=store, to=to)
     assert ArchiveFolder(RealDisk(), to).manifests() == []
-    assert archive(spark, store=store, to=to, skip_damaged=True).messages == 10
+    messages = ArchivedMessages(skip_damaged=True)
+    assert archive(spark, store=store, to=to, messages=messages).messages == 10
 
 
 KILLED = """
 import os, signal
 from sprocket.spark import session
 from sprocket.spark.archive import ArchiveFolder
-from sprocket.spark.jobs import archive
+from sprocket.spark.jobs import ArchiveRun, archive
 
 publish = ArchiveFolder.publish
 def fatal(self, manifest):
@@ -127,7 +129,8 @@ def fatal(self, manifest):
 
 ArchiveFolder.publish = fatal
 spark = session(cores=1, folder={folder!r}, jvm="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-archive(spark, store={store!r}, to={to!r}, partition_bytes=20_000, round_bytes=20_000)
+run = ArchiveRun(partition_bytes=20_000, round_bytes=20_000)
+archive(spark, store={store!r}, to={to!r}, run=run)
 """
 
 
@@ -139,7 +142,7 @@ def test_a_killed_run_leaves_no_repeats(spark: Any, tmp_path: Path) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     before = ArchiveFolder(RealDisk(), to).manifests()
     assert len(before) == 2
-    report = archive(spark, store=store, to=to, **CUT)
+    report = archive(spark, store=store, to=to, run=CUT)
     assert (report.start, report.removed_files) == (before[-1].end, 1)
     wanted = rows_of(spark.read.format("rocketmq").load(store))
     assert rows_of(read_archive(spark, to)) == wanted

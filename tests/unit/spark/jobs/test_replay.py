@@ -1,5 +1,6 @@
 """The job `replay`: what is chosen arrives, changed as asked, each queue in its order."""
 
+import dataclasses
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,7 +15,13 @@ from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Admin, DeadLetter, Producer, PushConsumer
 from sprocket.spark import QueryFailed
-from sprocket.spark.jobs import JobCluster, archive, replay
+from sprocket.spark.jobs import (
+    JobCluster,
+    ReplayedMessages,
+    ReplaySending,
+    archive,
+    replay,
+)
 from sprocket.testing.local_broker import LocalBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -43,14 +50,14 @@ def test_order_keys_and_counts_are_kept(spark: Any, tmp_path: Path, broker: Loca
         to = f"again{number}"
         with Admin(broker.nameserver) as admin:
             admin.topic.create(to, queues=3)
-        chosen: dict[str, Any] = {"topic": ["Load0", "Load1"], "to": to}
         with ThreadPoolExecutor(1) as other:  # where no session is active: Spark looks for one
             report = other.submit(
                 replay,
                 spark,
                 source=source,
                 cluster=JobCluster(name_server=broker.nameserver),
-                **chosen,
+                messages=ReplayedMessages(topic=["Load0", "Load1"]),
+                sending=ReplaySending(to=to),
             ).result()
         assert (report.messages, report.is_sent) == (len(lines), True)
         rows = stored(spark, broker, to)
@@ -72,19 +79,19 @@ def test_sql_chooses_and_changes(spark: Any, tmp_path: Path, broker: LocalBroker
         for one in expected("02-kill9-load")
         if one["topic"] == "Load2" and one["properties"].get("TAGS") == "TagA"
     ]
-    options: dict[str, Any] = {
-        "source": store,
-        "topic": ["Load2"],
-        "where": "tags = 'TagA'",
-        "change": ["body=cast(length(body) as string)", "topic=concat(topic, '-sizes')"],
-    }
-    report = replay(spark, dry_run=True, **options)
+    messages = ReplayedMessages(topic=["Load2"], where="tags = 'TagA'")
+    sending = ReplaySending(
+        change=["body=cast(length(body) as string)", "topic=concat(topic, '-sizes')"], rate=5_000
+    )
+    dry = dataclasses.replace(sending, dry_run=True)
+    report = replay(spark, source=store, messages=messages, sending=dry)
     assert not report.is_sent
     (row,) = report.topics
     assert (row["topic"], row["messages"]) == ("Load2-sizes", len(chosen))
     with Admin(broker.nameserver) as admin:
         admin.topic.create("Load2-sizes")
-    sent = replay(spark, cluster=JobCluster(name_server=broker.nameserver), rate=5_000, **options)
+    cluster = JobCluster(name_server=broker.nameserver)
+    sent = replay(spark, source=store, cluster=cluster, messages=messages, sending=sending)
     assert (sent.messages, sent.bytes) == (report.messages, report.bytes)
     sizes = {row["msgId"]: int(row["body"]) for row in stored(spark, broker, "Load2-sizes")}
     assert sizes == {one["unique_key"]: one["body_len"] for one in chosen}
@@ -103,33 +110,39 @@ def test_dead_letters_go_back_to_their_topics(spark: Any, broker: LocalBroker) -
     with PushConsumer(broker.nameserver, group="kitchen", listener=fail, start="first") as consumer:
         consumer.subscribe("orders")
         assert met.wait(30)
-    dry = replay(spark, source=broker.folder, dead_letters="kitchen", dry_run=True)
+    messages = ReplayedMessages(dead_letters="kitchen")
+    sending = ReplaySending(dry_run=True)
+    dry = replay(spark, source=broker.folder, messages=messages, sending=sending)
     assert [row["topic"] for row in dry.topics] == ["orders"]
     replay(
         spark,
         source=broker.folder,
         cluster=JobCluster(name_server=broker.nameserver),
-        dead_letters="kitchen",
+        messages=messages,
     )
     rows = stored(spark, broker, "orders")
     assert [(row["body"], row["keys"]) for row in rows] == [(b"stone", "k1")] * 2
     assert len({row["msgId"] for row in rows}) == 1
 
 
+DRY: dict[str, Any] = {"dry_run": True}
+
+
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("messages", "sending", "said"),
     [
-        ({}, "name the cluster by --name-server"),
-        ({"dry_run": True, "dead_letters": "g", "topic": ["t"]}, "leave --topic away"),
-        ({"dry_run": True, "change": ["bdy=1"]}, "'bdy' cannot be changed; did you mean body"),
-        ({"dry_run": True, "change": ["body"]}, "'body' is no change: expected NAME=VALUE"),
-        ({"dry_run": True, "topic": ["Load9"]}, "there is no topic 'Load9'"),
+        ({}, {}, "name the cluster by --name-server"),
+        ({"dead_letters": "g", "topic": ["t"]}, DRY, "leave --topic away"),
+        ({}, DRY | {"change": ["bdy=1"]}, "'bdy' cannot be changed; did you mean body"),
+        ({}, DRY | {"change": ["body"]}, "'body' is no change: expected NAME=VALUE"),
+        ({"topic": ["Load9"]}, DRY, "there is no topic 'Load9'"),
     ],
 )
 def test_what_is_wrong_is_told(
-    spark: Any, tmp_path: Path, options: dict[str, Any], said: str
+    spark: Any, tmp_path: Path, messages: dict[str, Any], sending: dict[str, Any], said: str
 ) -> None:
     """Before anything is sent."""
     store = unpack("02-kill9-load", tmp_path)
+    chosen, sent = ReplayedMessages(**messages), ReplaySending(**sending)
     with pytest.raises((SettingsError, QueryFailed), match=said):
-        replay(spark, source=store, **options)
+        replay(spark, source=store, messages=chosen, sending=sent)
