@@ -47,6 +47,13 @@ class Sources:
     archive: Annotated[
         list[str], typer.Option(metavar="FOLDER", help="An archive; may be repeated.")
     ] = ()  # type: ignore[assignment]
+    fs: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A setting of the file system of `s3://` and the like; may be repeated.",
+        ),
+    ] = ()  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +125,14 @@ def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
         StoreError, ClientError: One cannot be looked at.
     """
     each: list[View] = []
+    if sources.fs:
+        from sprocket.spark.jobs import JobFiles
+
+        JobFiles(fs=sources.fs).require_use(*sources.store, *sources.archive)
     for folder in sources.store:
-        each += _of_store(folder)
+        each += _of_store(folder, sources.fs)
     for folder in sources.archive:
-        each += _of_archive(folder)
+        each += _of_archive(folder, sources.fs)
     if cluster.nameserver:
         each += _of_cluster(cluster)
     if not (sources.store or sources.archive or cluster.nameserver):
@@ -139,27 +150,32 @@ def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
     return views
 
 
-def _of_store(folder: str) -> Iterator[View]:
-    from sprocket.base.disk import RealDisk
+def _of_store(folder: str, settings: list[str]) -> Iterator[View]:
+    from sprocket.spark.files import local_path, open_files
+    from sprocket.spark.jobs import JobFiles
     from sprocket.spark.rocketmq import topics_of
 
-    def frame(topic: str, spark: Any) -> Any:
-        return spark.read.format("rocketmq").option("subscribe", topic).load(folder)
+    lies = JobFiles(fs=settings)
 
-    for topic in sorted(topics_of(RealDisk(), folder)):
+    def frame(topic: str, spark: Any) -> Any:
+        source = spark.read.format("rocketmq").options(**lies.options(folder))
+        return source.option("subscribe", topic).load(folder)
+
+    files = open_files(folder, lies.settings(folder))
+    for topic in sorted(topics_of(files, local_path(folder) or folder.rstrip("/"))):
         yield View(topic, "store", topic, partial(frame, topic))
 
 
-def _of_archive(folder: str) -> Iterator[View]:
-    from sprocket.base.disk import RealDisk
-    from sprocket.spark.archive import ArchiveFolder, read_archive
+def _of_archive(folder: str, settings: list[str]) -> Iterator[View]:
+    from sprocket.spark.archive import read_archive, topics_archived
+    from sprocket.spark.jobs import JobFiles
+
+    given = JobFiles(fs=settings).settings(folder)
 
     def frame(topic: str, spark: Any) -> Any:
-        return read_archive(spark, folder, [topic])
+        return read_archive(spark, folder, [topic], given)
 
-    manifests = ArchiveFolder(RealDisk(), folder).manifests()
-    topics = {topic for one in manifests for file in one.files for topic in file.topics}
-    for topic in sorted(topics):
+    for topic in topics_archived(folder, given):
         yield View(topic, "archive", topic, partial(frame, topic))
 
 

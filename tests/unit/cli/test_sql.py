@@ -18,6 +18,7 @@ from sprocket.cli import sql
 from sprocket.cli.main import app
 from sprocket.cli.sql import AskedCluster, Sources
 from sprocket.spark.archive import ArchivedFile, ArchiveFolder, Manifest
+from sprocket.spark.files import LocalFiles
 from sprocket.testing.local_broker import LocalBroker
 
 
@@ -58,7 +59,7 @@ def test_values_are_what_json_has(value: Any, wanted: Any) -> None:
 
 def archive_of(folder: Path, *topics: str) -> str:
     """An archive whose manifest names some topics."""
-    made = ArchiveFolder(RealDisk(), str(folder))
+    made = ArchiveFolder(LocalFiles(RealDisk()), str(folder))
     file = ArchivedFile(
         path="data/topics/x",
         bytes=1,

@@ -98,6 +98,21 @@ def test_the_example_of_a_job(
     assert capsys.readouterr().out.split()[0] == str(len(users))
 
 
+def test_the_example_of_a_job_elsewhere(spark: Any, tmp_path: Path, object_store: Any) -> None:
+    """It archives one topic, by the options that reach the server."""
+    store = numbered(tmp_path, [("orders", 0, 3), ("refunds", 0, 4)])
+    to = object_store.put(str(tmp_path / "nothing"), "guide-archive")
+    settings = object_store.settings
+    text = example("import ArchivedMessages").replace("s3://archives/broker-a", to)
+    given = f'"endpoint_override={settings["endpoint_override"]}"'
+    for name in ("access_key", "secret_key"):
+        given += f', "{name}={settings[name]}"'
+    text = text.replace('"endpoint_override=http://127.0.0.1:9000"', given)
+    names: dict[str, Any] = {"spark": spark, "store": store}
+    exec(text, names)  # noqa: S102
+    assert names["report"].messages == 3
+
+
 def test_the_streams_go_on_after_a_restart(spark: Any, tmp_path: Path, broker: Broker) -> None:
     """The guide's streams, run twice, archive every message once; one starts with what is new."""
     folders = {name: str(tmp_path / name) for name in ("out", "archived", "latest")}

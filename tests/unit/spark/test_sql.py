@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from sprocket.cli.main import app
 from sprocket.cli.pipe import SparkOptions
-from sprocket.spark.jobs import archive
+from sprocket.spark.jobs import JobFiles, archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -89,3 +89,20 @@ def test_statements_come_from_stdin(store: str) -> None:
     assert ended.exit_code == 1
     assert "`nix` cannot be resolved" in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_stores_and_archives_on_s3(
+    store: str, spark: Any, tmp_path: Path, object_store: Any
+) -> None:
+    """As those on the local disk; settings without a folder there are an error."""
+    address = object_store.put(store, "asked")
+    words = [f"--fs={name}={value}" for name, value in object_store.settings.items()]
+    files = JobFiles(fs=[word.removeprefix("--fs=") for word in words])
+    archive(spark, store=address, to=f"{address}-archive", files=files)
+    places = ["--store", address, "--archive", f"{address}-archive", *words]
+    asked = "select (select count(*) from Load1_store) a, (select count(*) from Load1_archive) b"
+    ended = ask(asked, *places, "--json")
+    assert json.loads(ended.stdout) == {"a": count("Load1"), "b": count("Load1")}
+    ended = ask("select 1", "--store", store, *words)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert "--fs is for folders on s3:// and the like" in ended.stderr

@@ -11,17 +11,23 @@ Invariants
 2. A message is in the files of the manifest that covers its physical offset, once, and in no other.
 """
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from sprocket.base.disk import Disk, RealDisk, read_file, replace_file
 from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError
 from sprocket.base.nearest import hint
+from sprocket.spark.files import (
+    Files,
+    HeldLock,
+    WritableFiles,
+    local_path,
+    open_writable,
+    read_whole,
+)
 
 VERSION = 1
 DATA = "data"
@@ -76,34 +82,34 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArchiveFolder:
-    """The archive in the folder `path`."""
+    """The archive in the folder `path` of some file system."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, files: WritableFiles, path: str) -> None:
         self.path = path.rstrip("/") or "/"
-        self._disk = disk
+        self._files = files
         self._manifests = f"{self.path}/{MANIFESTS}"
         self._data = f"{self.path}/{DATA}"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, take_over: bool = False) -> Iterator[HeldLock]:
         """Keep others from writing to it; makes the folder where there is none.
+
+        Args:
+            take_over: Whoever has it locked is known to be dead.
 
         Raises:
             StoreLocked: Another run writes to it.
             ForeignStore: The folder holds something else.
         """
-        disk = self._disk
-        if disk.exists(self.path) and not disk.is_folder(self._manifests):
-            left = set(disk.list(self.path)) - {DATA, "lock"}
-            if left or not disk.is_folder(self.path):
+        files = self._files
+        if files.exists(self.path) and not files.is_folder(self._manifests):
+            left = set(files.list(self.path)) - {DATA, "lock"}
+            if left or not files.is_folder(self.path):
                 raise ForeignStore(f"{self.path}: expected an archive, or a new or an empty folder")
         for folder in (self.path, self._data, self._manifests):
-            disk.make_folder(folder)
-        lock = disk.lock(f"{self.path}/lock")
-        try:
-            yield
-        finally:
-            lock.release()
+            files.make_folder(folder)
+        with files.locked(f"{self.path}/lock", take_over=take_over) as lock:
+            yield lock
 
     def manifests(self) -> list[Manifest]:
         """Return all manifests, in the order of the log.
@@ -112,14 +118,14 @@ class ArchiveFolder:
             ForeignStore: There is no archive, or one of another version.
             CorruptRecord: A manifest cannot be read, or they are no chain.
         """
-        if not self._disk.is_folder(self._manifests):
+        if not self._files.is_folder(self._manifests):
             raise ForeignStore(f"{self.path} is no archive: it has no folder {MANIFESTS}")
         found: list[Manifest] = []
-        for name in self._disk.list(self._manifests):
+        for name in self._files.list(self._manifests):
             if not _MANIFEST.fullmatch(name):
                 continue
             path = f"{self._manifests}/{name}"
-            manifest = decode(read_file(self._disk, path), path)
+            manifest = decode(read_whole(self._files, path), path)
             if found and manifest.start < found[-1].end:
                 raise CorruptRecord(
                     f"{path} begins at {manifest.start}, before the one before it ends, at"
@@ -135,9 +141,9 @@ class ArchiveFolder:
             CorruptRecord: One of that name is there.
         """
         path = f"{self._manifests}/{manifest.start:020d}.json"
-        if self._disk.exists(path):
+        if self._files.exists(path):
             raise CorruptRecord(f"{path} is there already")
-        replace_file(self._disk, path, encode(manifest))
+        self._files.put(path, encode(manifest))
 
     def remove_left_behind(self, manifests: Sequence[Manifest]) -> int:
         """Remove data files that no manifest names; return how many there were.
@@ -146,11 +152,11 @@ class ArchiveFolder:
         """
         known = {file.path for manifest in manifests for file in manifest.files}
         removed = 0
-        for folder in self._disk.folders(self._data):
-            for name in self._disk.list(f"{self._data}/{folder}"):
+        for folder in self._files.folders(self._data):
+            for name in self._files.list(f"{self._data}/{folder}"):
                 path = f"{DATA}/{folder}/{name}"
                 if _DATA_FILE.fullmatch(name) and path not in known:
-                    self._disk.remove(f"{self.path}/{path}")
+                    self._files.remove(f"{self.path}/{path}")
                     removed += 1
         return removed
 
@@ -176,45 +182,45 @@ def decode(data: bytes, where: str) -> Manifest:
     raise ForeignStore(f"{where} is of version {version!r}, expected {VERSION}")
 
 
-def is_archive(disk: Disk, folder: str) -> bool:
+def is_archive(files: Files, folder: str) -> bool:
     """Tell whether a folder is an archive."""
-    return disk.is_folder(f"{folder}/{MANIFESTS}")
+    return files.is_folder(f"{folder.rstrip('/')}/{MANIFESTS}")
 
 
-def archive_files(folder: str, topics: Sequence[str] = ()) -> list[str]:
+def topics_archived(folder: str, settings: Mapping[str, str] | None = None) -> list[str]:
+    """Return the names of the topics that an archive has messages of; see `archive_files`."""
+    return sorted({topic for file in _files_of(_opened(folder, settings)) for topic in file.topics})
+
+
+def archive_files(
+    folder: str, topics: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> list[str]:
     """Return the paths of the data files of an archive that count, for any reader of Parquet.
 
     Args:
         folder: The archive.
         topics: Only files with messages of these; none for all. A file may hold other topics, too.
+        settings: Of the file system that it lies on, by the names that this gives them.
 
     Raises:
         SettingsError: A topic is not in the archive; the text names the nearest.
         ForeignStore, CorruptRecord: As `ArchiveFolder.manifests`.
     """
-    archive = ArchiveFolder(RealDisk(), folder)
-    files = [file for manifest in archive.manifests() for file in manifest.files]
+    archive = _opened(folder, settings)
+    files = _files_of(archive)
     known = {topic for file in files for topic in file.topics}
     for topic in topics:
         if topic not in known:
             meant = hint(topic, known)
             raise SettingsError(f"there is no topic {topic!r} in the archive {folder}{meant}")
     wanted = set(topics) or known
-    return [os.path.join(archive.path, file.path) for file in files if wanted & file.topics.keys()]
+    return [f"{archive.path}/{file.path}" for file in files if wanted & file.topics.keys()]
 
 
-def read_archive(spark: Any, folder: str, topics: Sequence[str] = ()) -> Any:
-    """Return an archive as a DataFrame with the columns of the store that it was made of.
+def _opened(folder: str, settings: Mapping[str, str] | None) -> ArchiveFolder:
+    return ArchiveFolder(open_writable(folder, settings), local_path(folder) or folder)
 
-    The parameters and errors are those of `archive_files`.
-    """
-    from pyspark.sql import functions as F
 
-    from sprocket.spark.rocketmq import columns_of_view
-
-    paths = archive_files(folder, topics)
-    schema = columns_of_view("full")
-    if not paths:
-        return spark.createDataFrame([], schema)
-    rows = spark.read.schema(schema).parquet(*paths)
-    return rows.where(F.col("topic").isin(*topics)) if topics else rows
+def _files_of(archive: ArchiveFolder) -> list[ArchivedFile]:
+    """Return the data files that count."""
+    return [file for manifest in archive.manifests() for file in manifest.files]

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sprocket.base.disk import Disk, File
 from sprocket.base.units import MIB
 from sprocket.spark.archive.archive_folder import DATA, SUFFIX, ArchivedFile
+from sprocket.spark.files import WritableFile, WritableFiles
 
 ROW_GROUP_BYTES = 32 * MIB
 """Unpacked; larger ones are packed no better, and take more memory."""
@@ -47,16 +47,20 @@ class TopicFiles:
     """Writes rows to files of their topics.
 
     Args:
-        disk: Where.
+        files: The file system.
         folder: The archive's.
         name: Of each file; its folder says the topic.
         row_group_bytes: How much makes a row group.
     """
 
     def __init__(
-        self, disk: Disk, folder: str, name: FileName, row_group_bytes: int = ROW_GROUP_BYTES
+        self,
+        files: WritableFiles,
+        folder: str,
+        name: FileName,
+        row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
-        self._disk = disk
+        self._system = files
         self._folder = folder
         self._name = name
         self._row_group_bytes = row_group_bytes
@@ -79,7 +83,7 @@ class TopicFiles:
     def close(self) -> list[ArchivedFile]:
         """Write what waits; return the files, which are on the disk then."""
         self._write_rest()
-        return [file.close(self._disk, self._folder) for _, file in sorted(self._files.items())]
+        return [file.close() for _, file in sorted(self._files.items())]
 
     def abandon(self) -> None:
         """Give up: close the files as they are. No manifest will name them."""
@@ -102,9 +106,9 @@ class TopicFiles:
         """Return the file of a topic, or of several for an empty name."""
         if topic not in self._files:
             inside = f"{DATA}/{_folder_name(topic)}"
-            self._disk.make_folder(f"{self._folder}/{inside}")
+            self._system.make_folder(f"{self._folder}/{inside}")
             path = f"{inside}/{self._name}"
-            opened = self._disk.open(f"{self._folder}/{path}", write=True, create=True)
+            opened = self._system.create(f"{self._folder}/{path}")
             self._files[topic] = _ParquetFile(path, opened)
         return self._files[topic]
 
@@ -132,7 +136,7 @@ def _by_topic(batch: Any) -> Iterator[tuple[str, Any]]:
 class _ParquetFile:
     """A file that is being written, and what its manifest will say of it."""
 
-    def __init__(self, path: str, file: File) -> None:
+    def __init__(self, path: str, file: WritableFile) -> None:
         self._path = path
         self._sink = _Sink(file)
         self._file = file
@@ -166,13 +170,10 @@ class _ParquetFile:
             found = pc.min_max(table[name].cast(pa.int64())).as_py()
             ends += [end for end in found.values() if end is not None]
 
-    def close(self, disk: Disk, folder: str) -> ArchivedFile:
+    def close(self) -> ArchivedFile:
         """Write the footer, and see to it that all is on the disk."""
         self._writer.close()
-        self._file.sync()
-        size = self._file.size()
-        self._file.close()
-        disk.sync_folder(f"{folder}/{self._path}".rpartition("/")[0])
+        size = self._file.close()
         return ArchivedFile(
             path=self._path,
             bytes=size,
@@ -186,13 +187,13 @@ class _ParquetFile:
 
     def abandon(self) -> None:
         """Close it as it is."""
-        self._file.close()
+        self._file.abandon()
 
 
 class _Sink(io.RawIOBase):
-    """A file of `base.disk` as Arrow writes to one."""
+    """A new file as Arrow writes to one."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: WritableFile) -> None:
         self._file = file
         self._position = 0
 
@@ -202,7 +203,7 @@ class _Sink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Write bytes behind those that were written before."""
-        size = self._file.write([memoryview(data)], self._position)
+        size = self._file.write(memoryview(data))
         self._position += size
         return size
 

@@ -1,19 +1,35 @@
-"""A store's folder on any file system, read only: a local disk, S3, HDFS, whatever fsspec opens.
+"""Folders on any file system: a local disk, S3, HDFS, whatever fsspec opens.
 
-`open_files` returns what reads the file system that a folder lies on. Who reads a folder takes
-`Files`, the small part of `base.disk.Disk` that reading needs, and is given the local disk or
-another file system alike.
+`open_files` returns what reads the file system that a folder lies on, `open_writable` what writes
+it, too. Who reads a folder takes `Files`, the small part of `base.disk.Disk` that reading needs,
+and who writes whole files takes `WritableFiles`; they are given the local disk or another file
+system alike.
 """
 
-from sprocket.spark.files.files import Files, ReadableFile, read_whole
-from sprocket.spark.files.location import local_path, open_files
+from sprocket.spark.files.files import (
+    Files,
+    HeldLock,
+    ReadableFile,
+    WritableFile,
+    WritableFiles,
+    read_whole,
+)
+from sprocket.spark.files.local_files import LocalFiles
+from sprocket.spark.files.location import PREFIX, local_path, open_files, open_remote, open_writable
 from sprocket.spark.files.remote_files import RemoteFiles
 
 __all__ = [
+    "PREFIX",
     "Files",
+    "HeldLock",
+    "LocalFiles",
     "ReadableFile",
     "RemoteFiles",
+    "WritableFile",
+    "WritableFiles",
     "local_path",
     "open_files",
+    "open_remote",
+    "open_writable",
     "read_whole",
 ]

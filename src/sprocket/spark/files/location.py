@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import SettingsError
-from sprocket.spark.files.files import Files
+from sprocket.spark.files.files import Files, WritableFiles
+from sprocket.spark.files.local_files import LocalFiles
 from sprocket.spark.files.remote_files import RemoteFiles, first_line
 
 PREFIX = "fs."
@@ -64,10 +65,28 @@ def open_files(folder: str, settings: Mapping[str, str] | None = None) -> Files:
     """
     settings = settings or {}
     if local_path(folder) is not None:
-        if settings:
-            name = PREFIX + next(iter(settings))
-            raise SettingsError(f"{folder} is on the local disk, which has no setting {name!r}")
+        _refuse_settings(folder, settings)
         return RealDisk()
+    return open_remote(folder, settings)
+
+
+def open_writable(folder: str, settings: Mapping[str, str] | None = None) -> WritableFiles:
+    """Return what reads and writes the file system that a folder lies on; as `open_files`."""
+    settings = settings or {}
+    if local_path(folder) is not None:
+        _refuse_settings(folder, settings)
+        return LocalFiles(RealDisk())
+    return open_remote(folder, settings)
+
+
+def _refuse_settings(folder: str, settings: Mapping[str, str]) -> None:
+    if settings:
+        name = PREFIX + next(iter(settings))
+        raise SettingsError(f"{folder} is on the local disk, which has no setting {name!r}")
+
+
+def open_remote(folder: str, settings: Mapping[str, str]) -> RemoteFiles:
+    """Do as `open_files` for a folder that is named by a scheme."""
     scheme, _, rest = folder.partition("://")
     authority, _, path = rest.partition("/")
     if ":" in authority.rpartition("@")[0]:

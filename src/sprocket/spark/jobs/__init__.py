@@ -9,6 +9,7 @@ from sprocket.spark.jobs.archive import ArchivedMessages, ArchiveRun, archive
 from sprocket.spark.jobs.cluster import JobCluster
 from sprocket.spark.jobs.command import command
 from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
+from sprocket.spark.jobs.job_files import JobFiles
 from sprocket.spark.jobs.lag import lag
 from sprocket.spark.jobs.replay import ReplayedMessages, ReplaySending, replay
 from sprocket.spark.jobs.stats import stats
@@ -18,6 +19,7 @@ __all__ = [
     "ArchiveRun",
     "ArchivedMessages",
     "JobCluster",
+    "JobFiles",
     "JobOption",
     "JobReport",
     "ReplaySending",

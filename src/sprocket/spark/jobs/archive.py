@@ -15,7 +15,6 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 
-from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DataLost, SettingsError, StoreError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import GIB
@@ -27,7 +26,9 @@ from sprocket.spark.archive import (
     Manifest,
     TopicFiles,
 )
+from sprocket.spark.files import WritableFiles, local_path, open_writable
 from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq import Stored, start_of
 
@@ -73,7 +74,7 @@ class ArchivedMessages:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRun:
-    """How much a run does at a time."""
+    """How a run goes."""
 
     partition_bytes: Annotated[
         int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
@@ -81,10 +82,29 @@ class ArchiveRun:
     round_bytes: Annotated[int, JobOption("Bytes of the log between two manifests.", "BYTES")] = (
         ROUND_BYTES
     )
+    take_over: Annotated[
+        bool,
+        JobOption(
+            "Go on although another run has the archive locked, which is known to be dead; on the"
+            " local disk no dead run has."
+        ),
+    ] = False
 
 
 ALL_MESSAGES = ArchivedMessages()
 USUAL_RUN = ArchiveRun()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Target:
+    """Where an archive lies; driver and workers open it by themselves."""
+
+    folder: str
+    settings: dict[str, str]
+
+    def open(self) -> WritableFiles:
+        """Return what writes there."""
+        return open_writable(self.folder, self.settings)
 
 
 def archive(
@@ -95,6 +115,7 @@ def archive(
         str,
         JobOption("The archive's folder, which every worker sees.", "ARCHIVE", is_argument=True),
     ],
+    files: JobFiles = LOCAL_FILES,
     messages: ArchivedMessages = ALL_MESSAGES,
     run: ArchiveRun = USUAL_RUN,
     progress: Step = unwatched,
@@ -104,24 +125,28 @@ def archive(
     Raises:
         DataLost: The log begins behind the end of the archive, or ends before it.
         SettingsError: The archive was begun with other topics.
-        StoreError: There is no such store or archive, or another run writes to it.
+        StoreError: There is no such store or archive, or another run writes to it (StoreLocked).
         QueryFailed: A task failed; what was published before stays.
     """
-    folder = ArchiveFolder(RealDisk(), to)
-    given = {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
+    files.require_use(store, to)
+    target = _Target(local_path(to) or to.rstrip("/"), files.settings(to))
+    folder = ArchiveFolder(target.open(), target.folder)
+    given = files.options(store)
+    given |= {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
     given |= {"mode": "DROPMALFORMED"} if messages.skip_damaged else {}
     stored = Stored.plan(spark, store, topics=messages.topic, internal=messages.internal, **given)
-    with folder.locked():
+    with folder.locked(take_over=run.take_over) as lock:
         known = folder.manifests()
         removed = folder.remove_left_behind(known)
         _require_alike(known, messages, to)
         if known:
             stored = _after(stored, known[-1].end, store, messages.skip_missing)
-        files: list[ArchivedFile] = []
+        added: list[ArchivedFile] = []
         done = 0
         for part_of_log in _rounds(stored, run.round_bytes):
             tell = partial(_tell, progress, done, len(stored.parts))
-            written = _written(spark, part_of_log, to, tell)
+            written = _written(spark, part_of_log, target, tell)
+            lock.require()
             start, end = part_of_log.bounds()
             folder.publish(
                 Manifest(
@@ -133,17 +158,17 @@ def archive(
                     files=written,
                 )
             )
-            files += written
+            added += written
             done += len(part_of_log.parts)
     at = known[-1].end if known else 0
     start, end = stored.bounds() if stored.parts else (at, at)
     return ArchiveReport(
         start=start,
         end=end,
-        messages=sum(file.messages for file in files),
+        messages=sum(file.messages for file in added),
         stored_bytes=end - start,
-        files=len(files),
-        bytes=sum(file.bytes for file in files),
+        files=len(added),
+        bytes=sum(file.bytes for file in added),
         removed_files=removed,
     )
 
@@ -190,21 +215,21 @@ def _tell(progress: Step, before: int, total: int, what: str, done: int, _total:
     progress(what, before + done, total)
 
 
-def _written(spark: Any, stored: Stored, to: str, tell: Step) -> list[ArchivedFile]:
+def _written(spark: Any, stored: Stored, to: _Target, tell: Step) -> list[ArchivedFile]:
     """Write the files of some parts; what failed attempts wrote is not among them."""
     work = partial(_write, stored, to, uuid4().hex[:8])
     rows = collected(spark, spread(spark, stored.parts, work, "file string"), tell, "archiving")
     return [msgspec.json.decode(row["file"], type=ArchivedFile) for row in rows]
 
 
-def _write(stored: Stored, to: str, job: str, part: Any) -> Iterator[Any]:
+def _write(stored: Stored, to: _Target, job: str, part: Any) -> Iterator[Any]:
     """Write the files of one part; runs in a worker."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     partition, attempt = context.partitionId(), context.taskAttemptId()
     name = FileName.of(start_of(part), job, partition, attempt)
-    files = TopicFiles(RealDisk(), to, name)
+    files = TopicFiles(to.open(), to.folder, name)
     try:
         for batch in stored.read(part):
             files.add(batch)

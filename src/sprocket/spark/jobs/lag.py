@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store import committed_offsets, geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import Queue, engines
+from sprocket.spark.files import local_path
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
 
@@ -81,7 +82,13 @@ def _of_cluster(cluster: JobCluster, groups: Sequence[str]) -> Iterator[dict[str
 
 
 def _of_folder(folder: str, groups: Sequence[str], tell: Step) -> Iterator[dict[str, Any]]:
-    disk, layout = RealDisk(), StoreLayout(folder.rstrip("/") or "/")
+    path = local_path(folder)
+    if path is None:
+        raise SettingsError(
+            f"{folder} is not on the local disk: lag looks into queues by the broker's own code,"
+            " which reads no other; run it where the broker is, or ask the cluster by --name-server"
+        )
+    disk, layout = RealDisk(), StoreLayout(path.rstrip("/") or "/")
     if not disk.is_folder(layout.commitlog):
         raise ForeignStore(f"{folder} is no store directory: it has no folder commitlog")
     offsets = committed_offsets.read(disk, layout)

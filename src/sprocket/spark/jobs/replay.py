@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from sprocket.base.disk import RealDisk
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
@@ -16,8 +15,10 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
 from sprocket.spark.archive import is_archive, read_archive
 from sprocket.spark.failures import in_one_line
+from sprocket.spark.files import local_path, open_files
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, pairs
 from sprocket.spark.jobs.tasks import collected
 from sprocket.spark.session import activate
 from sprocket.spark.watching import watched
@@ -81,6 +82,7 @@ def replay(
     spark: Any,
     *,
     source: Annotated[str, JobOption("A store's folder, or an archive.", "FOLDER", True)],
+    files: JobFiles = LOCAL_FILES,
     cluster: JobCluster = NO_CLUSTER,
     messages: ReplayedMessages = ALL_MESSAGES,
     sending: ReplaySending = AS_THEY_ARE,
@@ -96,12 +98,13 @@ def replay(
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
+    files.require_use(source)
     if not cluster.name_server and not sending.dry_run:
         raise SettingsError("name the cluster by --name-server, or ask for a --dry-run")
     if messages.dead_letters and messages.topic:
         raise SettingsError("--dead-letters names a topic already; leave --topic away")
     with in_one_line():
-        rows = _changed(_by_queue(_chosen(spark, source, messages)), messages, sending)
+        rows = _changed(_by_queue(_chosen(spark, source, files, messages)), messages, sending)
         sent = rows.select(*SENT, "shardingKey")
     size = F.coalesce(F.octet_length("body"), F.lit(0))
     if sending.dry_run:
@@ -118,7 +121,7 @@ def replay(
     seen = Observation()
     sent = sent.observe(seen, F.count("*").alias("messages"), F.sum(size).alias("bytes"))
     writer = sent.write.format("rocketmq").mode("append").options(**cluster.options)
-    for name, value in _pairs(sending.option, "option"):
+    for name, value in pairs(sending.option, "option"):
         writer = writer.option(name, value)
     if sending.rate:
         writer = writer.option("maxMessagesPerSecond", str(sending.rate))
@@ -131,18 +134,19 @@ def replay(
     )
 
 
-def _chosen(spark: Any, source: str, messages: ReplayedMessages) -> Any:
+def _chosen(spark: Any, source: str, files: JobFiles, messages: ReplayedMessages) -> Any:
     """Return the rows of the messages that are sent, as they were stored."""
     dead = messages.dead_letters
     topics = [DEAD_LETTER_PREFIX + dead] if dead else list(messages.topic)
-    rows = _read(spark, source, topics)
+    rows = _read(spark, source, files, topics)
     return rows.where(messages.where) if messages.where else rows
 
 
-def _read(spark: Any, source: str, topics: Sequence[str]) -> Any:
-    if is_archive(RealDisk(), source):
-        return read_archive(spark, source, topics)
-    reader = spark.read.format("rocketmq")
+def _read(spark: Any, source: str, files: JobFiles, topics: Sequence[str]) -> Any:
+    settings = files.settings(source)
+    if is_archive(open_files(source, settings), local_path(source) or source):
+        return read_archive(spark, source, topics, settings)
+    reader = spark.read.format("rocketmq").options(**files.options(source))
     if topics:
         reader = reader.option("subscribe", ",".join(topics))
     return reader.load(source)
@@ -182,19 +186,9 @@ def _origin() -> Any:
 
 
 def _changes(texts: Sequence[str]) -> list[tuple[str, str]]:
-    changes = _pairs(texts, "change")
+    changes = pairs(texts, "change")
     for column, _ in changes:
         if column not in SENT:
             meant = hint(column, SENT) or f"; there are {', '.join(SENT)}"
             raise SettingsError(f"column {column!r} cannot be changed{meant}")
     return changes
-
-
-def _pairs(texts: Sequence[str], what: str) -> list[tuple[str, str]]:
-    found = []
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name.strip() or not equals:
-            raise SettingsError(f"{text!r} is no {what}: expected NAME=VALUE")
-        found.append((name.strip(), value))
-    return found

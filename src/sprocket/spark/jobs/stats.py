@@ -22,6 +22,7 @@ from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import Ints
 from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq import Stored
 
@@ -72,6 +73,7 @@ def stats(
     spark: Any,
     *,
     store: Annotated[str, JobOption("The store's folder.", "FOLDER", is_argument=True)],
+    files: JobFiles = LOCAL_FILES,
     by: Annotated[
         list[str], JobOption("What to count by: topic, queue, hour, tag, producer; may be repeated")
     ] = ("topic",),  # type: ignore[assignment]
@@ -89,9 +91,17 @@ def stats(
         SettingsError: There is nothing of the name that was asked for.
         QueryFailed: A task failed, as on damage in the log.
     """
+    files.require_use(store)
     keys = _keys(by)
     columns = {KEYS[key][0] for key in keys} | {"size", "storeTimestamp"}
-    stored = Stored.plan(spark, store, columns=sorted(columns), topics=topic, internal=internal)
+    stored = Stored.plan(
+        spark,
+        store,
+        columns=sorted(columns),
+        topics=topic,
+        internal=internal,
+        **files.options(store),
+    )
     schema = ", ".join(f"`{key}` {KEYS[key][1]}" for key in keys)
     counted = spread(
         spark,

@@ -9,6 +9,7 @@ import pytest
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError, StoreLocked
 from sprocket.spark.archive import ArchivedFile, ArchiveFolder, Manifest, archive_files
+from sprocket.spark.files import LocalFiles
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "formats" / "archive.md"
 
@@ -35,7 +36,7 @@ def manifest(start: int, end: int, *files: ArchivedFile) -> Manifest:
 @pytest.fixture
 def archive(tmp_path: Path) -> ArchiveFolder:
     """An empty archive."""
-    made = ArchiveFolder(RealDisk(), str(tmp_path / "archive"))
+    made = ArchiveFolder(LocalFiles(RealDisk()), str(tmp_path / "archive"))
     with made.locked():
         return made
 
@@ -107,7 +108,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter").touch()
     with (
         pytest.raises(ForeignStore, match="expected an archive, or a new or an empty folder"),
-        ArchiveFolder(RealDisk(), str(tmp_path)).locked(),
+        ArchiveFolder(LocalFiles(RealDisk()), str(tmp_path)).locked(),
     ):
         pass
     with pytest.raises(ForeignStore, match="is no archive"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DiskFailed
 from sprocket.spark.archive import FileName, TopicFiles
+from sprocket.spark.files import LocalFiles
 
 NAME = FileName.of(7, "0123abcd", 3, 4)
 SCHEMA = pa.schema(
@@ -55,7 +56,7 @@ def test_every_row_once(
 ) -> None:
     """Whatever topics the batches have, and whenever row groups are full."""
     folder = tmp_path_factory.mktemp("archive")
-    files = TopicFiles(RealDisk(), str(folder), NAME, row_group_bytes)
+    files = TopicFiles(LocalFiles(RealDisk()), str(folder), NAME, row_group_bytes)
     wanted: list[tuple[str, int]] = []
     for topics in batches:
         files.add(batch(topics, len(wanted)))
@@ -80,7 +81,7 @@ def test_every_row_once(
 
 def test_a_large_topic_has_a_file_of_its_own(tmp_path: Path) -> None:
     """Small ones share theirs; the folder of each begins with no sign that readers pass over."""
-    files = TopicFiles(RealDisk(), str(tmp_path), NAME, row_group_bytes=2_000)
+    files = TopicFiles(LocalFiles(RealDisk()), str(tmp_path), NAME, row_group_bytes=2_000)
     files.add(batch(["small", "_large%", "_large%", "tiny"], size=1_000))
     files.add(batch(["_large%"], first=4))
     shared, own = files.close()
@@ -90,7 +91,7 @@ def test_a_large_topic_has_a_file_of_its_own(tmp_path: Path) -> None:
 
 def test_files_are_packed_by_zstd_and_can_be_narrowed(tmp_path: Path) -> None:
     """Readers see the lowest and highest offset of each row group."""
-    files = TopicFiles(RealDisk(), str(tmp_path), NAME)
+    files = TopicFiles(LocalFiles(RealDisk()), str(tmp_path), NAME)
     files.add(batch(["a", "b"], first=5))
     (file,) = files.close()
     group = pq.ParquetFile(tmp_path / file.path).metadata.row_group(0)
@@ -103,7 +104,7 @@ def test_files_are_packed_by_zstd_and_can_be_narrowed(tmp_path: Path) -> None:
 
 def test_no_rows_make_no_file(tmp_path: Path) -> None:
     """Nothing that a manifest could name."""
-    assert TopicFiles(RealDisk(), str(tmp_path), NAME).close() == []
+    assert TopicFiles(LocalFiles(RealDisk()), str(tmp_path), NAME).close() == []
 
 
 def test_a_full_disk_is_our_error(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_full_disk_is_our_error(tmp_path: Path) -> None:
         def open(self, path: str, **_how: Any) -> Any:
             raise DiskFailed("no", path)
 
-    files = TopicFiles(Failing(), str(tmp_path), NAME)
+    files = TopicFiles(LocalFiles(Failing()), str(tmp_path), NAME)
     files.add(batch(["a"]))
     with pytest.raises(DiskFailed):
         files.close()

@@ -16,6 +16,7 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DataLost, SettingsError
 from sprocket.spark import QueryFailed
 from sprocket.spark.archive import ArchiveFolder, archive_files, read_archive
+from sprocket.spark.files import LocalFiles
 from sprocket.spark.jobs import ArchivedMessages, ArchiveRun, archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -34,7 +35,7 @@ def test_an_archive_equals_its_store(spark: Any, tmp_path: Path) -> None:
     store, to = unpack("02-kill9-load", tmp_path), str(tmp_path / "archive")
     report = archive(spark, store=store, to=to, run=CUT)
     assert report.messages == len(expected("02-kill9-load"))
-    assert len(ArchiveFolder(RealDisk(), to).manifests()) == 2
+    assert len(ArchiveFolder(LocalFiles(RealDisk()), to).manifests()) == 2
     wanted = rows_of(spark.read.format("rocketmq").load(store))
     assert rows_of(read_archive(spark, to)) == wanted
     again = archive(spark, store=store, to=to, run=CUT)
@@ -110,7 +111,7 @@ def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(QueryFailed, match="at physical offset 120"):
         archive(spark, store=store, to=to)
-    assert ArchiveFolder(RealDisk(), to).manifests() == []
+    assert ArchiveFolder(LocalFiles(RealDisk()), to).manifests() == []
     messages = ArchivedMessages(skip_damaged=True)
     assert archive(spark, store=store, to=to, messages=messages).messages == 10
 
@@ -140,7 +141,7 @@ def test_a_killed_run_leaves_no_repeats(spark: Any, tmp_path: Path) -> None:
     script = KILLED.format(folder=str(tmp_path / "spark"), store=store, to=to)
     ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    before = ArchiveFolder(RealDisk(), to).manifests()
+    before = ArchiveFolder(LocalFiles(RealDisk()), to).manifests()
     assert len(before) == 2
     report = archive(spark, store=store, to=to, run=CUT)
     assert (report.start, report.removed_files) == (before[-1].end, 1)

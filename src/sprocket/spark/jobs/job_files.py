@@ -1,0 +1,70 @@
+"""Which file system the folders of a job lie on, where they are named by a scheme."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated
+
+from sprocket.base.errors import SettingsError
+from sprocket.spark.files import PREFIX, local_path
+from sprocket.spark.jobs.job import JobOption
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JobFiles:
+    """Settings for `s3://`, `hdfs://` and the like; folders of the local disk need none."""
+
+    fs: Annotated[
+        list[str],
+        JobOption(
+            "A setting of the file system of `s3://` and the like, such as `region=eu-west-1`; may"
+            " be repeated",
+            "NAME=VALUE",
+        ),
+    ] = ()  # type: ignore[assignment]
+
+    def require_use(self, *folders: str) -> None:
+        """Check that settings which were given have a folder that they are for.
+
+        Raises:
+            SettingsError: All folders are on the local disk.
+        """
+        if self.fs and all(local_path(folder) is not None for folder in folders):
+            raise SettingsError(
+                f"--fs is for folders on s3:// and the like, and none of these is:"
+                f" {', '.join(folders)}"
+            )
+
+    def settings(self, folder: str) -> dict[str, str]:
+        """Return the settings for a folder, by the names that its file system gives them.
+
+        Raises:
+            SettingsError: One is no `NAME=VALUE`.
+        """
+        return {} if local_path(folder) is not None else dict(pairs(self.fs, "setting of --fs"))
+
+    def options(self, folder: str) -> dict[str, str]:
+        """Return the same as options of the format `rocketmq`."""
+        return {PREFIX + name: value for name, value in self.settings(folder).items()}
+
+
+LOCAL_FILES = JobFiles()
+"""What a job has unless it is told of settings."""
+
+
+def pairs(texts: Sequence[str], what: str) -> list[tuple[str, str]]:
+    """Return the names and values of texts such as `name=value`.
+
+    Args:
+        texts: As people typed them.
+        what: What each is, for the error.
+
+    Raises:
+        SettingsError: One is none.
+    """
+    found = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name.strip() or not equals:
+            raise SettingsError(f"{text!r} is no {what}: expected NAME=VALUE")
+        found.append((name.strip(), value))
+    return found
