@@ -16,13 +16,16 @@ from sprocket.spark.files.files import (
 )
 from sprocket.spark.files.local_files import LocalFiles
 from sprocket.spark.files.location import PREFIX, local_path, open_files, open_remote, open_writable
+from sprocket.spark.files.read_ahead import AHEAD_BYTES, ReadAhead, read_on
 from sprocket.spark.files.remote_files import RemoteFiles
 
 __all__ = [
+    "AHEAD_BYTES",
     "PREFIX",
     "Files",
     "HeldLock",
     "LocalFiles",
+    "ReadAhead",
     "ReadableFile",
     "RemoteFiles",
     "WritableFile",
@@ -31,5 +34,6 @@ __all__ = [
     "open_files",
     "open_remote",
     "open_writable",
+    "read_on",
     "read_whole",
 ]

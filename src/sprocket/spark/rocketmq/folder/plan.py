@@ -32,7 +32,7 @@ from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.files import Files
+from sprocket.spark.files import Files, ReadableFile, read_on
 from sprocket.spark.rocketmq.folder.settled import settled_place
 from sprocket.spark.rocketmq.folder.slices import MAGICS, SLICE_BYTES, resync, slices
 
@@ -253,7 +253,10 @@ def _chain(
     When the store was opened last is `opened_at_ms`, if it was not closed since.
     """
     cuts, reached, has_new = [], start - file.start, False
-    with closing(disk.open(file.path)) as opened:
+    opened: ReadableFile = disk.open(file.path)
+    if slice_bytes == SLICE_BYTES:
+        opened = read_on(disk, opened, end - file.start)
+    with closing(opened):
         for piece in slices(opened, file.start, reached, end - file.start, slice_bytes):
             cuts.append(file.start + piece.start)
             reached = piece.end
@@ -273,7 +276,7 @@ def _trusted_end(disk: Files, file: LogFile, first: int, end: int, cuts: list[in
     """Return where the records from `first` on end that are whole, looking at the last part."""
     start = max((cut for cut in cuts if cut <= end - DOUBTED_BYTES), default=first)
     last: Records | None = None
-    with closing(disk.open(file.path)) as opened:
+    with closing(read_on(disk, disk.open(file.path), end - file.start)) as opened:
         for piece in slices(opened, file.start, start - file.start, end - file.start):
             bad = piece.records.bad_bodies()
             if bad.any():

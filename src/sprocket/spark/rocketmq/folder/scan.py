@@ -8,7 +8,7 @@ from sprocket.base import log
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import FileMissing
 from sprocket.rocketmq.codec.columns import Stop
-from sprocket.spark.files import Files, ReadableFile
+from sprocket.spark.files import Files, ReadableFile, read_on
 from sprocket.spark.rocketmq.folder.plan import Span
 from sprocket.spark.rocketmq.folder.slices import resync, slices
 from sprocket.spark.rocketmq.rows.batches import Batches
@@ -37,10 +37,10 @@ def scan(
                 raise FileMissing(text) from error
             _log.warning("file cleaned away while the query ran", path=span.path)
             continue
-        with closing(file):
+        with closing(read_on(disk, file, span.end - span.base)) as ahead:
             # Elsewhere than on the local disk a read costs more than what it spares.
             skip_bodies = isinstance(disk, RealDisk) and not batches.has_bodies
-            yield from _scan(file, span, batches, skip_bodies)
+            yield from _scan(ahead, span, batches, skip_bodies)
 
 
 def _scan(file: ReadableFile, span: Span, batches: Batches, skip_bodies: bool) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from tests.unit.spark.samples import (
     DATA,
     NARROW,
     directory,
+    encoded,
     expected,
     plain_rows,
     schema,
@@ -100,6 +101,27 @@ def test_a_plan_reads_little_of_an_object_store(tmp_path: Path, object_store: An
         assert plain_rows(list(reader.read(part)))
     assert sum(one.size or 0 for one in object_store.requests) == log_bytes
     assert len(object_store.requests) == 2 * sum(len(part.value) for part in parts)
+
+
+@pytest.mark.slow
+def test_what_is_read_whole_takes_few_requests(tmp_path: Path, object_store: Any) -> None:
+    """For 16 MiB each: to plan, as the log was not closed, its last part again, and the rows."""
+    body = bytes(60_000)
+    data = encoded(600, body=body)
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    path.parent.mkdir()
+    path.write_bytes(data + bytes(1000))
+    (tmp_path / "abort").touch()
+    address = object_store.put(str(tmp_path), "seldom")
+    options = read_directory({"path": address, "columns": "size", **object_store.options})
+    reader = DirectoryReader(schema(options), options)
+    (part,) = reader.partitions()
+    large = [one.size for one in object_store.requests if (one.size or 0) > 100_000]
+    assert len(large) <= 6
+    object_store.requests.clear()
+    assert len(plain_rows(list(reader.read(part)))) == 600
+    sizes = [one.size or 0 for one in object_store.requests if one.method == "GET"]
+    assert (len(sizes), sum(sizes)) == (3, len(data))
 
 
 def test_what_an_object_store_lacks(object_store: Any, tmp_path: Path) -> None:
