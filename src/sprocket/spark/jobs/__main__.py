@@ -2,7 +2,8 @@
 
     spark-submit --master … --py-files sprocket.zip sprocket/spark/jobs/__main__.py stats /store
 
-The report is one line of JSON on stdout; an error is one line on stderr and exit code 1.
+The report is one line of JSON on stdout, the last one; an error is one line on stderr, which Spark
+sends to stdout, and exit code 1.
 """
 
 import sys
