@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from examples.flights.processes import Failed
+from examples.flights.processes import Child, Children
 from examples.flights.source import TOPIC, Tables
 from sprocket.rocketmq.client import Admin
 from sprocket.spark import activate
@@ -51,11 +50,12 @@ def tell_late(spark: SparkSession, archived: Path, nameserver: str) -> None:
     writer.option("nameServer", nameserver).option("topic", LATE_TOPIC).save()
 
 
-def count_late(spark: SparkSession, store: Path) -> int:
-    """Count late flights in the store, each unique key once."""
+def late_keys(spark: SparkSession, store: Path) -> list[str]:
+    """Return the unique key of each message about a late flight that is in the store."""
     source = spark.read.format("rocketmq").option("subscribe", LATE_TOPIC)
-    count: int = source.option("columns", "msgId").load(str(store)).distinct().count()
-    return count
+    rows = source.option("columns", "msgId").load(str(store))
+    keys: list[str] = rows.toArrow()["msgId"].to_pylist()
+    return keys
 
 
 def archive_log(spark: SparkSession, store: Path, to: Path) -> tuple[int, int]:
@@ -64,26 +64,20 @@ def archive_log(spark: SparkSession, store: Path, to: Path) -> tuple[int, int]:
     return first.messages, second.messages
 
 
-def flights_by_carrier(to: Path) -> pd.DataFrame:
-    """Ask the archive by `sprocket sql`.
+def ask(held: Children, archived: Path, log: Path) -> Child:
+    """Ask the archive by `sprocket sql`, in a process of its own; it goes on meanwhile."""
+    sprocket = str(Path(sys.executable).with_name("sprocket"))
+    command = [sprocket, "sql", SQL, "--archive", str(archived), "--json"]
+    return held.start("sprocket sql", command, log)
+
+
+def flights_by_carrier(asked: Child) -> pd.DataFrame:
+    """Return the answer of `ask`.
 
     Raises:
-        Failed: It did not answer.
+        Failed: There is none.
     """
-    command = [sys.executable, "-m", "sprocket.cli.main", "sql", SQL, "--archive", str(to)]
-    try:
-        said = subprocess.run(
-            [*command, "--json"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=SQL_SECONDS_MAX,
-        )
-    except subprocess.CalledProcessError as error:
-        raise Failed(f"sprocket sql: {error.stderr.strip()}") from None
-    except subprocess.TimeoutExpired:
-        raise Failed(f"sprocket sql did not answer within {SQL_SECONDS_MAX:.0f} s") from None
-    return pd.DataFrame([json.loads(line) for line in said.stdout.splitlines()])
+    return pd.DataFrame([json.loads(line) for line in asked.finish(SQL_SECONDS_MAX)])
 
 
 def expected_by_carrier(tables: Tables) -> pd.DataFrame:

@@ -70,6 +70,22 @@ class Child:
             time.sleep(0.02)
         raise Failed(f"{self.name} did not answer within {seconds:.0f} s; see {self.log}")
 
+    def finish(self, seconds: float) -> list[str]:
+        """Wait until it ends by itself, and return what it has written.
+
+        Raises:
+            Failed: It ended with an error, or the time passed.
+        """
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{self.name} was not through within {seconds:.0f} s") from None
+        lines = self.lines()
+        if code:
+            last = lines[-1] if lines else "without a word"
+            raise Failed(f"{self.name} ended ({code}): {last}")
+        return lines
+
     def kill(self) -> None:
         """End it as `kill -9` does: it can do nothing about it."""
         self._signal(signal.SIGKILL)
