@@ -2,5 +2,5 @@
 
 .PHONY: nightly
 
-nightly: $(STAMP) ## power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets), every disk call failing in turn, each sync taken out
-	@$(BIN)/python -m pytest tests/crash tests/anomaly tests/property tests/fuzz -n $(WORKERS) --dist loadgroup -m nightly -rs --timeout 3600
+nightly: $(STAMP) ## Spark on clusters, power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets), every disk call failing in turn, each sync taken out
+	@$(BIN)/python -m pytest tests/unit tests/crash tests/anomaly tests/property tests/fuzz -n $(WORKERS) --dist loadgroup -m nightly -rs --timeout 3600

@@ -14,25 +14,32 @@ from typing import Any
 import pyarrow.parquet as pq
 import pyspark
 import pytest
-from tests.unit.spark.samples import plain, plain_rows, row_of, unpack
+from tests.unit.spark.rocketmq.folder.test_reader import CASES, TORN
+from tests.unit.spark.samples import expected, plain_rows, row_of, unpack
 
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark.archive import archive_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-SCRIPT = """
+LOAD = "02-kill9-load"
+"""The store that the stream and the jobs read."""
+
+SCRIPT = f"""
 import json, sys
 import pyarrow.parquet as pq
 from sprocket.spark import session
 from sprocket.spark.jobs import ArchiveRun, archive, stats
 
-master, store, folder = sys.argv[1:]
+master, folder, stores = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 told = []
 spark = session(master=master, cores=2, folder=folder, jvm="-XX:TieredStopAtLevel=1")
-source = spark.read.format("rocketmq").option("maxPartitionBytes", "256k")
-table = source.option("decompress", "false").load(store).toArrow()
-pq.write_table(table, folder + "/rows.parquet")
+for name, store in stores.items():
+    source = spark.read.format("rocketmq").option("maxPartitionBytes", "256k")
+    source = source.option("includeInternalTopics", "true").option("decompress", "false")
+    pq.write_table(source.load(store).toArrow(), f"{{folder}}/{{name}}.parquet")
+store = stores["{LOAD}"]
 stream = spark.readStream.format("rocketmq").load(store).select("physicalOffset").writeStream
 query = stream.format("parquet").option("path", folder + "/streamed").trigger(availableNow=True)
 query.option("checkpointLocation", folder + "/checkpoint").start().awaitTermination()
@@ -47,34 +54,53 @@ print(json.dumps([counted.messages, archived.messages, streamed]))
 
 def check(master: str, tmp_path: Path, **env: str) -> None:
     """Run the script on a master, and compare what it has read with the plain decoder."""
-    store = unpack("02-kill9-load", tmp_path)
+    stores = {case: unpack(case, tmp_path / case) for case in CASES}
+    folder = tmp_path / "spark"
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    command = [sys.executable, str(script), master, store, str(tmp_path / "spark")]
+    command = [sys.executable, str(script), master, str(folder), json.dumps(stores)]
     ended = subprocess.run(
         command, env={**os.environ, **env}, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    logs = sorted(Path(store, "commitlog").iterdir())
-    wanted = [row_of(one) for path in logs for one in plain(path.read_bytes())]
-    wanted = [row for row in wanted if not is_internal_topic(row["topic"])]
-    found = rows(tmp_path / "spark" / "rows.parquet")
-    assert found == wanted
-    assert json.loads(ended.stdout) == [len(wanted)] * 3
+    for case, store in stores.items():
+        found = rows(pq.read_table(folder / f"{case}.parquet"))
+        assert found == stored(case, store), case
+    users = [one for one in stored(LOAD, stores[LOAD]) if not is_internal_topic(one["topic"])]
+    assert json.loads(ended.stdout) == [len(users)] * 3
     archived = [
-        row
-        for path in archive_files(str(tmp_path / "spark" / "archive"))
-        for row in rows(Path(path))
+        row for path in archive_files(str(folder / "archive")) for row in rows(pq.read_table(path))
     ]
     assert sorted(row["physicalOffset"] for row in archived) == [
-        row["physicalOffset"] for row in wanted
+        row["physicalOffset"] for row in users
     ]
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file in the order of the log, as the plain decoder gives them."""
-    found = plain_rows(pq.read_table(path).to_batches())
+def stored(case: str, store: str) -> list[dict[str, Any]]:
+    """The rows of every record that the broker kept, as the plain decoder gives them."""
+    lines = expected(case)
+    logs = {int(path.name): path.read_bytes() for path in Path(store, "commitlog").iterdir()}
+    made = []
+    for line in lines[: len(lines) - TORN.get(case, 0)]:
+        base = max(start for start in logs if start <= line["phys"])
+        made.append(row_of(record.decode(logs[base], line["phys"] - base, check_crc=False)))
+    return made
+
+
+def rows(table: Any) -> list[dict[str, Any]]:
+    """The rows of a table in the order of the log, as the plain decoder gives them."""
+    found = plain_rows(table.to_batches())
     return sorted(found, key=lambda row: int(row["physicalOffset"]))
+
+
+def test_every_store_from_an_object_store(spark: Any, tmp_path: Path, object_store: Any) -> None:
+    """Row for row as the plain decoder reads them on the local disk."""
+    for case in CASES:
+        store = unpack(case, tmp_path / case)
+        source = spark.read.format("rocketmq").options(**object_store.options)
+        source = source.option("maxPartitionBytes", "256k").option("decompress", "false")
+        far = source.option("includeInternalTopics", "true").load(object_store.put(store, case))
+        assert rows(far.toArrow()) == stored(case, store), case
 
 
 def test_spark_connect(tmp_path: Path) -> None:
@@ -92,8 +118,9 @@ def test_executors_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_a_cluster_without_the_package(tmp_path: Path) -> None:
+def test_a_cluster_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A standalone master and two workers, whose Python has no Sprocket: it comes as a zip."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # other tests' sessions have theirs in it
     python = tmp_path / "python"
     packages = sysconfig.get_path("purelib")
     python.write_text(
