@@ -313,6 +313,23 @@ def test_a_folder_is_renamed_with_all_it_holds(disk: Disk, folder: str) -> None:
     assert disk.list(f"{folder}/a") == []
 
 
+def test_two_folders_exchange_their_names(disk: Disk, folder: str) -> None:
+    """With all that they hold, or not at all where the system cannot; one that is not there not."""
+    for name in ("a", "b"):
+        disk.make_folder(f"{folder}/{name}/of-{name}")
+        disk.open(f"{folder}/{name}/x", write=True, create=True).write([name.encode()], 0)
+    done = disk.exchange(f"{folder}/a", f"{folder}/b")
+    disk.sync_folder(folder)
+    found = [read_file(disk, f"{folder}/{name}/x") for name in ("a", "b")]
+    assert found == ([b"b", b"a"] if done else [b"a", b"b"])
+    assert disk.list(f"{folder}/a") == [f"of-{found[0].decode()}", "x"]
+    for names in (("a", "none"), ("none", "a")):
+        if done:
+            with pytest.raises(FileMissing, match="none"):
+                disk.exchange(*(f"{folder}/{name}" for name in names))
+    assert disk.list(folder) == ["a", "b"]
+
+
 def test_data_is_told_from_what_was_never_written(disk: Disk, folder: str) -> None:
     """In ranges that are no smaller than what was written, and hold zeros at most beside it."""
     file = disk.open(f"{folder}/a", write=True, create=True, size=10_000_000)

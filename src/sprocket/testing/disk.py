@@ -20,7 +20,7 @@ import errno
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sprocket.base.disk import Buffer, Extent, File, Lock, PendingSync
 from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
@@ -262,6 +262,7 @@ CHANGES = (
     "sync_folder",
     "sync_tree",
     "rename",
+    "exchange",
     "remove",
     "make_folder",
 )
@@ -277,6 +278,7 @@ class SimulatedDisk:
     Attributes:
         before: Called before each call, with its kind and path; may crash the disk there.
         calls: How many calls of each kind there were, and of `any`.
+        can_exchange: It can `exchange` folders.
         has_holes: It can tell what was never written; if not, a file's data ends where it does.
         is_full: Whatever takes space fails.
         is_slow: A sync that the system runs by itself takes longer than anybody stands still for.
@@ -294,7 +296,7 @@ class SimulatedDisk:
         self._failures: dict[tuple[str, int], tuple[int, float]] = {}
         self.before: Callable[[str, str], None] | None = None
         self.calls: Counter[str] = Counter()
-        self.has_holes = True
+        self.has_holes = self.can_exchange = True
         self.is_full = self.is_slow = False
         self.now_ms = 0
         self.used = 0.0
@@ -518,24 +520,39 @@ class SimulatedDisk:
                 self._files[target] = node
                 self._changes.append((os.path.dirname(target), source, target, node))
 
+    def exchange(self, one: str, other: str) -> bool:
+        """See `Disk.exchange`; durable at once, as the renaming of a folder is."""
+        for folder in (one, other):
+            if folder not in self._folders:
+                raise FileMissing(f"exchange {folder}: No such file or directory", folder)
+        with self._entering("exchange", other) as kept:
+            if kept and self.can_exchange:
+                self._move({one: other, other: one})
+        return self.can_exchange
+
     def _rename_folder(self, source: str, target: str) -> None:
         """Rename a folder with all it holds, durably at once as `make_folder` makes it."""
         with self._entering("rename", source) as kept:
-            if not kept:
-                return
+            if kept:
+                self._move({source: target})
 
-            def moved(path: str) -> str:
-                inside = path == source or path.startswith(source + "/")
-                return target + path[len(source) :] if inside else path
+    def _move(self, names: Mapping[str, str]) -> None:
+        """Give folders other names, by their old ones."""
 
-            self._folders = {moved(path) for path in self._folders}
-            self._loose = {moved(path) for path in self._loose if path != source}
-            self._files = {moved(path): node for path, node in self._files.items()}
-            self._durable = {moved(path): node for path, node in self._durable.items()}
-            self._changes = [
-                (moved(folder), old and moved(old), new and moved(new), node)
-                for folder, old, new, node in self._changes
-            ]
+        def moved(path: str) -> str:
+            for source, target in names.items():
+                if path == source or path.startswith(source + "/"):
+                    return target + path[len(source) :]
+            return path
+
+        self._folders = {moved(path) for path in self._folders}
+        self._loose = {moved(path) for path in self._loose if path not in names}
+        self._files = {moved(path): node for path, node in self._files.items()}
+        self._durable = {moved(path): node for path, node in self._durable.items()}
+        self._changes = [
+            (moved(folder), old and moved(old), new and moved(new), node)
+            for folder, old, new, node in self._changes
+        ]
 
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""

@@ -187,6 +187,12 @@ class TwinDisk:
             self._twin.rename(source, target)
             self._real.rename(source, target)
 
+    def exchange(self, one: str, other: str) -> bool:
+        """See `Disk.exchange`."""
+        with self._changing("exchange", one):
+            done = self._real.exchange(one, other)
+            return done and self._twin.exchange(one, other)
+
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""
         with self._changing("fsync", path):

@@ -166,6 +166,7 @@ def test_a_kill_loses_nothing() -> None:
         ("sync_folder", lambda d, _f: d.sync_folder("/x")),
         ("sync_tree", lambda d, _f: d.sync_tree("/x")),
         ("rename", lambda d, _f: d.rename("/x/a", "/x/c")),
+        ("exchange", lambda d, _f: d.exchange("/x", "/x")),
         ("remove", lambda d, _f: d.remove("/x/a")),
         ("make_folder", lambda d, _f: d.make_folder("/z")),
     ],

@@ -226,6 +226,16 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Rename a file, replacing `target`, or a folder. Durable after `sync_folder` of both."""
 
+    def exchange(self, one: str, other: str) -> bool:
+        """Let two folders of one file system have each other's names, both at once.
+
+        Durable after `sync_folder` of both. Returns False where the system cannot do it; then
+        nothing has changed.
+
+        Raises:
+            FileMissing: One of them is not there.
+        """
+
     def sync_folder(self, path: str) -> None:
         """Return when the names in the folder are on the disk."""
 
@@ -291,6 +301,21 @@ def system_syncfs() -> Callable[[int], int] | None:
         return None
     return _c_function("syncfs")  # type: ignore[no-any-return]
 
+
+def system_renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    """Return the system's `renameat2`, None where it has none."""
+    call = _c_function("renameat2")
+    if call is not None:
+        text, number = ctypes.c_char_p, ctypes.c_int
+        call.argtypes = (number, text, number, text, ctypes.c_uint)
+    return call  # type: ignore[no-any-return]
+
+
+_renameat2 = system_renameat2()
+_AT_THIS_FOLDER = -100
+_RENAME_EXCHANGE = 2
+"""`AT_FDCWD` and `RENAME_EXCHANGE` of Linux's headers."""
+_NO_EXCHANGE = errno.EINVAL, errno.ENOSYS, errno.ENOTSUP
 
 _SYNCFS_TELLS_SINCE = 5, 8
 _syncfs = system_syncfs()
@@ -618,6 +643,19 @@ class RealDisk:
         """See `Disk.rename`."""
         with _refusing("rename", source):
             os.replace(source, target)
+
+    def exchange(self, one: str, other: str) -> bool:
+        """See `Disk.exchange`."""
+        if _renameat2 is None:
+            return False
+        names = os.fsencode(one), os.fsencode(other)
+        done = _renameat2(_AT_THIS_FOLDER, names[0], _AT_THIS_FOLDER, names[1], _RENAME_EXCHANGE)
+        if done != 0:
+            code = ctypes.get_errno()
+            if code in _NO_EXCHANGE:
+                return False
+            _refuse(OSError(code, os.strerror(code)), f"exchange {one} and", other)
+        return True
 
     def sync_folder(self, path: str) -> None:
         """See `Disk.sync_folder`."""

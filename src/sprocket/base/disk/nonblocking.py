@@ -211,6 +211,7 @@ class NonblockingDisk:
         self.remove = disk.remove
         self.remove_tree = disk.remove_tree
         self.rename = disk.rename
+        self.exchange = disk.exchange
         self.sync_folder = disk.sync_folder
         self.sync_tree = disk.sync_tree
         self.lock = disk.lock

@@ -117,6 +117,28 @@ def test_a_failed_sync_of_a_whole_file_system_is_told(
         RealDisk().sync_tree(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"), [(errno.EIO, DiskFailed), (errno.ENOENT, FileMissing)]
+)
+def test_an_exchange_that_is_refused_is_told(
+    monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception]
+) -> None:
+    """But for a file system that cannot do it at all, which is no error."""
+
+    def refuse(*_names: object) -> int:
+        ctypes.set_errno(refused)
+        return -1
+
+    monkeypatch.setattr(module, "_renameat2", refuse)
+    refused = number
+    with pytest.raises(expected, match="exchange /a and /b"):
+        RealDisk().exchange("/a", "/b")
+    refused = errno.EINVAL
+    assert not RealDisk().exchange("/a", "/b")
+    monkeypatch.setattr(module, "_renameat2", None)
+    assert not RealDisk().exchange("/a", "/b")
+
+
 def test_without_a_call_for_it_each_file_is_synced(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
