@@ -23,24 +23,17 @@ from functools import partial
 
 import msgspec
 
-from sprocket.base.disk import Disk, Steps, read_file, replace_file, steps
-from sprocket.base.errors import (
-    FileMissing,
-    ForeignStore,
-    StoreFailed,
-)
+from sprocket.base.disk import Disk, Steps, replace_file, steps
+from sprocket.base.errors import ForeignStore, StoreFailed
 from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.store import deleted_topics
+from sprocket.rocketmq.store.deleted_topics import DeletedTopics
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Appender, CommitLog
 from sprocket.rocketmq.store.queue import Queue, Queues
 
 WAITS_MAX = 1000
 """Turns of the loop to wait for one in which nothing waits to be written."""
-
-
-class _Table(msgspec.Struct):
-    ends: dict[str, int] = {}
-    pending: list[str] = []
 
 
 class Deletions:
@@ -64,7 +57,12 @@ class Deletions:
         """
         self._disk = disk
         self._path = layout.deleted_topics
-        table = self._load(write=write)
+        try:
+            table = deleted_topics.read(disk, layout)
+        except ForeignStore:
+            if write:
+                raise
+            table = DeletedTopics({}, [])
         self.ends = table.ends
         self._pending = table.pending
 
@@ -95,7 +93,7 @@ class Deletions:
             topic: end for topic, end in self.ends.items() if end > first or topic in self._pending
         }
         if len(kept) < len(self.ends):
-            content = msgspec.json.encode(_Table(kept, self._pending))
+            content = msgspec.json.encode(DeletedTopics(kept, self._pending))
             yield partial(replace_file, self._disk, self._path, content)
             self._take(kept)
 
@@ -130,7 +128,7 @@ class Deletions:
         return [one for one in self._pending if one != topic]
 
     def _save(self, ends: dict[str, int], pending: list[str]) -> None:
-        content = msgspec.json.encode(_Table(ends, pending))
+        content = msgspec.json.encode(DeletedTopics(ends, pending))
         replace_file(self._disk, self._path, content)
         self._take(ends)
         self._pending = pending
@@ -138,19 +136,6 @@ class Deletions:
     def _take(self, ends: dict[str, int]) -> None:
         self.ends.clear()  # the dictionary itself is shared
         self.ends.update(ends)
-
-    def _load(self, *, write: bool) -> _Table:
-        try:
-            return msgspec.json.decode(read_file(self._disk, self._path), type=_Table)
-        except FileMissing:
-            return _Table({}, [])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if write:
-                raise ForeignStore(
-                    f"{self._path} cannot be read ({error}): without it deleted topics come back; "
-                    "remove it if that may be"
-                ) from error
-            return _Table({}, [])
 
 
 class Deleter:
