@@ -157,10 +157,25 @@ class RecordBatch:
     @cached_property
     def is_plain(self) -> bool:
         """Whether no record has anything `extra`, which columns do not tell."""
-        if (self.sys_flag & INNER_BATCH).any() or SCHEDULE_TOPIC in self.topic_names:
-            return False
+        return not self.may_be_special.any()
+
+    @cached_property
+    def may_be_special(self) -> Mask:
+        """Which records may have something `extra`: delayed ones; all if one is of another kind.
+
+        So all records of a queue are, or none.
+        """
+        special: Mask = np.zeros(len(self), np.bool_)
         data = self.pieces.data.tobytes()
-        return extra.MARK not in data or _LIGHT not in data
+        if (self.sys_flag & INNER_BATCH).any() or (extra.MARK in data and _LIGHT in data):
+            special[:] = True
+        elif SCHEDULE_TOPIC in self.topic_names:
+            special = self.topic_number == self.topic_names.index(SCHEDULE_TOPIC)
+        return special
+
+    def keep(self, mask: Mask) -> "RecordBatch":
+        """Return some of the records, which then need not follow each other."""
+        return RecordBatch(self.records.keep(mask))
 
     def next_offset(self, number: int) -> int:
         """Return the queue offset behind one record."""

@@ -2,10 +2,10 @@
 
 `Queues` is what a store asks of them; `FileQueues` keeps them as RocketMQ's files, `RocksQueues`
 in a RocksDB, and `engines` knows which a store has. `UnitAssigner` says which unit a record gets.
-They are made from the log, and made again if they are lost.
+They are made from the log, and made again if they are lost; `stretches` does that for many at once.
 """
 
-from sprocket.rocketmq.store.queue import engines
+from sprocket.rocketmq.store.queue import engines, stretches
 from sprocket.rocketmq.store.queue.batch_queue import BATCH_UNIT, BatchQueue
 from sprocket.rocketmq.store.queue.engine import Queues
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
@@ -25,15 +25,18 @@ from sprocket.rocketmq.store.queue.queue_units import Subscriptions, UnitAssigne
 from sprocket.rocketmq.store.queue.rocks_database import CURRENT, is_database, read_all
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 from sprocket.rocketmq.store.queue.runs import UnitBatch
+from sprocket.rocketmq.store.queue.stretches import FILLERS_MAX, Course, Stretch, StretchWriter
 
 __all__ = [
     "BATCH_UNIT",
     "CURRENT",
+    "FILLERS_MAX",
     "FILLER_SIZE",
     "QUEUE_UNIT",
     "UNIT_BYTES",
     "UNIT_TYPE",
     "BatchQueue",
+    "Course",
     "ExtendedUnit",
     "Extension",
     "FileQueues",
@@ -44,6 +47,8 @@ __all__ = [
     "QueueKey",
     "Queues",
     "RocksQueues",
+    "Stretch",
+    "StretchWriter",
     "Subscriptions",
     "UnitAssigner",
     "UnitBatch",
@@ -53,4 +58,5 @@ __all__ = [
     "is_address",
     "is_database",
     "read_all",
+    "stretches",
 ]

@@ -10,7 +10,7 @@ Source: RocketMQ `DefaultMessageStore.doDispatch`, `CommitLogDispatcherCalcBitMa
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -21,6 +21,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry, Extra, record
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.settings import DELAY_LEVELS
+from sprocket.rocketmq.store.queue.runs import UnitBatch
 
 _PLACE_BYTES_MIN = len(f"{LIGHT_PREFIX}a,")
 """Every place in a light queue has a name in some record before; an offset that would need a longer
@@ -113,6 +114,23 @@ class UnitAssigner:
         return not deleted or not any(
             batch.physical_offset[run.rows[0]] < deleted.get(run.topic, 0) for run in batch.runs
         )
+
+    def batches(self, found: RecordBatch) -> Iterator[UnitBatch]:
+        """Give the units of records in columns, of whatever kind; no filter is tried.
+
+        Those of a queue are in the order of the log, and in one batch.
+        """
+        if self.are_records(found):
+            yield UnitBatch.of(found)
+            return
+        special = found.may_be_special
+        if not special.all() and not self._deleted:
+            yield UnitBatch.of(found.keep(~special))
+            found = found.keep(special)
+        entries = [entry for entry in found.entries() if entry.queueable]
+        units = [unit for entry in entries for unit in self.each(entry)]
+        if units:
+            yield UnitBatch.of_entries(units)
 
     def each(self, entry: Entry) -> Sequence[Entry]:
         """Return the units of one record, its own queue's first; no filter is tried."""

@@ -159,6 +159,18 @@ class UnitBatch:
         return cls(keys, first, UnitColumns(*columns))
 
     @classmethod
+    def of_entries(cls, entries: Sequence[Entry]) -> "UnitBatch":
+        """Return the same of units as `UnitAssigner.each` gives them."""
+        numbers: dict[QueueKey, int] = {}
+        own = [numbers.setdefault((e.topic, e.queue_id), len(numbers)) for e in entries]
+        rows = [tuple([getattr(e, name) for name in UnitColumns._fields]) for e in entries]
+        queue = np.array(own, np.int64)
+        order = np.argsort(queue, kind="stable")
+        table = np.array(rows, np.int64).reshape(len(rows), len(UnitColumns._fields))
+        columns = UnitColumns(*(np.ascontiguousarray(column) for column in table[order].T))
+        return cls(list(numbers), np.searchsorted(queue[order], np.arange(len(numbers))), columns)
+
+    @classmethod
     def joined(cls, batches: "Sequence[UnitBatch]") -> "UnitBatch":
         """Return the units of batches that follow each other in the log."""
         nothing = np.zeros(0, np.int64)

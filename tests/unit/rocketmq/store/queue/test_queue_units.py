@@ -1,13 +1,14 @@
 """Which units records get: one, one with a time, several, one with bits."""
 
 import pytest
-from tests.stores import filled, log_files, new
+from tests.stores import HOST, filled, log_files, new
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.columns import RecordBatch
-from sprocket.rocketmq.codec.record import Entry, Extra, record
+from sprocket.rocketmq.codec.columns import RecordBatch, columns
+from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, NewRecord
 from sprocket.rocketmq.store.log import LogScanner
 from sprocket.rocketmq.store.queue import UnitAssigner, delays_ms
 from sprocket.rocketmq.store.queue.queue_units import GroupFilter
@@ -107,3 +108,65 @@ def test_columns_are_units_where_no_filter_is_registered() -> None:
     assert not units.are_records(batch)
     assert not UnitAssigner(deleted={"topic": 1}).are_records(batch)
     assert UnitAssigner(deleted={"other": store.end}).are_records(batch)
+
+
+LIGHT = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "0"}
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        "plain plain",
+        "plain delayed plain delayed",
+        "delayed",
+        "light plain delayed",
+        "half plain delayed",
+        "half",
+    ],
+)
+@pytest.mark.parametrize("deleted", [{}, {"T": 150}])
+def test_units_of_columns_are_those_of_entries(kinds: str, deleted: dict[str, int]) -> None:
+    """Of records of any kind that lie among each other, those of deleted topics left out."""
+    log, stored = b"", []
+    for number, kind in enumerate(kinds.split()):
+        pairs = {"light": LIGHT, "delayed": {"DELAY": "3"}}.get(kind, {"TAGS": f"T{number}"})
+        new_record = NewRecord(
+            topic=SCHEDULE_TOPIC if kind == "delayed" else "T",
+            queue_id=number % 2,
+            body=b"",
+            properties=properties.encode(pairs),
+            born_host=HOST,
+            store_host=HOST,
+            sys_flag=TRANSACTION_PREPARED if kind == "half" else 0,
+        )
+        stored.append(len(log))
+        log += record.encode(
+            new_record,
+            queue_offset=number,
+            physical_offset=len(log),
+            stored_at_ms=1000 + number,
+            crc_tail=False,
+        )
+    found = columns.walk(log, 0, len(log))
+    batch = RecordBatch(columns.records(log, found.positions, found.stopped_at, 0))
+    units_of = UnitAssigner(deleted=deleted)
+    entries = [record.entry(log, at) for at in stored]
+    expected = [unit for one in entries if one.queueable for unit in units_of.each(one)]
+    made = [
+        (*key, *row)
+        for one in units_of.batches(batch)
+        for key, units in one.by_queue()
+        for row in zip(*(column.tolist() for column in units), strict=True)
+    ]
+    assert sorted(made) == sorted(
+        (
+            e.topic,
+            e.queue_id,
+            e.queue_offset,
+            e.physical_offset,
+            e.size,
+            e.tags_code,
+            e.stored_at_ms,
+        )
+        for e in expected
+    )
