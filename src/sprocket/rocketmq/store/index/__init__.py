@@ -1,7 +1,8 @@
 """The key index: which records of the log have a key, by its hash.
 
 `Indexes` puts and finds keys, an index file after the other. It is made from the log, and made
-again if it is lost; what its slots do not lead to yet is looked for in its units.
+again if it is lost, by many at once with `key_run`. What its slots do not lead to yet is looked for
+in its units.
 """
 
 from sprocket.rocketmq.store.index.index_file import (
@@ -13,7 +14,19 @@ from sprocket.rocketmq.store.index.index_file import (
     UNIT_BYTES,
     IndexHeader,
 )
-from sprocket.rocketmq.store.index.key_index import Indexes, batch_hashes, key_string
+from sprocket.rocketmq.store.index.key_index import (
+    Indexes,
+    batch_hashes,
+    file_name,
+    key_string,
+)
+from sprocket.rocketmq.store.index.key_run import (
+    IndexedKey,
+    KeyRun,
+    KeyRunWriter,
+    index_of,
+    key_of,
+)
 
 __all__ = [
     "HEADER",
@@ -23,7 +36,13 @@ __all__ = [
     "SLOT_BYTES",
     "UNIT_BYTES",
     "IndexHeader",
+    "IndexedKey",
     "Indexes",
+    "KeyRun",
+    "KeyRunWriter",
     "batch_hashes",
+    "file_name",
+    "index_of",
+    "key_of",
     "key_string",
 ]

@@ -121,6 +121,11 @@ class IndexFile:
             self._handle = self._disk.open(self.path, write=self._write)
         return self._handle
 
+    def begin_behind(self, offset: int, at_ms: int) -> None:
+        """Let a new file begin where the one before ends: place and store time of its last unit."""
+        self.header.begin_offset = self.header.end_offset = offset
+        self.header.begin_at_ms = self.header.end_at_ms = at_ms
+
     def load(self) -> None:
         """Read the header; slots are read by `prepare`, or when the first unit is put."""
         self.header = IndexHeader.decode(self._file.read(0, HEADER_BYTES), self._unit_count)

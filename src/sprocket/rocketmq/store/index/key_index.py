@@ -46,6 +46,8 @@ _FILES_AT_ONCE = 8
 """Files that a query has opened together: each that it opens alone is a way to another thread."""
 
 _SECOND_MS = 1000
+_NAMED_MS_MAX = 253_370_764_800_000
+"""The year 9999 begins; later times have no name."""
 _WORD = 0xFFFF_FFFF
 _POWERS_MAX = 512
 _POWERS = tuple(pow(31, n, 1 << 32) for n in range(_POWERS_MAX))
@@ -137,6 +139,18 @@ def batch_hashes(batch: RecordBatch, start: int) -> "tuple[Ints, Ints]":
     topic_hashes = np.array(topics, np.uint32)[batch.topic_number[row]]
     powers = _powers(max(_POWERS_MAX, int(units.max()) + 1))
     return row, _absolute(hashes + topic_hashes * powers[units])
+
+
+def file_name(at_ms: int, newest: str = "") -> str:
+    """Return the local time to the millisecond in 17 digits, but a later one than the newest name.
+
+    Args:
+        at_ms: Milliseconds since 1970.
+        newest: The name of the file before, empty if there is none.
+    """
+    at = datetime.fromtimestamp(min(max(at_ms, 0), _NAMED_MS_MAX) / 1000, UTC).astimezone()
+    name = int(f"{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03d}")
+    return f"{max(name, int(newest) + 1) if newest else name:017d}"
 
 
 class Indexes:
@@ -338,19 +352,14 @@ class Indexes:
         file = IndexFile(self._disk, path, self._geometry, write=True)
         if self._files:
             before = self._files[-1].header
-            file.header.begin_offset = file.header.end_offset = before.end_offset
-            file.header.begin_at_ms = file.header.end_at_ms = before.end_at_ms
+            file.begin_behind(before.end_offset, before.end_at_ms)
             self._files[-1].let_go()
         self._files.append(file)
         self._new_folder = True
 
     def _next_name(self) -> str:
-        """Return the local time to the millisecond in 17 digits, but after the newest name."""
-        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).astimezone()
-        name = int(f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}")
-        if self._files:
-            name = max(name, int(self._files[-1].path.rpartition("/")[2]) + 1)
-        return f"{name:017d}"
+        newest = self._files[-1].path.rpartition("/")[2] if self._files else ""
+        return file_name(self._clock.now_ms(), newest)
 
     # Finding.
 
