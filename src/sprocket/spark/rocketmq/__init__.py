@@ -4,9 +4,24 @@
 Arrow batches; `live` and `stream` read topics over the wire, `sink` writes to them.
 """
 
+from sprocket.spark.rocketmq.folder.beyond_end import IsTaken, records_end
 from sprocket.spark.rocketmq.folder.known_topics import topics_of
+from sprocket.spark.rocketmq.folder.plan import log_files
+from sprocket.spark.rocketmq.folder.queue_files import queue_files
+from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.folder.stored import Stored, start_of
 from sprocket.spark.rocketmq.rows.batches import columns_of_view
 from sprocket.spark.rocketmq.source import RocketMQSource
 
-__all__ = ["RocketMQSource", "Stored", "columns_of_view", "start_of", "topics_of"]
+__all__ = [
+    "DamagedRange",
+    "IsTaken",
+    "RocketMQSource",
+    "Stored",
+    "columns_of_view",
+    "log_files",
+    "queue_files",
+    "records_end",
+    "start_of",
+    "topics_of",
+]

@@ -1,19 +1,23 @@
 """The reader of store directories: plans its tasks, and gives the rows of one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from sprocket.base.disk import RealDisk
+from sprocket.base.errors import CorruptRecord
+from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import Files, open_files
 from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed, narrowed
 from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_pattern, require_topics
 from sprocket.spark.rocketmq.folder.plan import Span, log_files, plan
-from sprocket.spark.rocketmq.folder.scan import scan
+from sprocket.spark.rocketmq.folder.scan import DamagedRange, pieces, scan
 from sprocket.spark.rocketmq.folder.stored_times import part_of_times
-from sprocket.spark.rocketmq.options import Options
+from sprocket.spark.rocketmq.options import Mode, Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
 
@@ -52,9 +56,25 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
             return iter(())
         options = self._options
         batches = Batches(self._schema, options, narrowed=self._narrowed)
-        folder = max((one for one in self._folders if spans[0].path.startswith(f"{one}/")), key=len)
-        files = open_files(folder, dict(options.file_system))
+        files = self._files(spans)
         return scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+
+    def records(self, spans: Sequence[Span]) -> Iterator[Records | DamagedRange]:
+        """Give all records of one task as they are; see `Stored.records`."""
+        files = self._files(spans)
+        for span in spans:
+            with closing(files.open(span.path)) as file:
+                for piece in pieces(file, span, skip_bodies=isinstance(files, RealDisk)):
+                    if isinstance(piece, DamagedRange) and self._options.mode is Mode.FAILFAST:
+                        raise CorruptRecord(
+                            f"{span.path}: at physical offset {piece.start}: {piece.why}"
+                        )
+                    yield piece
+
+    def _files(self, spans: Sequence[Span]) -> Files:
+        """Return what reads the files of a task."""
+        folder = max((one for one in self._folders if spans[0].path.startswith(f"{one}/")), key=len)
+        return open_files(folder, dict(self._options.file_system))
 
     @property
     def _folders(self) -> tuple[str, ...]:

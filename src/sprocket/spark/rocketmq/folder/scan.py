@@ -1,5 +1,6 @@
 """Rows of a partition of a store directory."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from sprocket.base import log
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import FileMissing
-from sprocket.rocketmq.codec.columns import Stop
+from sprocket.rocketmq.codec.columns import Records, Stop
 from sprocket.spark.files import Files, ReadableFile, read_on
 from sprocket.spark.rocketmq.folder.plan import Span
 from sprocket.spark.rocketmq.folder.slices import resync, slices
@@ -44,18 +45,50 @@ def scan(
 
 
 def _scan(file: ReadableFile, span: Span, batches: Batches, skip_bodies: bool) -> Iterator[Any]:
+    for piece in pieces(file, span, skip_bodies=skip_bodies):
+        if isinstance(piece, Records):
+            yield from batches.of(piece, span.path)
+        else:
+            batches.refuse_damage(span.path, piece.start, piece.why)
+            yield from batches.damage(piece.start, piece.size, piece.why)
+
+
+def pieces(
+    file: ReadableFile, span: Span, *, skip_bodies: bool = False
+) -> "Iterator[Records | DamagedRange]":
+    """Give the records of a span, some thousand at a time, and between them what is damaged.
+
+    Args:
+        file: That of the span.
+        span: Where to look.
+        skip_bodies: Bodies are not wanted: leave them out where they are large.
+    """
     at, end = span.start - span.base, span.end - span.base
     while at < end:
         stop, why = None, ""
         for piece in slices(file, span.base, at, end, skip_bodies=skip_bodies):
-            yield from batches.of(piece.records, span.path)
+            yield piece.records
             at, stop, why = piece.end, piece.stop, piece.why
         if stop is Stop.END or (stop is Stop.BLANK and span.may_pad):
             return
         start = span.base + at
         if stop is Stop.BLANK:
             why = f"the padding of the file begins here, before {span.end}"
-        batches.refuse_damage(span.path, start, why)
         found = resync(file, span.base, at + 1, end)
         at = found if found >= 0 else end
-        yield from batches.damage(start, span.base + at - start, why)
+        yield DamagedRange(start, span.base + at - start, why)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DamagedRange:
+    """A range of the log that holds no record where one should be.
+
+    Args:
+        start: Physical offset of its first byte.
+        size: Bytes up to the next record, or to where the span ends.
+        why: What was found there.
+    """
+
+    start: int
+    size: int
+    why: str

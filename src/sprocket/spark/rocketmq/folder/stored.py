@@ -8,7 +8,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sprocket.rocketmq.codec.columns import Records
+from sprocket.spark.rocketmq.folder.plan import LogFile, Span
 from sprocket.spark.rocketmq.folder.reader import DirectoryReader
+from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.options import read_directory
 from sprocket.spark.rocketmq.rows.batches import spark_schema
 
@@ -86,6 +89,30 @@ class Stored:
             if left:
                 parts.append(left)
         return Stored(self.reader, tuple(parts))
+
+    def reaching(self, file: LogFile, end: int) -> "Stored":
+        """Return the same up to a later physical offset, which is in the newest file."""
+        last = self.parts[-1][-1] if self.parts else None
+        if last is not None and last.path == file.path:
+            longer = dataclasses.replace(last, end=end, may_pad=False)
+            return Stored(self.reader, (*self.parts[:-1], [*self.parts[-1][:-1], longer]))
+        more = [Span(file.path, file.start, file.start, end, may_pad=False)]
+        return Stored(self.reader, (*self.parts, more))
+
+    def within(self, start: int, end: int) -> "Stored":
+        """Return the parts that have something of a range of physical offsets."""
+        parts = [one for one in self.parts if one[0].start < end and start < one[-1].end]
+        return Stored(self.reader, tuple(parts))
+
+    def records(self, part: Any) -> "Iterator[Records | DamagedRange]":
+        """Give all records of one part, whatever their topic, as they are; runs in a worker.
+
+        Where bodies are large they may be left out. Of checksums none is compared.
+
+        Raises:
+            CorruptRecord: There is damage, and the mode is FAILFAST.
+        """
+        return self.reader.records(part)
 
     def read(self, part: Any) -> Iterator[Any]:
         """Give the Arrow batches of one part; runs in a worker."""

@@ -9,8 +9,8 @@ from tests.unit.spark.samples import DATA, unpack
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import FILLER_SIZE, QUEUE_UNIT
-from sprocket.spark.rocketmq.folder.plan import log_files
-from sprocket.spark.rocketmq.folder.queue_files import QueueBounds, UnitPlace, queue_files
+from sprocket.spark.rocketmq import log_files, queue_files
+from sprocket.spark.rocketmq.folder.queue_files import QueueBounds, UnitPlace
 
 
 @pytest.mark.parametrize("case", ["01-basic", "09-index", "14-retention", "08-consumers"])
