@@ -21,6 +21,8 @@ class StoreLayout:
         """The folder of all batch queues, in the same order."""
         self.new_consumequeue = f"{root}/consumequeue.new"
         """Where a conversion builds a database of queues (Sprocket's own folder)."""
+        self.rebuilt = f"{root}/rebuilt"
+        """Where jobs make queues or index again (Sprocket's own folder)."""
         self.index = f"{root}/index"
         """The folder of the key index's files."""
         self.config = f"{root}/config"

@@ -10,6 +10,12 @@ from sprocket.spark.worker_tasks import spread
 __all__ = ["collected", "spread"]
 
 
+def as_sql(schema: Any) -> str:
+    """Return an Arrow schema of texts and numbers as Spark writes it."""
+    kinds = {"string": "string", "int32": "int", "int64": "bigint"}
+    return ", ".join(f"`{field.name}` {kinds[str(field.type)]}" for field in schema)
+
+
 def collected(spark: Any, frame: Any, tell: Step, what: str) -> list[dict[str, Any]]:
     """Run a query and return its rows, by the names of their columns.
 
