@@ -11,6 +11,7 @@ from sprocket.spark.jobs.command import command
 from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
 from sprocket.spark.jobs.job_files import JobFiles
 from sprocket.spark.jobs.lag import lag
+from sprocket.spark.jobs.rebuild_index import rebuild_index
 from sprocket.spark.jobs.rebuild_queues import rebuild_queues
 from sprocket.spark.jobs.replay import ReplayedMessages, ReplaySending, replay
 from sprocket.spark.jobs.stats import stats
@@ -30,6 +31,7 @@ __all__ = [
     "command",
     "lag",
     "options",
+    "rebuild_index",
     "rebuild_queues",
     "replay",
     "stats",
@@ -39,6 +41,7 @@ __all__ = [
 JOBS: dict[str, SparkJob] = {
     "archive": archive,
     "lag": lag,
+    "rebuild-index": rebuild_index,
     "rebuild-queues": rebuild_queues,
     "replay": replay,
     "stats": stats,
